@@ -1,0 +1,32 @@
+# Everything a contributor or a newcomer runs. `make` lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install lint types unit test e2e demo bench accuracy fuzz docs lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/.installed: requirements-dev.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+install: .venv/.installed ## make .venv with the pinned development tools
+
+lint: install ## ruff, import-linter, generated files up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: install ## mypy --strict
+	$(BIN)/mypy
+
+unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
+	$(BIN)/pytest -q tests
+
+lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock

@@ -1,0 +1,1 @@
+"""Facts of models, GPUs and engines, and where they come from."""

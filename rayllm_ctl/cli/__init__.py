@@ -1,0 +1,1 @@
+"""Commands: flags in, one workflow, a printed result. No logic lives here."""

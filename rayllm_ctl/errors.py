@@ -1,0 +1,71 @@
+"""Errors that a user meets: what failed and why, and what to type next.
+
+Exit codes (the one table; `rayllm-ctl --help` prints it):
+
+0  done
+1  failed, or the answer is no (does not fit, not healthy, refused by the cluster)
+2  usage: flags, spec file or kubeconfig are wrong; nothing was attempted
+3  timed out while waiting; the service may still become ready
+4  conflict: another field manager owns fields that would change
+5  the cluster cannot be reached, or refuses the credentials or the rights
+130  interrupted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+OK = 0
+FAILED = 1
+USAGE = 2
+TIMED_OUT = 3
+CONFLICT = 4
+CLUSTER = 5
+INTERRUPTED = 130
+
+EXIT_CODES: dict[int, str] = {
+    OK: "done",
+    FAILED: "failed, or the answer is no (does not fit, not healthy, refused by the cluster)",
+    USAGE: "usage: flags, spec file or kubeconfig are wrong; nothing was attempted",
+    TIMED_OUT: "timed out while waiting; the service may still become ready",
+    CONFLICT: "conflict: another field manager owns fields that would change",
+    CLUSTER: "the cluster cannot be reached, or refuses the credentials or the rights",
+    INTERRUPTED: "interrupted",
+}
+
+
+class UserError(Exception):
+    """Something a user can act on. `message` says what failed and why, `hints` what to type next."""
+
+    exit_code = FAILED
+
+    def __init__(self, message: str, *, hint: str | Sequence[str] = (), exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hints: tuple[str, ...] = (hint,) if isinstance(hint, str) else tuple(hint)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class UsageError(UserError):
+    """Flags, a spec file or a kubeconfig are wrong: nothing was attempted."""
+
+    exit_code = USAGE
+
+
+class WaitTimeoutError(UserError):
+    """The deadline passed before the wanted state was seen."""
+
+    exit_code = TIMED_OUT
+
+
+class ConflictError(UserError):
+    """Server-side apply found another owner of fields that would change."""
+
+    exit_code = CONFLICT
+
+
+class ClusterError(UserError):
+    """The API server cannot be reached, or refuses the credentials or the rights."""
+
+    exit_code = CLUSTER

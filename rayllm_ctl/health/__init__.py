@@ -1,0 +1,1 @@
+"""Pure readers: objects in, health out."""

@@ -1,0 +1,60 @@
+"""What a workflow tells while it works. A console draws them; nothing else depends on how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rayllm_ctl.model.health import Health
+from rayllm_ctl.model.plan import Plan
+
+
+@dataclass(frozen=True)
+class Planned:
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A preflight check: `ok` None is a warning."""
+
+    name: str
+    ok: bool | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """`action` is created, configured, unchanged or deleted (with `(dry run)` where nothing was written)."""
+
+    kind: str
+    name: str
+    namespace: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A new look at the service while waiting; `elapsed` in seconds since the wait began."""
+
+    health: Health
+    elapsed: float
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A line for the user that is no change of state."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    name: str
+    namespace: str
+    elapsed: float
+    health: Health
+    endpoint: dict[str, Any] = field(default_factory=dict)
+
+
+Event = Planned | Checked | Applied | Observed | Noted | Ready

@@ -1,0 +1,77 @@
+"""How a service is: one Health from the objects of a Snapshot. States and cause codes are stable words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+Object = Mapping[str, Any]
+"""A Kubernetes object as a plain mapping."""
+
+
+class State(StrEnum):
+    READY = "Ready"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+    STUCK = "Stuck"
+    SUSPENDED = "Suspended"
+    DELETING = "Deleting"
+    NOT_FOUND = "NotFound"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a service is not Ready: root cause first. `object` is `kind/name`; `evidence` quotes what was read.
+
+    `terminal`: no wait will mend it, so a waiting command can stop now.
+    """
+
+    code: str
+    object: str
+    message: str
+    evidence: tuple[str, ...] = ()
+    hint: tuple[str, ...] = ()
+    terminal: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A node of the status tree: `kind` is head, worker, application, replica or endpoint."""
+
+    kind: str
+    name: str
+    state: str
+    detail: str = ""
+    children: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Health:
+    state: State
+    message: str
+    causes: tuple[Cause, ...] = ()
+    parts: tuple[Part, ...] = ()
+    replicas_running: int = 0
+    replicas_wanted: int = 0
+    replicas_max: int = 0
+    endpoints: int = 0
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a reader may look at: objects of every kind, Serve's answer per RayCluster name, logs, and the time of it.
+
+    `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
+    `logs` maps "<pod>/<file>" to text. `now` is timezone-aware.
+    """
+
+    objects: tuple[Object, ...]
+    now: datetime
+    serve: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)

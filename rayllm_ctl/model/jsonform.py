@@ -1,0 +1,33 @@
+"""A dataclass of the model as plain JSON data with camelCase keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+
+def camel(name: str) -> str:
+    """snake_case as camelCase."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON data: dataclasses become mappings with camelCase keys, tuples lists, times ISO 8601 text.
+
+    Mappings keep their keys (they are names, such as engine arguments).
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel(f.name): to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(v) for v in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value

@@ -1,0 +1,43 @@
+"""Names: what Kubernetes and KubeRay accept, and a service's name from a model's."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+MAX_SERVICE_NAME = 47
+"""KubeRay v1.6 refuses RayService names above 47 characters (it appends a suffix for the RayCluster and its pods)."""
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def service_name_problem(name: str) -> str | None:
+    """Why `name` cannot name a RayService, or None."""
+    if len(name) > MAX_SERVICE_NAME:
+        return f"it has {len(name)} characters, a RayService may have {MAX_SERVICE_NAME}"
+    if not _DNS_1035.fullmatch(name):
+        return "it must be lower-case letters, digits and '-', start with a letter and end with a letter or digit (DNS-1035)"
+    return None
+
+
+def namespace_problem(name: str) -> str | None:
+    """Why `name` cannot name a namespace (DNS-1123 label), or None."""
+    if len(name) > 63 or not _DNS_1123.fullmatch(name):
+        return "it must be at most 63 lower-case letters, digits and '-', and start and end with a letter or digit"
+    return None
+
+
+def service_name(model_id: str) -> str:
+    """The default service name of a model: its last path component as a DNS-1035 label (Qwen/Qwen3-32B -> qwen3-32b)."""
+    name = re.sub(r"[^a-z0-9]+", "-", model_id.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-")
+    if not name or not name[0].isalpha():
+        name = f"llm-{name}".rstrip("-")
+    return name[:MAX_SERVICE_NAME].rstrip("-")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` was probably meant to be, or None."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None

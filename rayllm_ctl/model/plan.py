@@ -1,0 +1,128 @@
+"""What was planned: sizes, limits, and why. Bytes are per GPU; times are seconds; prices USD per hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["fits", "risky", "does-not-fit", "invalid"]
+
+
+@dataclass(frozen=True)
+class Band:
+    """A figure with its honest width: low and high hold in about nine of ten cases."""
+
+    low: float
+    typical: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One line of why. `code` is stable kebab-case, `suggestion` flags or a command that would work (may be empty)."""
+
+    code: str
+    message: str
+    suggestion: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Memory of the fullest GPU, in bytes. `parameter_bytes`: raw; `weights_bytes`: what vLLM logs as loaded."""
+
+    total_bytes: int
+    requested_bytes: int
+    parameter_bytes: int
+    weights_bytes: int
+    activation_bytes: int
+    non_torch_bytes: int
+    cuda_graph_bytes: int
+    kv_cache_bytes: Band
+    kv_cache_tokens: Band
+    max_concurrency: Band
+
+
+@dataclass(frozen=True)
+class ParallelismPlan:
+    tensor: int
+    pipeline: int
+    replicas: int
+    max_replicas: int
+
+    @property
+    def gpus_per_replica(self) -> int:
+        return self.tensor * self.pipeline
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the engine is told. Nothing that depends on the GPU the driver sees is left to vLLM's defaults."""
+
+    vllm_version: str
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    dtype: str
+    gpu_memory_utilization: float | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PodSizes:
+    """Requests and limits as Kubernetes quantities. The worker pod holds the GPUs of one node of a replica."""
+
+    head_cpu: str
+    head_memory: str
+    worker_cpu: str
+    worker_memory: str
+    gpus_per_worker: int
+    workers_per_replica: int
+    engine_cpus: float
+
+
+@dataclass(frozen=True)
+class StartupPlan:
+    """How long until ready, by step, in seconds; `wait_seconds` is the limit that probes and waits use."""
+
+    download: Band
+    load: Band
+    compile: Band
+    total: Band
+    wait_seconds: int
+
+
+@dataclass(frozen=True)
+class GPUChoice:
+    """The GPU as far as manifests need it: node labels (any of them identifies it), Ray's accelerator type."""
+
+    name: str
+    count_per_node: int
+    ray_accelerator_type: str | None
+    node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None."""
+
+    verdict: Verdict
+    model: str
+    facts_source: str
+    reasons: tuple[Reason, ...] = ()
+    gpu: GPUChoice | None = None
+    parallelism: ParallelismPlan | None = None
+    engine: EngineSettings | None = None
+    memory: MemoryPlan | None = None
+    pods: PodSizes | None = None
+    startup: StartupPlan | None = None
+    throughput: Mapping[str, Any] | None = None
+    cost: Mapping[str, Any] | None = None
+    candidates: tuple[Mapping[str, Any], ...] = ()
+    formulas: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        return self.verdict in ("fits", "risky")

@@ -1,0 +1,1 @@
+"""Pure: sizes a service and says why."""

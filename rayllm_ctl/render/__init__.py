@@ -1,0 +1,1 @@
+"""From a service and its plan to manifests."""

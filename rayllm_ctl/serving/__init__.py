@@ -1,0 +1,1 @@
+"""Runs inside the Ray pods; imports nothing of the rest."""

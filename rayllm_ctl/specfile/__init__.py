@@ -1,0 +1,1 @@
+"""From a file to the model and back to a JSON schema."""

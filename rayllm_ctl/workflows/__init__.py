@@ -1,0 +1,1 @@
+"""Use cases without flags: they join the rooms below and yield events."""
