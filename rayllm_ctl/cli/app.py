@@ -1,0 +1,138 @@
+"""The lazy command group, and the one place where errors become text and exit codes.
+
+`--help` and `--version` import no command: their one-line help stands in COMMANDS, and a test holds it to the command's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from rayllm_ctl import __version__
+from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, UserError
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "Serve a model": {
+        "deploy": "Plan, render, apply and wait until the model answers.",
+        "plan": "Say on which GPUs a model fits, how large, and why.",
+        "render": "Print the manifests that deploy would apply.",
+        "apply": "Apply the services of spec files.",
+    },
+    "Use it and look after it": {
+        "status": "Say how a service is and why.",
+        "watch": "Follow a service's state and autoscaling.",
+        "chat": "Talk to a service through the API server.",
+        "endpoint": "Print the OpenAI-compatible address of a service.",
+        "delete": "Delete a service and wait until its pods are gone.",
+    },
+    "Look things up": {
+        "models": "List the known models, or show one.",
+        "gpus": "List the known GPUs, or show one.",
+        "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
+        "completion": "Print the completion script of a shell.",
+    },
+}
+
+
+class LazyGroup(click.Group):
+    """Commands are modules of rayllm_ctl.cli with an attribute `command`, imported when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in COMMANDS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"rayllm_ctl.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            from rayllm_ctl.model.names import nearest
+
+            close = nearest(name, self.list_commands(ctx))
+            raise click.UsageError(f"no command {name!r}." + (f" Did you mean {close!r}?" if close else ""), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(section.items()))
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RAYLLM", "max_content_width": 110},
+    epilog="Every option can also be set in the environment: RAYLLM_<COMMAND>_<OPTION>, such as RAYLLM_DEPLOY_GPU.",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="rayllm-ctl", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When to colour; NO_COLOR wins.",
+)
+@click.pass_context
+def group(ctx: click.Context, debug: bool, color: str) -> None:
+    """From a model's name to a healthy, autoscaling, OpenAI-compatible endpoint on Kubernetes.
+
+    \b
+      rayllm-ctl plan   --model Qwen/Qwen3-32B
+      rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4
+    """
+    ctx.meta["rayllm.debug"] = debug
+    ctx.meta["rayllm.color"] = color
+
+
+def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
+    """Run the command line; return the exit code. Never raises: with --debug the traceback is printed first."""
+    try:
+        result = group.main(list(arguments), prog_name=program, standalone_mode=False)
+    except UserError as error:
+        _explain(error.message, error.hints)
+        code = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return USAGE
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else program
+        _explain(error.format_message(), (f"{where} --help",))
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        _explain("interrupted", ())
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:  # the last resort: a defect of ours must not spill a traceback over a user
+        if "--debug" in arguments:
+            raise
+        _explain(f"internal error: {type(error).__name__}: {error}", ("run again with --debug first: rayllm-ctl --debug …",))
+        return FAILED
+    else:
+        return result if isinstance(result, int) else OK
+    if "--debug" in arguments:
+        import traceback
+
+        traceback.print_exc()
+    return code
+
+
+def _explain(message: str, hints: Sequence[str]) -> None:
+    from rayllm_ctl.console.style import Printer
+
+    Printer.for_error().error(message, hints)
