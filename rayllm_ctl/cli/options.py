@@ -1,0 +1,238 @@
+"""Options that several commands share, and the types of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rayllm_ctl.model.quantities import parse_duration, parse_quantity
+from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType):
+    """A Go duration; its value is seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, (int, float)):
+            return float(value)
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Quantity(click.ParamType):
+    """A Kubernetes quantity, kept as text."""
+
+    name = "quantity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            parse_quantity(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class KeyValue(click.ParamType):
+    """KEY=VALUE. With typed=True the value is read as YAML would read a scalar or a flow collection (1024, true, [a])."""
+
+    def __init__(self, typed: bool = False) -> None:
+        self.typed = typed
+        self.name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, separator, text = str(value).partition("=")
+        if not separator or not key:
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return key, _typed(text) if self.typed else text
+
+
+def _typed(text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class SecretReference(click.ParamType):
+    """NAME/KEY of a Secret in the service's namespace."""
+
+    name = "name/key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> SecretKey:
+        if isinstance(value, SecretKey):
+            return value
+        name, separator, key = str(value).partition("/")
+        if not (separator and name and key) or "/" in key:
+            # The value is not repeated: somebody may have typed the token itself.
+            self.fail("expected NAME/KEY, the name of a Secret and one of its keys (never the token itself)", param, ctx)
+        return SecretKey(name, key)
+
+
+class VolumeSpec(click.ParamType):
+    """KIND:SOURCE:MOUNT_PATH[:rw], where KIND is pvc, hostPath, configMap or secret."""
+
+    name = "kind:source:path"
+    _FIELDS = {
+        "pvc": "persistent_volume_claim",
+        "hostPath": "host_path",
+        "configMap": "config_map",
+        "secret": "secret",
+    }
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Volume:
+        if isinstance(value, Volume):
+            return value
+        parts = str(value).split(":")
+        if len(parts) not in (3, 4) or parts[0] not in self._FIELDS or (len(parts) == 4 and parts[3] not in ("rw", "ro")):
+            self.fail(
+                f"{value!r} is not KIND:SOURCE:MOUNT_PATH[:rw] with KIND one of {', '.join(self._FIELDS)}; "
+                "for example pvc:models:/models",
+                param,
+                ctx,
+            )
+        kind, source, path = parts[:3]
+        name = "".join(c if c.isalnum() else "-" for c in path.lower()).strip("-") or "root"
+        return Volume(name=name[:63].rstrip("-"), mount_path=path, read_only=parts[3:] != ["rw"], **{self._FIELDS[kind]: source})  # type: ignore[arg-type]
+
+
+class TolerationSpec(click.ParamType):
+    """KEY[=VALUE][:EFFECT], as kubectl writes taints."""
+
+    name = "key[=value][:effect]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toleration:
+        if isinstance(value, Toleration):
+            return value
+        rest, _, effect = str(value).partition(":")
+        key, separator, text = rest.partition("=")
+        if not key or effect not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
+            self.fail(f"{value!r} is not KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]", param, ctx)
+        return Toleration(key, text if separator else None, effect or None)
+
+
+@dataclass(frozen=True)
+class KubeFlags:
+    """Which cluster and namespace; None: as the kubeconfig says."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+    request_timeout: float
+
+
+def kube_options(function: F) -> F:
+    """--kubeconfig, --context, -n and --request-timeout, handed over as `kube: KubeFlags`."""
+
+    def wrapper(*args: Any, kubeconfig: str | None, context: str | None, namespace: str | None, request_timeout: float, **kwargs: Any) -> Any:  # fmt: skip
+        return function(*args, kube=KubeFlags(kubeconfig, context, namespace, request_timeout), **kwargs)
+
+    wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
+    wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Any = wrapper
+    for option in (
+        click.option("--request-timeout", type=Duration(), default="30s", show_default=True, help="Limit of one request."),
+        click.option("--context", help="Context of the kubeconfig; the current one by default."),
+        click.option("--kubeconfig", help="Kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
+        click.option("-n", "--namespace", help="Namespace; the context's by default."),
+    ):
+        decorated = option(decorated)
+    result: F = decorated
+    return result
+
+
+def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]:
+    """-o/--output with the formats that a command has."""
+    return click.option("-o", "--output", type=click.Choice(formats), default=default, help="Output format.")
+
+
+# One line per flag: what a user types, the field of the LLMService it sets, and how its value is read.
+_SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
+    (("--model",), "model.id", {"metavar": "NAME", "help": "Model: a Hugging Face name, or any name with --model-path."}),
+    (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; from the model's by default."}),
+    (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "Kind of GPU, such as H100-80GB; see `gpus`."}),
+    (("--accelerator",), "accelerator.kind", {"type": click.Choice(["gpu", "cpu"]), "help": "Serve on GPUs (default) or CPUs."}),
+    (("--tp",), "parallelism.tensor", {"type": int, "metavar": "N", "help": "Tensor parallelism: GPUs of one node that share each layer."}),
+    (("--pp",), "parallelism.pipeline", {"type": int, "metavar": "N", "help": "Pipeline parallelism: groups of layers, one node each."}),
+    (("--replicas",), "replicas.fixed", {"type": int, "metavar": "N", "help": "A fixed number of replicas."}),
+    (("--min-replicas",), "replicas.min", {"type": int, "metavar": "N", "help": "Autoscaling: at least so many replicas."}),
+    (("--max-replicas",), "replicas.max", {"type": int, "metavar": "N", "help": "Autoscaling: at most so many replicas."}),
+    (("--target-ongoing-requests",), "replicas.target_ongoing_requests", {"type": int, "metavar": "N", "help": "Autoscaling: requests in flight that a replica should have."}),
+    (("--max-model-len",), "engine.max_model_len", {"type": int, "metavar": "TOKENS", "help": "Context length of a request."}),
+    (("--dtype",), "engine.dtype", {"help": "Type of weights and activations: auto, bfloat16, float16, float32."}),
+    (("--quantization",), "engine.quantization", {"help": "Quantization method, in vLLM's terms."}),
+    (("--kv-cache-dtype",), "engine.kv_cache_dtype", {"help": "Type of the KV cache: auto, fp8, …"}),
+    (("--gpu-memory-utilization",), "engine.gpu_memory_utilization", {"type": float, "help": "Share of the GPU's memory that vLLM may use."}),
+    (("--max-num-seqs",), "engine.max_num_seqs", {"type": int, "help": "Requests that run at once in a replica."}),
+    (("--max-num-batched-tokens",), "engine.max_num_batched_tokens", {"type": int, "help": "Tokens of one engine step."}),
+    (("--vllm-version",), "engine.vllm_version", {"help": "vLLM version to plan for."}),
+    (("--engine-arg",), "engine.args", {"type": KeyValue(typed=True), "multiple": True, "metavar": "KEY=VALUE", "help": "A further engine argument by its vLLM name; repeatable."}),
+    (("--revision",), "model.revision", {"help": "Revision of the model on the hub."}),
+)  # fmt: skip
+
+_DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
+    (("--image",), "engine.image", {"help": "Container image with Ray and vLLM."}),
+    (("--model-path",), "model.path", {"metavar": "FOLDER", "help": "Folder in the pods that holds the model."}),
+    (("--volume",), "storage.volumes", {"type": VolumeSpec(), "multiple": True, "help": "Mount a volume: pvc:CLAIM:/models, hostPath:/data:/models; repeatable."}),
+    (("--hf-token-secret",), "model.token_secret", {"type": SecretReference(), "help": "Secret with a Hugging Face token."}),
+    (("--env",), "engine.env", {"type": KeyValue(), "multiple": True, "metavar": "NAME=VALUE", "help": "An environment variable of the pods; repeatable."}),
+    (("--cpu",), "resources.worker.cpu", {"type": Quantity(), "help": "CPU of a worker pod; from the plan by default."}),
+    (("--memory",), "resources.worker.memory", {"type": Quantity(), "help": "Memory limit of a worker pod; from the plan by default."}),
+    (("--node-selector",), "scheduling.node_selector", {"type": KeyValue(), "multiple": True, "metavar": "LABEL=VALUE", "help": "Only nodes with this label; repeatable."}),
+    (("--toleration",), "scheduling.tolerations", {"type": TolerationSpec(), "multiple": True, "help": "Tolerate a taint; repeatable."}),
+)  # fmt: skip
+
+
+def service_options(deploy: bool = True) -> Callable[[F], F]:
+    """The flags of an LLMService and -f/--file, handed over as `file: Path | None` and `overrides: dict[str, Any]`.
+
+    `overrides` maps a field's dotted path to the value of a flag that was given. deploy=False leaves out what only
+    pods need.
+    """
+    table = _SERVICE_FLAGS + (_DEPLOY_FLAGS if deploy else ())
+
+    def decorate(function: F) -> F:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            overrides = {}
+            for declaration, field, _ in table:
+                value = kwargs.pop(declaration[-1].lstrip("-").replace("-", "_"))
+                if value not in (None, ()):
+                    overrides[field] = value
+            return function(*args, overrides=overrides, **kwargs)
+
+        wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
+        wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+        decorated: Any = wrapper
+        file = click.option(
+            "-f", "--file", type=click.Path(path_type=Path, dir_okay=False), help="Spec file; flags go above it."
+        )
+        for declaration, _, settings in reversed(table):
+            decorated = click.option(*declaration, **settings)(decorated)
+        result: F = file(decorated)
+        return result
+
+    return decorate
+
+
+def facts_options(function: F) -> F:
+    """--model-config, --offline, --prices: where the facts of a plan come from."""
+    for option in (
+        click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="Your own GPU prices (YAML)."),
+        click.option("--offline", is_flag=True, help="Use no network to look up the model."),
+        click.option("--model-config", type=click.Path(path_type=Path), help="config.json of the model, or its folder."),
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,73 @@
+"""The LLMService that a command works on: a spec file with flags above it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.names import service_name
+from rayllm_ctl.model.service import LLMService, Model, Replicas
+from rayllm_ctl.model.validation import validate
+
+
+def resolve(file: Path | None, overrides: Mapping[str, Any], namespace: str | None = None) -> LLMService:
+    """The service of `file` with `overrides` (dotted field path -> value) above it, validated.
+
+    Lists and mappings of a flag extend those of the file; later entries win. Raises UsageError with every problem.
+    """
+    if file is not None:
+        from rayllm_ctl.specfile import load_file
+
+        service = load_file(file)
+        if "model.id" in overrides:
+            service = dataclasses.replace(service, model=dataclasses.replace(service.model, id=overrides["model.id"]))
+    elif "model.id" not in overrides:
+        raise UsageError("no model was named", hint=("--model Qwen/Qwen3-32B", "-f qwen.yaml"))
+    else:
+        model = overrides["model.id"]
+        service = LLMService(name=service_name(model), model=Model(model))
+    changes = {field: value for field, value in overrides.items() if not field.startswith("replicas.")}
+    changes.pop("model.id", None)
+    for field, value in changes.items():
+        service = _with(service, field.split("."), value)
+    service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides))
+    if namespace is not None:
+        service = dataclasses.replace(service, namespace=namespace)
+    problems = validate(service)
+    if problems:
+        raise UsageError("\n".join(problems), hint="correct what is named above; nothing was applied")
+    return service
+
+
+def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
+    fixed, low, high = (overrides.get(f"replicas.{name}") for name in ("fixed", "min", "max"))
+    if fixed is not None and (low is not None or high is not None):
+        raise UsageError(
+            "--replicas sets a fixed number and excludes --min-replicas and --max-replicas",
+            hint=(f"--replicas {fixed}", f"--min-replicas 1 --max-replicas {high or fixed}"),
+        )
+    if fixed is not None:
+        low = high = fixed
+    elif low is not None and high is None:
+        high = max(low, given.max)
+    elif high is not None and low is None:
+        low = min(given.min, high) if high >= 0 else given.min
+    target = overrides.get("replicas.target_ongoing_requests", given.target_ongoing_requests)
+    changed = {"min": low, "max": high, "target_ongoing_requests": target}
+    return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
+
+
+def _with(node: Any, path: list[str], value: Any) -> Any:
+    """`node` with the field at `path` replaced; mappings and tuples are extended."""
+    name, *rest = path
+    current = getattr(node, name)
+    if rest:
+        return dataclasses.replace(node, **{name: _with(current, rest, value)})
+    if isinstance(current, Mapping):
+        value = {**current, **dict(value)}
+    elif isinstance(current, tuple):
+        value = (*current, *value)
+    return dataclasses.replace(node, **{name: value})

@@ -1,0 +1,53 @@
+"""Fixtures of the fast tests: golden files, an environment without the user's own settings, hypothesis profiles."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("fast", max_examples=60, deadline=None)
+settings.register_profile("thorough", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite the golden files with what the program prints now")
+
+
+class Golden:
+    """Compares text with the files of `golden/` beside a test module."""
+
+    def __init__(self, folder: Path, update: bool) -> None:
+        self.folder, self.update = folder, update
+
+    def check(self, name: str, text: str) -> None:
+        """Fail with a diff unless `text` is what the file `name` holds; with --update write it."""
+        path = self.folder / name
+        if self.update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "now", lineterm="")
+        assert text == expected, "\n".join(diff) + "\n(pytest --update rewrites golden files)"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    return Golden(request.path.parent / "golden", request.config.getoption("--update"))
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees the user's kubeconfig, settings or hub token."""
+    for name in list(os.environ):
+        if name.startswith(("RAYLLM_", "HF_", "KUBE")) or name in ("NO_COLOR", "CI"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
