@@ -29,7 +29,11 @@ class Reason:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Memory of the fullest GPU, in bytes. `parameter_bytes`: raw; `weights_bytes`: what vLLM logs as loaded."""
+    """Memory of the fullest GPU, in bytes. `parameter_bytes`: raw; `weights_bytes`: what vLLM logs as loaded.
+
+    `kv_needed_bytes`: what one request of max_model_len takes. `kv_cache_tokens` and `max_concurrency` (requests of
+    max_model_len at once) are vLLM's own log figures.
+    """
 
     total_bytes: int
     requested_bytes: int
@@ -41,18 +45,21 @@ class MemoryPlan:
     kv_cache_bytes: Band
     kv_cache_tokens: Band
     max_concurrency: Band
+    kv_needed_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class ParallelismPlan:
+    """How one replica is spread, and how many replicas there are (at least and at most)."""
+
     tensor: int
     pipeline: int
     replicas: int
     max_replicas: int
+    gpus_per_replica: int = field(init=False)
 
-    @property
-    def gpus_per_replica(self) -> int:
-        return self.tensor * self.pipeline
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gpus_per_replica", self.tensor * self.pipeline)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,11 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class PodSizes:
-    """Requests and limits as Kubernetes quantities. The worker pod holds the GPUs of one node of a replica."""
+    """Requests and limits as Kubernetes quantities. The worker pod holds the GPUs of one node of a replica.
+
+    `engine_cpus` and `worker_ray_cpus` are Ray's logical CPUs: what one engine process reserves, and what a worker pod
+    offers (num-cpus); the operating system shares the pod's real CPUs among all processes.
+    """
 
     head_cpu: str
     head_memory: str
@@ -81,6 +92,7 @@ class PodSizes:
     gpus_per_worker: int
     workers_per_replica: int
     engine_cpus: float
+    worker_ray_cpus: int = 4
 
 
 @dataclass(frozen=True)
@@ -106,7 +118,11 @@ class GPUChoice:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None."""
+    """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None.
+
+    `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only): sizes
+    are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
+    """
 
     verdict: Verdict
     model: str
@@ -122,6 +138,8 @@ class Plan:
     cost: Mapping[str, Any] | None = None
     candidates: tuple[Mapping[str, Any], ...] = ()
     formulas: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    proven: bool = True
 
     @property
     def runs(self) -> bool:
