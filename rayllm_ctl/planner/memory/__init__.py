@@ -1,0 +1,8 @@
+"""GPU memory of one vLLM engine: weights, activations, CUDA graphs, what lies outside torch, and the KV cache."""
+
+from __future__ import annotations
+
+from rayllm_ctl.planner.memory.estimate import estimate
+from rayllm_ctl.planner.memory.types import Formula, KVGroup, MemoryEstimate, MemorySettings
+
+__all__ = ["Formula", "KVGroup", "MemoryEstimate", "MemorySettings", "estimate"]

@@ -1,0 +1,86 @@
+"""What the memory planner is asked and what it answers. Bytes are per GPU, of the fullest rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rayllm_ctl.model.plan import Band, MemoryPlan, Reason
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """The engine's settings that change memory, all of them resolved; names are vLLM's.
+
+    dtype: bfloat16, float16, float32 or None (the model's). quantization: an online method (fp8, ...) or None.
+    kv_cache_dtype: auto, fp8, fp8_e4m3, bfloat16, ... block_size None: vLLM's choice.
+    args: further engine arguments by vLLM's name; those that change memory are read (speculative_config,
+    enable_lora, max_loras, max_lora_rank, cpu_offload_gb, enable_prefix_caching, mamba_ssm_cache_dtype,
+    limit_mm_per_prompt, enable_expert_parallel, kv_cache_memory_bytes, async_scheduling, ...).
+    """
+
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    tensor: int = 1
+    pipeline: int = 1
+    dtype: str | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    block_size: int | None = None
+    enforce_eager: bool = False
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One line of the arithmetic: what it is called, the formula with its numbers, and its value in `unit`."""
+
+    name: str
+    text: str
+    value: float
+    unit: str = "bytes"
+
+
+@dataclass(frozen=True)
+class KVGroup:
+    """Layers whose blocks are allotted together: `kind` is full, sliding, chunked, mla, indexer or state.
+
+    page_bytes: one block of one layer; blocks_per_request: at max_model_len.
+    """
+
+    kind: str
+    layers: int
+    block_size: int
+    page_bytes: int
+    blocks_per_request: int
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """The answer. `plan` is what users see; the rest explains it.
+
+    kv_bytes_per_request: KV cache of one request of max_model_len. problems: what lies outside the budget and
+    would still end the start-up (empty: nothing known). longest_context: the longest that one request could have.
+    """
+
+    plan: MemoryPlan
+    activation: Band
+    non_torch: Band
+    cuda_graphs: Band
+    block_size: int
+    bytes_per_block: int
+    blocks: Band
+    groups: tuple[KVGroup, ...]
+    kv_bytes_per_request: int
+    longest_context: Band
+    formulas: tuple[Formula, ...]
+    problems: tuple[Reason, ...] = ()
+
+    @property
+    def holds_one(self) -> tuple[bool, bool, bool]:
+        """Whether one request of max_model_len fits at the low, typical and high end of the band."""
+        band = self.plan.max_concurrency
+        return band.low >= 1, band.typical >= 1, band.high >= 1
