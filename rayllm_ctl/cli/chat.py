@@ -1,0 +1,66 @@
+"""`chat`: one question, or a conversation."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rayllm_ctl.cli.options import KubeFlags, kube_options
+
+
+@click.command(short_help="Talk to a service through the API server.")
+@click.argument("name")
+@click.argument("prompt", required=False)
+@click.option("--system", help="System message to begin with.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Limit of the answer.")
+@click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature.")
+@click.option("--seed", type=int, help="Seed of the sampling.")
+@kube_options
+def command(
+    name: str,
+    prompt: str | None,
+    system: str | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    seed: int | None,
+    kube: KubeFlags,
+) -> None:
+    """Ask service NAME and print the answer as it streams. Without PROMPT: a conversation, or the question from a pipe.
+
+    \b
+      rayllm-ctl chat qwen3-32b "Why is the sky blue?"
+      git diff | rayllm-ctl chat qwen3-32b
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.chat import ask, endpoint
+
+    cluster = connect(kube)
+    where = endpoint(cluster, name, kube.namespace or cluster.namespace)
+    given = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    messages = [{"role": "system", "content": system}] if system else []
+    if prompt is None and not sys.stdin.isatty():
+        prompt = sys.stdin.read().strip()
+        if not prompt:
+            raise click.UsageError("nothing was asked: standard input is empty and no PROMPT was given")
+    conversation = prompt is None
+    if conversation:
+        click.echo(f"{where.models[0]} on {name}; end with Ctrl-D", err=True)
+    while True:
+        if conversation:
+            try:
+                prompt = click.prompt("you", prompt_suffix="> ", err=True)
+            except click.Abort:
+                click.echo(err=True)
+                return
+        messages.append({"role": "user", "content": prompt or ""})
+        answer = []
+        for piece in ask(cluster, where, messages, settings):
+            answer.append(piece)
+            click.echo(piece, nl=False)
+        click.echo()
+        if not conversation:
+            return
+        messages.append({"role": "assistant", "content": "".join(answer)})

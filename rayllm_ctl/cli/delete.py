@@ -1,0 +1,31 @@
+"""`delete`: a service and what was applied with it."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.options import Duration, KubeFlags, kube_options, output_option
+
+
+@click.command(short_help="Delete a service and wait until its pods are gone.")
+@click.argument("name")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
+@click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
+@click.option("--ignore-not-found", is_flag=True, help="Succeed when there is no such service.")
+@output_option("name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context, name: str, wait: bool, timeout: float, ignore_not_found: bool, output: str | None, kube: KubeFlags
+) -> None:
+    """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
+    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.cluster.delete import delete_service
+
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    with show(ctx, output) as display:
+        for event in delete_service(
+            cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+        ):
+            display.handle(event)

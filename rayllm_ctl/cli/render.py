@@ -1,0 +1,41 @@
+"""`render`: the manifests, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rayllm_ctl.cli.options import facts_options, output_option, service_options
+
+
+@click.command(short_help="Print the manifests that deploy would apply.")
+@service_options()
+@facts_options
+@click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
+@click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
+@output_option("yaml", "json", default="yaml")
+def command(
+    file: Path | None,
+    overrides: dict[str, Any],
+    model_config: Path | None,
+    offline: bool,
+    prices: Path | None,
+    namespace: str | None,
+    accept_risk: bool,
+    output: str,
+) -> None:
+    """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
+
+    \b
+      rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
+    """
+    from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.workflows.plan import make_plan
+    from rayllm_ctl.workflows.render import manifests
+    from rayllm_ctl.workflows.service import resolve
+
+    service = resolve(file, overrides, namespace)
+    plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
+    print_manifests(manifests(service, plan, accept_risk=accept_risk), output)

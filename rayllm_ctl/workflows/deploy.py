@@ -1,0 +1,69 @@
+"""Deploy: check the cluster, apply the manifests, wait until the model answers. Every step is an event."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.model.events import Applied, Event
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.workflows.render import manifests as make_manifests
+from rayllm_ctl.workflows.wait import wait_ready
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class DeployOptions:
+    """timeout: seconds to wait; None: the plan's limit. dry_run_server: nothing is written, the API server only checks."""
+
+    dry_run_server: bool = False
+    wait: bool = True
+    timeout: float | None = None
+    force_conflicts: bool = False
+    accept_risk: bool = False
+
+
+def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOptions) -> Iterator[Event]:
+    """Apply `service` and wait until it is Ready, yielding events.
+
+    Raises UserError: before anything is applied when the plan, the manifests or the cluster rule it out; afterwards as
+    soon as it is known that the service cannot become ready, or at the time-out.
+    """
+    service = dataclasses.replace(service, namespace=service.namespace or cluster.namespace)
+    objects = make_manifests(service, plan, accept_risk=options.accept_risk)
+    yield from check(cluster, service)
+    yield from put(cluster, service, objects, options)
+    if options.wait and not options.dry_run_server:
+        limit = options.timeout if options.timeout is not None else _limit(plan)
+        yield from wait_ready(cluster, service.name, service.namespace or cluster.namespace, limit)
+
+
+def check(cluster: Cluster, service: LLMService) -> Iterator[Event]:
+    """Whether the cluster can take the service at all: KubeRay, namespace, rights."""
+    from rayllm_ctl.cluster.preflight import preflight
+
+    yield from preflight(cluster, service.namespace or cluster.namespace)
+
+
+def put(
+    cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, Any]], options: DeployOptions
+) -> Iterator[Applied]:
+    """Server-side apply of `objects`, and of changed replica bounds to the live RayCluster, where KubeRay does not carry them."""
+    from rayllm_ctl.cluster.apply import apply, propagate_bounds
+
+    dry_run = "server" if options.dry_run_server else "none"
+    yield from apply(cluster, objects, dry_run=dry_run, force_conflicts=options.force_conflicts)
+    if not options.dry_run_server:
+        for manifest in objects:
+            if manifest["kind"] == "RayService":
+                yield from propagate_bounds(cluster, service.name, service.namespace or cluster.namespace, manifest)
+
+
+def _limit(plan: Plan) -> float:
+    """Seconds to wait when the user set none: what the plan gives the start-up, and ten minutes where it knows none."""
+    return float(plan.startup.wait_seconds) if plan.startup else 600.0

@@ -1,0 +1,31 @@
+"""From a service and its plan to manifests: refuses what the plan says cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.service import LLMService
+
+
+def manifests(service: LLMService, plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
+    """The manifests of `service` as `plan` sizes it.
+
+    Raises UserError with the plan's reasons when it does not fit or is invalid, and when it is risky without accept_risk.
+    """
+    require(plan, accept_risk=accept_risk)
+    from rayllm_ctl.render import render
+
+    return render(service, plan)
+
+
+def require(plan: Plan, *, accept_risk: bool) -> None:
+    """Raise UserError unless the plan may be deployed."""
+    if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
+        return
+    message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
+    hints = [reason.suggestion for reason in plan.reasons if reason.suggestion]
+    if plan.verdict == "risky":
+        hints.append("--accept-risk to go on all the same")
+    raise UserError(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))
