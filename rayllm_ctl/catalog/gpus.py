@@ -1,0 +1,146 @@
+"""The GPU catalog: what each kind of GPU has, how clusters label its nodes, and which machines carry it.
+
+Data: data/gpus.json (one entry per kind, with its sources) and data/nodes.json (machine types by cloud: name, GPUs, CPUs,
+RAM in GiB). "on-premises" shapes are the usual build of such a server, not one machine.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from rayllm_ctl.catalog import prices as price_lists
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.hardware import GPU, NodeShape
+from rayllm_ctl.model.quantities import GIB
+
+INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+
+_TAINTS = {"nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule"), "amd": ("sku=gpu:NoSchedule",)}
+"""GKE taints every GPU node so; on AKS the second is the documented convention (EKS leaves taints to the user)."""
+
+
+def load(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:
+    """All GPUs by name, in the catalog's order (oldest and smallest first), with `prices` (default: the built-in ones)."""
+    if prices is None:
+        return _built_in()
+    return _gpus(prices)
+
+
+def find(name: str, prices: price_lists.PriceList | None = None) -> GPU:
+    """The GPU that a user calls `name`: the catalog's name, an alias or a node label's value, in any case.
+
+    UsageError, with the nearest names, if there is none.
+    """
+    return load(prices)[canonical(name)]
+
+
+def canonical(name: str) -> str:
+    """The catalog's name of the GPU that a user calls `name`. UsageError as `find`."""
+    names = _names()
+    found = names.get(_key(name))
+    if found:
+        return found
+    close = difflib.get_close_matches(_key(name), names, n=12, cutoff=0.5)
+    nearest = list(dict.fromkeys(names[key] for key in close))[:3]
+    meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+    raise UsageError(f"unknown GPU {name!r}", hint=f"{meant}`rayllm-ctl gpus` lists all {len(_entries())}")
+
+
+def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
+    """The GPUs that a node with the label `key`=`value` may carry (none: the label says nothing of GPUs)."""
+    return tuple(gpu for gpu in load().values() if value in gpu.node_labels.get(key, ()))
+
+
+def torch_memory(driver_mib: int) -> int:
+    """Total bytes that torch will report for a GPU of which the driver reports `driver_mib` MiB.
+
+    CUDA keeps 0.4 GiB and 0.17 % for itself: within 0.13 GiB for 10 of the 12 kinds of GPU where both figures are known
+    (A100-80GB: 0.3 GiB too high, V100-32GB: 0.2 GiB too low).
+    """
+    driver = driver_mib / 1024
+    return int((driver - 0.4 - 0.0017 * driver) * GIB)
+
+
+@cache
+def _entries() -> tuple[Mapping[str, Any], ...]:
+    return tuple(json.loads(_data("gpus.json")))
+
+
+@cache
+def _built_in() -> Mapping[str, GPU]:
+    return _gpus(price_lists.built_in())
+
+
+def _gpus(prices: price_lists.PriceList) -> dict[str, GPU]:
+    shapes = json.loads(_data("nodes.json"))
+    priced: dict[str, tuple[Mapping[str, float], str]] = {}
+    for source in (price_lists.built_in(), prices):
+        for name, by_cloud in source.by_gpu.items():
+            priced[canonical(name)] = (by_cloud, f"{source.origin}: {source.note}")
+    return {
+        entry["name"]: _gpu(entry, shapes[entry["name"]], *priced.get(entry["name"], ({}, ""))) for entry in _entries()
+    }
+
+
+def _gpu(
+    entry: Mapping[str, Any], machines: Mapping[str, list[list[Any]]], prices: Mapping[str, float], price_source: str
+) -> GPU:
+    shapes = tuple(NodeShape(cloud, *machine) for cloud, rows in machines.items() for machine in rows)
+    labels = {key: tuple(values) for key, values in entry["nodeLabels"].items()}
+    rented = tuple(shape.instance_type for shape in shapes if shape.cloud != "on-premises")
+    if rented:
+        labels[INSTANCE_TYPE_LABEL] = rented
+    measured = entry["torchGiB"]
+    nvidia = entry["vendor"] == "nvidia"
+    if measured:
+        memory = int(measured * GIB)
+    else:
+        memory = torch_memory(entry["driverMiB"]) if nvidia else entry["driverMiB"] * 2**20
+    capability = entry["computeCapability"]
+    return GPU(
+        name=entry["name"],
+        vendor=entry["vendor"],
+        memory_bytes=memory,
+        memory_measured=bool(measured),
+        bandwidth=entry["bandwidthGBps"] * 1e9,
+        flops={dtype: tera * 1e12 for dtype, tera in entry["denseTFLOPS"].items()},
+        architecture=entry["architecture"],
+        compute_capability=(capability[0], capability[1]) if capability else None,
+        interconnect=entry["interconnect"],
+        link_bandwidth=entry["linkGBps"] * 1e9,
+        resource="nvidia.com/gpu" if nvidia else "amd.com/gpu",
+        ray_accelerator_type=entry["rayAcceleratorType"],
+        aliases=tuple(entry["aliases"]),
+        node_labels=labels,
+        taints=_TAINTS[entry["vendor"]],
+        shapes=shapes,
+        price_per_hour=prices,
+        price_source=price_source,
+        sources=tuple(entry["sources"]),
+    )
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    """Every way to name a GPU, as a key, to the catalog's name."""
+    names: dict[str, str] = {}
+    for entry in _entries():
+        labels = [value for key, values in entry["nodeLabels"].items() if "product" in key for value in values]
+        for alias in (entry["name"], *entry["aliases"], *labels):
+            names.setdefault(_key(alias), entry["name"])
+    return names
+
+
+def _key(name: str) -> str:
+    """`name` without what people write differently: case, vendor and product words, blanks, dashes and underscores."""
+    return re.sub(r"^(nvidia|geforce|tesla|amd|instinct)+", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+
+
+def _data(file: str) -> str:
+    return resources.files("rayllm_ctl.catalog").joinpath("data", file).read_text(encoding="utf-8")
