@@ -1,0 +1,189 @@
+"""What the tests on a real cluster share: the command line as a user runs it, kubectl, load, and dumps on failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished command. `seconds` is its wall time."""
+
+    args: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        return f"$ rayllm-ctl {' '.join(self.args)}\nexit {self.code} after {self.seconds:.1f} s\n{self.out}\n{self.err}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The cluster under test: where it is, which image serves there, and whether it is the project's own."""
+
+    kubeconfig: Path
+    image: str
+    own: bool
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass
+class Bench:
+    """A namespace of one test (or one module) and the tools to work in it."""
+
+    target: Target
+    namespace: str
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """rayllm-ctl in the background; ended with the bench."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rayllm_ctl", *args],
+            env=self.target.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def run(self, *args: str, timeout: float = 420, code: int | None = 0) -> Result:
+        """rayllm-ctl with `args`; asserts its exit code unless `code` is None."""
+        begin = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "rayllm_ctl", *args],
+            env=self.target.environment, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        result = Result(args, done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+        assert "Traceback" not in result.err, str(result)
+        if code is not None:
+            assert result.code == code, str(result)
+        return result
+
+    def kubectl(self, *args: str, check: bool = True, input_text: str | None = None) -> str:
+        """kubectl's standard output."""
+        done = subprocess.run(
+            ["kubectl", *args], env=self.target.environment, capture_output=True, text=True, timeout=120, input=input_text
+        )
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(args)}: {done.stderr}")
+        return done.stdout
+
+    def get(self, kind: str, name: str) -> Object:
+        """One object of the namespace."""
+        found: Object = json.loads(self.kubectl("get", kind, name, "-n", self.namespace, "-o", "json"))
+        return found
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        """Objects of the namespace, with a label selector."""
+        args = ["get", kind, "-n", self.namespace, "-o", "json"] + (["-l", selector] if selector else [])
+        items: list[Object] = json.loads(self.kubectl(*args))["items"]
+        return items
+
+    def tiny(self, name: str, *more: str) -> list[str]:
+        """The flags that deploy the tiny model of the test image on CPU, and what all tests set."""
+        return ["deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", name,
+                "--image", self.target.image, "-n", self.namespace, *more]  # fmt: skip
+
+    def wait(self, what: str, condition: Callable[[], Any], timeout: float, pause: float = 1.0) -> Any:
+        """The first true answer of `condition`; fails with `what` after `timeout` seconds."""
+        end = time.monotonic() + timeout
+        while True:
+            answer = condition()
+            if answer:
+                return answer
+            assert time.monotonic() < end, f"not within {timeout:.0f} s: {what}"
+            time.sleep(pause)
+
+    @contextmanager
+    def forwarded(self, service: str, port: int = 8000) -> Iterator[str]:
+        """The base URL of a Service, through kubectl port-forward."""
+        process = subprocess.Popen(
+            ["kubectl", "port-forward", "-n", self.namespace, f"service/{service}", f":{port}"],
+            env=self.target.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "->" in line, f"kubectl port-forward: {line} {process.stderr.read() if process.stderr else ''}"
+            yield f"http://127.0.0.1:{line.split('->')[0].rsplit(':', 1)[1].strip()}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    def close(self) -> None:
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait(10)
+        self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
+
+    def dump(self, folder: Path) -> None:
+        """Write down what the namespace holds: objects, events, Serve's answers, the containers' last lines."""
+        folder.mkdir(parents=True, exist_ok=True)
+        kinds = "rayservices,rayclusters,pods,services,endpointslices,events,jobs,persistentvolumeclaims"
+        (folder / "objects.yaml").write_text(self.kubectl("get", kinds, "-n", self.namespace, "-o", "yaml", check=False))
+        (folder / "pods.txt").write_text(self.kubectl("describe", "pods", "-n", self.namespace, check=False))
+        for cluster in self.list("rayclusters"):
+            name = cluster["metadata"]["name"]
+            path = f"/api/v1/namespaces/{self.namespace}/services/{name}-head-svc:dashboard/proxy/api/serve/applications/"
+            (folder / f"serve-{name}.json").write_text(self.kubectl("get", "--raw", path, check=False))
+        for pod in self.list("pods"):
+            name = pod["metadata"]["name"]
+            log = self.kubectl("logs", "-n", self.namespace, name, "--all-containers", "--tail=200", check=False)
+            (folder / f"{name}.log").write_text(log)
+
+
+class Load:
+    """Chat requests in flight, `clients` at a time, until stopped; counts answers and failures."""
+
+    def __init__(self, url: str, model: str, clients: int, max_tokens: int = 64) -> None:
+        self.url, self.model, self.max_tokens = url, model, max_tokens
+        self.answered = 0
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._client, args=(i,), daemon=True) for i in range(clients)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+
+    def _client(self, number: int) -> None:
+        import openai
+
+        client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="unused", max_retries=0, timeout=120)
+        messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
+        while not self._stop.is_set():
+            try:
+                client.chat.completions.create(model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number)
+            except openai.OpenAIError as error:
+                with self._lock:
+                    self.failures.append(repr(error)[:200])
+                time.sleep(1)
+            else:
+                with self._lock:
+                    self.answered += 1

@@ -1,0 +1,83 @@
+"""What cannot work is said within 20 s of the first evidence, not at the time-out."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from e2e.harness import Bench, Result
+
+LIMIT = 20.0
+"""Seconds from the first evidence in the cluster to the end of `deploy`."""
+
+
+def deploy_until(bench: Bench, evidence: Callable[[], bool], *args: str) -> tuple[Result, float]:
+    """Run deploy; also when `evidence` was first true. Returns the result and the seconds from the evidence to the end."""
+    first: list[float] = []
+    done = threading.Event()
+
+    def poll() -> None:
+        while not done.wait(0.5):
+            with suppress(AssertionError, ValueError):
+                if evidence():
+                    first.append(time.monotonic())
+                    return
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    result = bench.run(*args, code=None)
+    end = time.monotonic()
+    done.set()
+    thread.join(5)
+    return result, end - first[0] if first else 0.0
+
+
+def container_states(bench: Bench) -> str:
+    return json.dumps(
+        [
+            status.get(key)
+            for pod in bench.list("pods")
+            for field in ("initContainerStatuses", "containerStatuses")
+            for status in pod.get("status", {}).get(field, [])
+            for key in ("state", "lastState")
+        ]
+    )
+
+
+def serve_answer(bench: Bench) -> str:
+    for cluster in bench.list("rayclusters"):
+        service = f"{cluster['metadata']['name']}-head-svc:dashboard"
+        return bench.kubectl(
+            "get", "--raw", f"/api/v1/namespaces/{bench.namespace}/services/{service}/proxy/api/serve/applications/"
+        )
+    return ""
+
+
+def test_an_image_that_does_not_exist(bench: Bench) -> None:
+    args = [flag if flag != bench.target.image else "ghcr.io/rayllm/none:0" for flag in bench.tiny("noimage")]
+    result, seconds = deploy_until(bench, lambda: "ErrImagePull" in container_states(bench) or "ImagePullBackOff" in container_states(bench), *args)
+    assert result.code == 1, str(result)
+    assert "ghcr.io/rayllm/none:0" in result.err
+    assert "ImagePullFailed" in result.err
+    assert seconds <= LIMIT, str(result)
+
+
+def test_a_model_folder_that_does_not_exist(bench: Bench) -> None:
+    args = [flag if flag != "/models/tiny" else "/models/none" for flag in bench.tiny("nofolder", "--replicas", "1")]
+    result, seconds = deploy_until(bench, lambda: "DEPLOY_FAILED" in serve_answer(bench), *args)
+    assert result.code == 1, str(result)
+    assert "ModelNotFound" in result.err
+    assert "/models/none" in result.err
+    assert seconds <= LIMIT, str(result)
+
+
+def test_a_memory_limit_that_is_too_small(bench: Bench) -> None:
+    args = bench.tiny("nomemory", "--replicas", "1", "--memory", "1200Mi")
+    result, seconds = deploy_until(bench, lambda: "OOMKilled" in container_states(bench), *args)
+    assert result.code == 1, str(result)
+    assert "OOMKilled" in result.err
+    assert "1200Mi" in result.err
+    assert seconds <= LIMIT, str(result)

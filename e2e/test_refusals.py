@@ -1,0 +1,101 @@
+"""Input that cannot work and clusters that cannot be used: one clear error each, exit code by the table, nothing applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.harness import Bench
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--tp", "0"], "tp"),
+        (["--gpu", "H1000"], "H100"),
+        (["--name", "a" * 48], "47"),
+        (["--name", "Not_DNS"], "DNS-1035"),
+        (["--dry-run", "maybe"], "maybe"),
+        (["--max-model-len", "many"], "many"),
+        (["--engine-arg", "max_num_seq=8"], "max_num_seqs"),
+        (["--timeout", "5 minutes"], "5 minutes"),
+    ],
+)
+def test_flags(bench: Bench, flags: list[str], said: str) -> None:
+    args = ["deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", bench.namespace, *flags]
+    result = bench.run(*args, code=None)
+    assert result.code in (1, 2), str(result)
+    assert said.lower() in result.err.lower(), str(result)
+    assert "hint" in result.err, str(result)
+    assert not bench.list("rayservices")
+
+
+def test_tp_3_for_32_heads(bench: Bench) -> None:
+    result = bench.run("deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--tp", "3", "--offline",
+                       "-n", bench.namespace, code=1)  # fmt: skip
+    assert "32" in result.err
+    assert "--tp" in result.err
+    assert not bench.list("rayservices")
+
+
+def test_a_spec_with_a_misspelled_and_a_duplicate_key(bench: Bench, tmp_path: Path) -> None:
+    head = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: x}\nspec:\n  model: {id: Qwen/Qwen3-8B}\n"
+    (tmp_path / "misspelled.yaml").write_text(head + "  engine:\n    maxModelLenght: 4096\n")
+    result = bench.run("deploy", "-f", str(tmp_path / "misspelled.yaml"), "-n", bench.namespace, code=2)
+    assert "misspelled.yaml:7" in result.err
+    assert "maxModelLen" in result.err
+    (tmp_path / "duplicate.yaml").write_text(head + "  model: {id: Qwen/Qwen3-4B}\n")
+    result = bench.run("apply", "-f", str(tmp_path / "duplicate.yaml"), "-n", bench.namespace, code=2)
+    assert "duplicate.yaml:6" in result.err
+    assert not bench.list("rayservices")
+
+
+def test_a_kubeconfig_that_is_missing(bench: Bench, tmp_path: Path) -> None:
+    result = bench.run("status", "--kubeconfig", str(tmp_path / "none"), code=2)
+    assert str(tmp_path / "none") in result.err
+
+
+def test_a_cluster_that_does_not_answer(bench: Bench, tmp_path: Path) -> None:
+    config = yaml.safe_load(bench.target.kubeconfig.read_text())
+    for entry in config["clusters"]:
+        entry["cluster"]["server"] = "https://127.0.0.1:9"
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    result = bench.run("status", "--kubeconfig", str(tmp_path / "config"), code=5)
+    assert "127.0.0.1:9" in result.err
+    assert result.seconds < 35
+
+
+def with_token(bench: Bench, tmp_path: Path, token: str) -> Bench:
+    """The same bench with a bearer token instead of the administrator's certificate."""
+    config = yaml.safe_load(bench.target.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path = tmp_path / "token-config"
+    path.write_text(yaml.safe_dump(config))
+    return Bench(replace(bench.target, kubeconfig=path), bench.namespace)
+
+
+def test_a_token_that_has_expired(bench: Bench, tmp_path: Path) -> None:
+    result = with_token(bench, tmp_path, "expired.token.value").run("status", "-n", bench.namespace, code=5)
+    assert "expired.token.value" not in result.err
+    assert "401" in result.err or "unauthorized" in result.err.lower()
+
+
+def test_rights_that_are_lacking(bench: Bench, tmp_path: Path) -> None:
+    bench.kubectl("create", "serviceaccount", "reader", "-n", bench.namespace)
+    token = bench.kubectl("create", "token", "reader", "-n", bench.namespace).strip()
+    result = with_token(bench, tmp_path, token).run(
+        "deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", bench.namespace, code=5
+    )
+    assert "rayservices" in result.err
+    assert "kubectl auth can-i" in result.err
+    assert token not in result.err
+    assert not bench.list("rayservices")
+
+
+def test_a_namespace_that_does_not_exist(bench: Bench) -> None:
+    result = bench.run("deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", "nowhere", code=None)
+    assert result.code != 0
+    assert "kubectl create namespace nowhere" in result.err, str(result)

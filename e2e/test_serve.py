@@ -1,0 +1,153 @@
+"""One service from nothing to an answer, through changes and load, to its end. The tests build on one another, in order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from typing import Any
+
+import openai
+import pytest
+
+from e2e.harness import Bench, Load
+
+NAME = "talk"
+FLAGS = (
+    "--min-replicas", "1", "--max-replicas", "2", "--target-ongoing-requests", "2",
+    "--upscale-delay", "2s", "--downscale-delay", "10s", "--max-model-len", "1024",
+)  # fmt: skip
+
+
+def clusters(bench: Bench) -> list[str]:
+    return sorted(item["metadata"]["name"] for item in bench.list("rayclusters"))
+
+
+def state(bench: Bench) -> Any:
+    return bench.run("status", NAME, "-n", bench.namespace, "-o", "json", code=None).json()
+
+
+def test_a_killed_deploy_can_be_run_again_and_ends_ready(shared: Bench) -> None:
+    first = shared.start(*shared.tiny(NAME, *FLAGS))
+    shared.wait("the RayService exists", lambda: shared.list("rayservices"), timeout=60, pause=0.2)
+    first.send_signal(signal.SIGKILL)
+    first.wait(10)
+    again = shared.run(*shared.tiny(NAME, *FLAGS))
+    assert "ready" in again.err
+    assert len(clusters(shared)) == 1
+
+
+def test_status_says_ready_and_shows_the_parts(shared: Bench) -> None:
+    health = state(shared)
+    assert health["state"] == "Ready", health
+    assert health["replicasRunning"] == 1
+    assert {part["kind"] for part in health["parts"]} >= {"head", "worker"}
+
+
+def test_chat_streams_an_answer_in_words(shared: Bench) -> None:
+    answer = shared.run("chat", NAME, "What is Kubernetes?", "-n", shared.namespace, "--max-tokens", "48", "--seed", "1")
+    assert len(answer.out.split()) >= 3, str(answer)
+
+
+def test_the_openai_sdk_talks_to_the_endpoint(shared: Bench) -> None:
+    url = shared.run("endpoint", NAME, "-n", shared.namespace).out.strip()
+    assert url == f"http://{NAME}-serve-svc.{shared.namespace}:8000/v1"
+    with shared.forwarded(f"{NAME}-serve-svc") as base:
+        client = openai.OpenAI(base_url=f"{base}/v1", api_key="unused", timeout=60)
+        assert [model.id for model in client.models.list()] == ["tiny"]
+        stream = client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "Hello"}], max_tokens=16, stream=True, seed=1
+        )
+        pieces = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
+    assert len([piece for piece in pieces if piece]) > 1, pieces
+
+
+def test_deploying_again_changes_nothing(shared: Bench) -> None:
+    before, names = shared.get("rayservice", NAME), clusters(shared)
+    again = shared.run(*shared.tiny(NAME, *FLAGS))
+    assert "unchanged" in again.err, str(again)
+    after = shared.get("rayservice", NAME)
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert clusters(shared) == names
+
+
+def test_the_manifest_passes_a_server_side_dry_run(shared: Bench) -> None:
+    dry = shared.run(*shared.tiny("never", *FLAGS, "--dry-run=server"))
+    assert "created (server dry run)" in dry.err, str(dry)
+    assert [item["metadata"]["name"] for item in shared.list("rayservices")] == [NAME]
+
+
+def test_load_scales_to_two_replicas_and_back_and_watch_sees_it(shared: Bench) -> None:
+    watch = shared.start("watch", NAME, "-n", shared.namespace, "-o", "json")
+    seen: list[int] = []
+
+    def read() -> None:
+        assert watch.stdout is not None
+        for line in watch.stdout:
+            running = json.loads(line)["replicasRunning"]
+            if not seen or seen[-1] != running:
+                seen.append(running)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    with shared.forwarded(f"{NAME}-serve-svc") as base:
+        with Load(base, "tiny", clients=8, max_tokens=96) as load:
+            shared.wait("two replicas run", lambda: seen and seen[-1] == 2, timeout=240)
+        assert load.answered > 0, load.failures
+    shared.wait("one replica again", lambda: seen[-1] == 1, timeout=180)
+    watch.terminate()
+    reader.join(10)
+    assert seen[:3] == [1, 2, 1], seen
+
+
+def test_changed_bounds_reach_the_live_cluster_without_a_new_one(shared: Bench) -> None:
+    names = clusters(shared)
+    flags = ["3" if flag == "2" and FLAGS[i - 1] == "--max-replicas" else flag for i, flag in enumerate(FLAGS)]
+    shared.run(*shared.tiny(NAME, *flags))
+    assert clusters(shared) == names
+    for kind, name in (("rayservice", NAME), ("raycluster", names[0])):
+        spec = shared.get(kind, name)["spec"]
+        group = spec.get("rayClusterConfig", spec)["workerGroupSpecs"][0]
+        assert group["maxReplicas"] == 3, (kind, group)
+
+
+def test_a_changed_engine_argument_is_made_in_place(shared: Bench) -> None:
+    names = clusters(shared)
+    changed = shared.run(*shared.tiny(NAME, *FLAGS, "--max-num-seqs", "4"))
+    assert "configured" in changed.err, str(changed)
+    assert clusters(shared) == names
+    answer = shared.run("chat", NAME, "Hello", "-n", shared.namespace, "--max-tokens", "8", "--seed", "1")
+    assert answer.out.strip()
+    head = f"{names[0]}-head-svc:dashboard"
+    raw = shared.kubectl("get", "--raw", f"/api/v1/namespaces/{shared.namespace}/services/{head}/proxy/api/serve/applications/")
+    assert '"max_num_seqs": 4' in raw or '"max_num_seqs":4' in raw
+
+
+def test_a_second_service_beside_it(shared: Bench) -> None:
+    shared.run(*shared.tiny("beside", "--replicas", "1", "--max-model-len", "512"))
+    listed = shared.run("status", "-n", shared.namespace, "-o", "json").json()
+    assert {row["name"]: row["health"]["state"] for row in listed} == {NAME: "Ready", "beside": "Ready"}
+    shared.run("delete", "beside", "-n", shared.namespace)
+    assert state(shared)["state"] == "Ready"
+
+
+def test_delete_waits_until_the_pods_are_gone(shared: Bench) -> None:
+    begin = time.monotonic()
+    shared.run("delete", NAME, "-n", shared.namespace)
+    assert not shared.list("pods"), f"pods are left after {time.monotonic() - begin:.0f} s"
+    assert not shared.list("rayservices")
+    missing = shared.run("delete", NAME, "-n", shared.namespace, code=1)
+    assert "not found" in missing.err.lower()
+
+
+@pytest.fixture(autouse=True)
+def _stop_after_a_failure(request: pytest.FixtureRequest) -> None:
+    """Later tests of this module build on earlier ones: after a failure they could only add noise."""
+    failed = request.session.testsfailed
+    first = request.node.getparent(pytest.Module).stash.setdefault(_BEGIN, failed)
+    if failed > first:
+        pytest.fail("an earlier step of this service failed", pytrace=False)
+
+
+_BEGIN = pytest.StashKey[int]()
