@@ -30,3 +30,16 @@ unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
+
+E2E_FLAGS ?=
+
+e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --image …" for one of your own)
+	$(BIN)/pytest -q -x e2e $(E2E_FLAGS)
+
+test: lint types unit e2e ## everything; what CI runs
+
+demo: install ## a cluster, a model, a question, an answer
+	$(BIN)/python -m e2e.demo $(DEMO_FLAGS)
+
+docs: install ## rewrite what is made from the code
+	$(BIN)/python scripts/cli_reference.py

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.harness import Bench, Target
+from e2e.harness import OWN_CLUSTER, Bench, Target, rig
 
-SIMULATED = "H100-80GB:8x2"
-CLAIMED = "H100-80GB:8"
 ARTIFACTS = Path(__file__).parent / ".artifacts"
 
 
@@ -38,22 +35,15 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         return
     from e2e.images.serving import REFERENCE
 
-    was_up = rig("status", check=False).returncode == 0
-    rig("up", "--nodes", "2", "--simulate", SIMULATED, "--claim-gpus", CLAIMED)
+    was_up = rig("status").returncode == 0
+    if code := rig("up", *OWN_CLUSTER).returncode:
+        pytest.exit(f"the cluster did not come up (exit code {code})", returncode=1)
     kubeconfig = Path(rig("kubeconfig").stdout.strip())
     try:
         yield Target(kubeconfig, REFERENCE, own=True)
     finally:
         if not (was_up or options.keep):
             rig("down")
-
-
-def rig(*args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """`python -m e2e.cluster`; its progress goes to our standard error."""
-    done = subprocess.run([sys.executable, "-m", "e2e.cluster", *args], stdout=subprocess.PIPE, text=True, check=False)
-    if check and done.returncode:
-        pytest.exit(f"e2e.cluster {' '.join(args)} failed with exit code {done.returncode}", returncode=1)
-    return done
 
 
 @pytest.fixture(scope="session")

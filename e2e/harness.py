@@ -16,6 +16,14 @@ from typing import Any
 
 Object = dict[str, Any]
 
+OWN_CLUSTER = ("--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8")
+"""What the demo and the tests ask of the project's own cluster: two real nodes, one of which claims GPUs, and two simulated."""
+
+
+def rig(*args: str) -> subprocess.CompletedProcess[str]:
+    """`python -m e2e.cluster`; its progress goes to our standard error."""
+    return subprocess.run([sys.executable, "-m", "e2e.cluster", *args], stdout=subprocess.PIPE, text=True, check=False)
+
 
 @dataclass(frozen=True)
 class Result:

@@ -1,0 +1,49 @@
+"""Write docs/cli-reference.md from the code: `python scripts/cli_reference.py`; with --check only say whether it is current."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.app import COMMANDS, group
+from rayllm_ctl.errors import EXIT_CODES
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "cli-reference.md"
+
+
+def reference() -> str:
+    """The whole reference as Markdown."""
+    root = click.Context(group, info_name="rayllm-ctl", max_content_width=100, terminal_width=100)
+    lines = [
+        "# Command line reference", "",
+        "Made from the code by `make docs`; `rayllm-ctl COMMAND --help` prints the same.", "",
+        "| exit code | meaning |", "|---|---|",
+        *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()), "",
+        "Every option can be set in the environment as `RAYLLM_<COMMAND>_<OPTION>`; the command line wins.", "",
+    ]  # fmt: skip
+    for title, section in COMMANDS.items():
+        lines += [f"## {title}", ""]
+        for name in section:
+            command = group.get_command(root, name)
+            assert command is not None
+            context = click.Context(command, info_name=name, parent=root, max_content_width=100, terminal_width=100)
+            lines += [f"### {name}", "", "```", command.get_help(context), "```", ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """0 when the file is (now) current, 1 when --check finds that it is not."""
+    text = reference()
+    if "--check" in sys.argv[1:]:
+        if TARGET.read_text(encoding="utf-8") == text:
+            return 0
+        sys.stderr.write(f"{TARGET.name} is not what the code says\n\nhint: make docs\n")
+        return 1
+    TARGET.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

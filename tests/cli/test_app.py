@@ -1,0 +1,130 @@
+"""The command group: light, complete, and the one place that turns errors into text."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cli import app
+from rayllm_ctl.errors import EXIT_CODES, UserError
+
+HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs", "urllib3"}
+
+
+def modules_after(*args: str) -> set[str]:
+    """The top-level modules that a command has imported when it is done."""
+    code = (
+        "import sys, json; from rayllm_ctl.cli.app import run; code = run(sys.argv[1:]); "
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
+    exit_code, names = json.loads(done.stderr.splitlines()[-1])
+    assert exit_code == 0
+    return set(names)
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"]])
+def test_the_lightest_commands_import_nothing_heavy(args: list[str]) -> None:
+    loaded = modules_after(*args)
+    assert "click" in loaded
+    assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("name", [name for section in app.COMMANDS.values() for name in section])
+def test_help_of_every_command_is_light_and_as_listed(name: str) -> None:
+    assert modules_after(name, "--help") & HEAVY == set()
+    command = app.group.get_command(click.Context(app.group), name)
+    assert command is not None
+    listed = next(section[name] for section in app.COMMANDS.values() if name in section)
+    assert command.get_short_help_str(limit=200) == listed
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"rayllm-ctl {__version__}\n"
+
+
+def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--help"]) == 0
+    text = capsys.readouterr().out
+    for section in app.COMMANDS.values():
+        for name in section:
+            assert f"  {name} " in text
+    for code in EXIT_CODES:
+        assert f"  {code} " in text
+
+
+def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["deply"]) == 2
+    error = capsys.readouterr().err
+    assert "deply" in error
+    assert "deploy" in error
+    assert "hint: " in error
+
+
+def test_no_command_prints_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([]) == 2
+    assert "Usage: rayllm-ctl" in capsys.readouterr().err
+
+
+def test_the_plugin_calls_itself_kubectl_rayllm(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--help"], "kubectl rayllm") == 0
+    assert "Usage: kubectl rayllm" in capsys.readouterr().out
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """A command `version` that raises what the test puts into the list."""
+    errors: list[Exception] = []
+
+    @click.command()
+    def command() -> None:
+        raise errors[0]
+
+    monkeypatch.setattr(app.LazyGroup, "get_command", lambda self, ctx, name: command)
+    return errors
+
+
+def test_a_user_error_is_message_blank_line_hints(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.append(UserError("it is broken", hint=("mend it", "or leave it"), exit_code=4))
+    assert app.run(["version"]) == 4
+    error = capsys.readouterr().err
+    assert "it is broken\n\nhint: mend it\n" in error
+    assert "or leave it" in error
+    assert "Traceback" not in error
+
+
+def test_a_defect_is_no_traceback_unless_asked(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.append(ZeroDivisionError("oh"))
+    assert app.run(["version"]) == 1
+    error = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError: oh" in error
+    assert "--debug" in error
+    assert "Traceback" not in error
+    with pytest.raises(ZeroDivisionError):
+        app.run(["--debug", "version"])
+
+
+def test_debug_shows_the_traceback_of_a_user_error(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.append(UserError("it is broken"))
+    assert app.run(["--debug", "version"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupted(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.append(KeyboardInterrupt())  # type: ignore[arg-type]
+    assert app.run(["version"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
+def test_completion_scripts(shell: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert word in script
+    assert "_RAYLLM_CTL_COMPLETE" in script
