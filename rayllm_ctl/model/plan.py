@@ -108,12 +108,16 @@ class StartupPlan:
 
 @dataclass(frozen=True)
 class GPUChoice:
-    """The GPU as far as manifests need it: node labels (any of them identifies it), Ray's accelerator type."""
+    """The GPU as far as manifests need it: node labels (any of them identifies it), Ray's accelerator type.
+
+    `resource` is the extended resource that its device plugin offers (amd.com/gpu for AMD).
+    """
 
     name: str
     count_per_node: int
     ray_accelerator_type: str | None
     node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    resource: str = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)

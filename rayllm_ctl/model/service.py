@@ -66,11 +66,17 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class Replicas:
-    """How many replicas. min == max is a fixed number. Units of the target: requests in flight per replica."""
+    """How many replicas. min == max is a fixed number; min 0 gives everything back while nobody asks.
+
+    The target is requests in flight per replica; delays and the look-back period are seconds (None: the renderer's).
+    """
 
     min: int = 1
     max: int = 1
     target_ongoing_requests: int | None = None
+    upscale_delay: float | None = None
+    downscale_delay: float | None = None
+    look_back_period: float | None = None
 
     @property
     def autoscaled(self) -> bool:

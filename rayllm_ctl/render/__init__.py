@@ -1,1 +1,7 @@
-"""From a service and its plan to manifests."""
+"""Manifests from a plan: values decided in Python, laid out by thin templates, validated, dumped canonically."""
+
+from __future__ import annotations
+
+from rayllm_ctl.render.manifests import Manifest, dump, render
+
+__all__ = ["Manifest", "dump", "render"]

@@ -1,0 +1,40 @@
+"""Labels and annotations of the objects that rayllm-ctl applies: written by render, read by the inventory."""
+
+from __future__ import annotations
+
+import re
+
+MANAGER = "rayllm-ctl"
+"""Field manager of server-side apply and value of app.kubernetes.io/managed-by."""
+
+NAME = "app.kubernetes.io/name"
+INSTANCE = "app.kubernetes.io/instance"
+VERSION = "app.kubernetes.io/version"
+COMPONENT = "app.kubernetes.io/component"
+PART_OF = "app.kubernetes.io/part-of"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+MODEL = "rayllm.io/model"
+"""Annotation: the model's id as the user wrote it (a label could not hold its slash)."""
+
+_NOT_A_LABEL_VALUE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def service_labels(service: str, vllm_version: str, component: str = "inference") -> dict[str, str]:
+    """The six recommended labels of an object that belongs to the LLMService named `service`.
+
+    KubeRay copies a RayService's labels to the objects it makes, so labels alone do not prove who applied an object.
+    """
+    return {
+        NAME: "llmservice",
+        INSTANCE: service,
+        VERSION: label_value(vllm_version),
+        COMPONENT: component,
+        PART_OF: service,
+        MANAGED_BY: MANAGER,
+    }
+
+
+def label_value(text: str) -> str:
+    """`text` as a label value: at most 63 of the allowed characters, a letter or digit at both ends."""
+    return _NOT_A_LABEL_VALUE.sub("-", text)[:63].strip("._-")

@@ -1,0 +1,138 @@
+"""Canonical YAML of plain data: the same text for the same data, which every YAML reader takes for the same data.
+
+Readers disagree about plain scalars: YAML 1.1 (Kubernetes) reads y, on, 0o17 and 1e3 as something else than YAML 1.2
+(or PyYAML) does. So a string stays unquoted only if its shape is safe under all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@+~-]|:(?=[A-Za-z0-9_/]))*")
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:m|[KMGTP]i|[MGTP])|(?:\d+(?:\.\d+)?(?:ms|h|m|s))+")
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_FIRST = {"apiVersion": 0, "kind": 1, "name": 2, "metadata": 3, "spec": 4}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def dump(value: Any, *, sort: bool = True) -> str:
+    """One document as block YAML with LF and a newline at the end.
+
+    Keys are sorted, apiVersion, kind, name, metadata and spec first; sort=False keeps their order. Raises ValueError for
+    what YAML or JSON cannot hold: NaN, infinities, lone surrogates, keys that are no text, other Python types.
+    """
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        return "\n".join(_block(value, sort)) + "\n"
+    return flow(value) + "\n"
+
+
+def dump_all(documents: Iterable[Any], *, sort: bool = True) -> str:
+    """Several documents, separated by `---` lines."""
+    return "---\n".join(dump(document, sort=sort) for document in documents)
+
+
+def flow(value: Any) -> str:
+    """`value` on one line: a scalar, or a flow collection with every text in double quotes (which JSON reads as well)."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_double(_key(k))}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    return _double(value) if isinstance(value, str) else _number(value)
+
+
+def _block(value: Any, sort: bool) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        keys = sorted(value, key=lambda k: (_FIRST.get(k, 9), _key(k))) if sort else list(value)
+        for key in keys:
+            yield from _entry(f"{_scalar(_key(key))}:", value[key], sort)
+    else:
+        for item in value:
+            yield from _item(item, sort)
+
+
+def _entry(head: str, value: Any, sort: bool) -> Iterator[str]:
+    """`head`, and `value` behind it or in the lines below it."""
+    if isinstance(value, Mapping) and value:
+        yield head
+        yield from _indented(_block(value, sort))
+    elif isinstance(value, (list, tuple)) and value:
+        # Items start below their key, not further in, as kubectl writes them.
+        yield head
+        yield from _block(value, sort)
+    elif isinstance(value, str) and _fits_literal(value):
+        body = value.rstrip("\n")
+        chomp = {0: "-", 1: ""}.get(len(value) - len(body), "+")
+        yield f"{head} |{chomp}"
+        lines = value.split("\n")[: -1 if value.endswith("\n") else None]
+        yield from _indented(lines)
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _item(value: Any, sort: bool) -> Iterator[str]:
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        first, *rest = _block(value, sort)
+        yield f"- {first}"
+        yield from _indented(rest)
+    else:
+        yield from _entry("-", value, sort)
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" if line else "" for line in lines)
+
+
+def _fits_literal(text: str) -> bool:
+    """Whether a literal block keeps `text` as it is, without an indentation indicator."""
+    if "\n" not in text or not text.strip("\n") or text[0] in " \n":
+        return False
+    return all(line.isprintable() and not line.endswith(" ") for line in text.split("\n"))
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, (Mapping, list, tuple)) or not isinstance(value, str):
+        return flow(value)
+    if (_PLAIN.fullmatch(value) and value.lower() not in _WORDS) or _AMOUNT.fullmatch(value):
+        return value
+    if value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    return _double(value)
+
+
+def _double(text: str) -> str:
+    return '"' + "".join(_escape(c) for c in text) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        raise ValueError(f"text holds a lone surrogate (U+{code:04X}), which no file can hold")
+    # \u has four digits in JSON and YAML alike; what needs more exists in YAML only.
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise ValueError(f"a key must be text, not {key!r}")
+    return key
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        # YAML 1.1 takes a number with an exponent but without a dot for text.
+        mantissa, separator, exponent = repr(value).partition("e")
+        return mantissa + ("" if "." in mantissa else ".0") + separator + exponent
+    raise ValueError(f"{value!r} has no form in YAML and JSON")
