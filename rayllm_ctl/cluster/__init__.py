@@ -1,1 +1,6 @@
 """The only room that talks to the Kubernetes API."""
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.config import connect
+
+__all__ = ["Cluster", "connect"]

@@ -1,0 +1,160 @@
+"""Server-side apply: what changes, what does not, and who else has a say in it.
+
+Nothing is forced without the user's word, and unknown fields are refused rather than dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from rayllm_ctl.cluster.bounds import propagate_bounds
+from rayllm_ctl.cluster.client import Cluster, label
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
+from rayllm_ctl.cluster.kinds import Kind, kind_of
+from rayllm_ctl.errors import ConflictError, UserError
+from rayllm_ctl.model.events import Applied
+
+__all__ = ["FIELD_MANAGER", "apply", "propagate_bounds"]
+
+FIELD_MANAGER = "rayllm-ctl"
+
+_ORDER = (
+    ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass"),
+    ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
+    ("ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange"),
+)
+"""What other objects need goes first; kinds that are not listed are workloads and go last."""
+
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|(\.[\w.\[\]"=-]+): field not declared in schema')
+_MANAGER = re.compile(r'conflicts? with "(?P<manager>[^"]+)"(?: with subresource "(?P<subresource>[^"]+)")?')
+
+_VOLATILE = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
+"""Metadata that the API server keeps by itself."""
+
+
+def apply(
+    cluster: Cluster,
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    dry_run: Literal["none", "server"] = "none",
+    force_conflicts: bool = False,
+    field_manager: str = FIELD_MANAGER,
+) -> Iterator[Applied]:
+    """Apply `manifests` in the order they need and yield what became of each: created, configured or unchanged.
+
+    A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
+    is written. Raises ConflictError (another manager owns a field that would change) and UserError for what the API
+    server refuses; objects before the refused one stay applied, and a second run goes on from there.
+    """
+    for manifest in sorted(manifests, key=_rank):
+        yield _apply_one(cluster, manifest, dry_run, force_conflicts, field_manager)
+
+
+def _rank(manifest: Mapping[str, Any]) -> int:
+    return next((rank for rank, kinds in enumerate(_ORDER) if manifest.get("kind") in kinds), len(_ORDER))
+
+
+def _apply_one(
+    cluster: Cluster, manifest: Mapping[str, Any], dry_run: str, force_conflicts: bool, field_manager: str
+) -> Applied:
+    what = kind_of(manifest)
+    metadata = manifest.get("metadata") or {}
+    name = str(metadata.get("name") or "")
+    if not name:
+        raise UserError(f"a {what.name} manifest has no metadata.name", hint="objects that are applied need a name")
+    namespace = str(metadata.get("namespace") or cluster.namespace) if what.namespaced else None
+    query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
+    if dry_run == "server":
+        query.append(("dryRun", "All"))
+    try:
+        before = _before(cluster, what, name, namespace)
+        after, created = cluster.patch(
+            what.name, name, namespace, manifest, content_type="application/apply-patch+yaml", query=query
+        )
+    except ApiError as error:
+        raise _explained(error, what, name, namespace) from error
+    if created:
+        action = "created"
+    else:
+        action = "unchanged" if before is not None and _content(before) == _content(after) else "configured"
+    return Applied(what.name, name, namespace or "", f"{action} (dry run)" if dry_run == "server" else action)
+
+
+def _before(cluster: Cluster, what: Kind, name: str, namespace: str | None) -> dict[str, Any] | None:
+    try:
+        return cluster.get(what.name, name, namespace)
+    except NotFoundError as error:
+        if error.about:
+            return None
+        raise
+
+
+def _content(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What a user could have changed: everything but the status and the API server's own metadata.
+
+    Comparing resourceVersions would call an object configured whenever a controller wrote its status in between.
+    """
+    metadata = {key: value for key, value in stored.get("metadata", {}).items() if key not in _VOLATILE}
+    return {**{key: value for key, value in stored.items() if key != "status"}, "metadata": metadata}
+
+
+def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) -> UserError:
+    shown = label(what, name, namespace)
+    if error.status == 404:
+        return _missing(error, what, shown, namespace)
+    if error.status == 409:
+        return _conflict(error, shown)
+    fields = sorted({first or second for first, second in _UNKNOWN_FIELD.findall(error.message)})
+    if fields and error.status in (400, 422, 500):
+        return UserError(
+            f"{shown}: the cluster's {what.resource} {_has_no(fields)}",
+            hint=(
+                "a field may be misspelled, or newer than what the cluster runs",
+                f"kubectl explain {what.resource} --recursive",
+            ),
+        )  # fmt: skip
+    if error.status == 422 and error.causes:
+        problems = [f"{cause.get('field', '?')}: {cause.get('message', '')}".rstrip(": ") for cause in error.causes]
+        return UserError("\n  ".join([f"{shown} is not valid:", *problems]), hint="nothing of this object was applied")
+    return error
+
+
+def _has_no(fields: Sequence[str]) -> str:
+    names = ", ".join(field.removeprefix(".") for field in fields)
+    return f"{'has no field' if len(fields) == 1 else 'have no fields'} {names}"
+
+
+def _missing(error: ApiError, what: Kind, shown: str, namespace: str | None) -> UserError:
+    if error.about == "namespaces":
+        return UserError(
+            f"namespace {namespace} does not exist ({shown})",
+            hint=(f"kubectl create namespace {namespace}", "name another one with -n NAMESPACE"),
+        )
+    if what.group == "ray.io":
+        return UserError(
+            f"the cluster does not know {what.resource}: KubeRay is not installed", hint=INSTALL_KUBERAY, exit_code=1
+        )
+    return UserError(f"the cluster does not know {what.resource} ({what.api_version})", hint="install what provides it")
+
+
+def _conflict(error: ApiError, shown: str) -> UserError:
+    owned: list[tuple[str, str]] = []
+    for cause in error.causes:
+        match = _MANAGER.search(str(cause.get("message", "")))
+        if match:
+            subresource = f" ({match['subresource']})" if match["subresource"] else ""
+            owned.append((str(cause.get("field", "")).removeprefix("."), match["manager"] + subresource))
+    if not owned:
+        return ConflictError(f"{shown} changed in the meantime", hint="run the command again")
+    managers = ", ".join(sorted({manager for _, manager in owned}))
+    lines = [f"  {field}  is owned by {manager}" for field, manager in sorted(owned)]
+    return ConflictError(
+        "\n".join([f"{shown}: {managers} has set fields that would change:", *lines]),
+        hint=(
+            "--force-conflicts        take these fields over; their owner loses them",
+            "or leave these fields out of your flags or spec file: their owner keeps them",
+            f"or have {managers} let them go (remove them from what it applies), then run this again",
+        ),
+    )

@@ -1,0 +1,65 @@
+"""Replica bounds of a live service.
+
+KubeRay leaves replicas, minReplicas and maxReplicas out of the hash by which it notices changes of a RayService, and
+does not carry them to the RayCluster that runs (ray-project/kuberay#4568, #2331). So they are written to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import NotFoundError
+from rayllm_ctl.model.events import Applied
+
+
+def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapping[str, Any]) -> Iterator[Applied]:
+    """Write the bounds of a RayService `manifest` to its live RayClusters where they differ; yields each that changed.
+
+    Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. With the autoscaler on, `replicas` of a
+    group is the autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
+    reordered in between: running again mends it.
+    """
+    config = manifest.get("spec", {}).get("rayClusterConfig", {})
+    fields = ["minReplicas", "maxReplicas"]
+    if not config.get("enableInTreeAutoscaling"):
+        fields.append("replicas")
+    wanted = {group["groupName"]: group for group in config.get("workerGroupSpecs") or ()}
+    for cluster_name in _live(cluster, name, namespace):
+        try:
+            live = cluster.get("RayCluster", cluster_name, namespace)
+        except NotFoundError:
+            continue  # its upgrade has just ended
+        operations = _operations(live, wanted, fields)
+        if operations:
+            cluster.patch(
+                "RayCluster", cluster_name, namespace, operations, content_type="application/json-patch+json",
+                query=[("fieldManager", "rayllm-ctl")],
+            )  # fmt: skip
+            yield Applied("RayCluster", cluster_name, namespace, "configured")
+
+
+def _live(cluster: Cluster, name: str, namespace: str) -> list[str]:
+    """The RayClusters that serve or are about to, by the RayService's status."""
+    try:
+        status = cluster.get("RayService", name, namespace).get("status") or {}
+    except NotFoundError:
+        return []
+    names = [(status.get(key) or {}).get("rayClusterName") for key in ("activeServiceStatus", "pendingServiceStatus")]
+    return [found for found in names if found]
+
+
+def _operations(
+    live: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]], fields: list[str]
+) -> list[dict[str, Any]]:
+    operations: list[dict[str, Any]] = []
+    for index, group in enumerate(live.get("spec", {}).get("workerGroupSpecs") or ()):
+        want = wanted.get(group.get("groupName"), {})
+        changes = [(key, want[key]) for key in fields if key in want and want[key] != group.get(key)]
+        if changes:
+            # A JSON patch knows groups by position only: the test makes it fail rather than hit another group.
+            at = f"/spec/workerGroupSpecs/{index}"
+            operations.append({"op": "test", "path": f"{at}/groupName", "value": group["groupName"]})
+            operations += [{"op": "add", "path": f"{at}/{key}", "value": value} for key, value in changes]
+    return operations

@@ -1,0 +1,290 @@
+"""One API server, spoken to as one user: plain dicts over the HTTP connections that the client library has configured.
+
+The library's typed models and its dynamic client are left out: the first cost a second of imports, the second begins
+with discovery requests and watches on one connection without a time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cluster.credentials import ended
+from rayllm_ctl.cluster.failures import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
+from rayllm_ctl.cluster.kinds import Kind, kind
+from rayllm_ctl.errors import ClusterError, UserError
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+Query = Sequence[tuple[str, str]]
+"""Query parameters in order."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to a connection: TLS included, over any distance, a server that is there answers within them."""
+
+PAGE = 500
+"""Objects per list request, kubectl's chunk size."""
+
+_BUSY_TRIES = 3
+"""How often a request that the API server's flow control puts off (429 with Retry-After) is sent."""
+
+_BUSY_WAIT = 5.0
+"""Seconds at most between two such tries."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Objects of one list and the resourceVersion to watch from."""
+
+    items: list[dict[str, Any]]
+    resource_version: str
+
+
+class Cluster:
+    """Reads and writes objects as plain dicts. Thread-safe. `namespace` is the context's default.
+
+    All methods raise children of UserError: NotFoundError and the other ApiErrors of `failures` for what the API server
+    answers, UnreachableError when it does not.
+    """
+
+    def __init__(
+        self,
+        api_client: Any,
+        *,
+        context: str,
+        user: str,
+        namespace: str,
+        request_timeout: float,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self._api_client = api_client
+        self._headers = tuple(headers)
+        self.context = context
+        self.user = user
+        self.namespace = namespace
+        self.request_timeout = request_timeout
+        self.server = str(api_client.configuration.host)
+
+    def get(self, kind_name: str, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """One object."""
+        what = kind(kind_name)
+        doing = f"get {label(what, name, namespace)}"
+        return self.request_json("GET", what.path(namespace, name), doing=doing, secret=kind_name == "Secret")
+
+    def list(
+        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> list[dict[str, Any]]:
+        """All objects of a kind in `namespace`, or in all namespaces. Each carries its apiVersion and kind."""
+        return self.listing(kind_name, namespace, label_selector=label_selector, field_selector=field_selector).items
+
+    def listing(
+        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> Listing:
+        """As `list`, with the resourceVersion to watch from."""
+        what = kind(kind_name)
+        selectors = [(k, v) for k, v in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if v]
+        try:
+            return self._pages(what, namespace, [*selectors, ("limit", str(PAGE))])
+        except GoneError:
+            # The page token went stale between two pages: one request for everything cannot.
+            return self._pages(what, namespace, selectors)
+
+    def _pages(self, what: Kind, namespace: str | None, query: Query) -> Listing:
+        doing = f"list {label(what, None, namespace)}"
+        items: list[dict[str, Any]] = []
+        page: Query = query
+        while True:
+            answer = self.request_json("GET", what.path(namespace), query=page, doing=doing)
+            items += [{"apiVersion": what.api_version, "kind": what.name, **item} for item in answer.get("items") or ()]
+            metadata = answer.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listing(items, str(metadata.get("resourceVersion") or ""))
+            page = [*query, ("continue", metadata["continue"])]
+
+    def create(self, body: Mapping[str, Any], kind_name: str, namespace: str | None = None) -> dict[str, Any]:
+        """Create an object and return it as stored."""
+        what = kind(kind_name)
+        doing = f"create {label(what, (body.get('metadata') or {}).get('name'), namespace)}"
+        return self.request_json("POST", what.path(namespace), body=body, doing=doing)
+
+    def delete(self, kind_name: str, name: str, namespace: str | None = None, *, uid: str) -> None:
+        """Delete the object that has this `uid`, and only once its dependents are gone (foreground).
+
+        NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
+        """
+        what = kind(kind_name)
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        doing = f"delete {label(what, name, namespace)}"
+        self.request_json(
+            "DELETE", what.path(namespace, name), body={**options, "preconditions": {"uid": uid}}, doing=doing
+        )
+
+    def patch(
+        self,
+        kind_name: str,
+        name: str,
+        namespace: str | None,
+        body: Mapping[str, Any] | Sequence[Any],
+        *,
+        content_type: str,
+        query: Query = (),
+    ) -> tuple[dict[str, Any], bool]:
+        """Patch an object. Returns it as stored and whether the patch (a server-side apply) created it."""
+        what = kind(kind_name)
+        doing = f"apply {label(what, name, namespace)}"
+        status, answer = self._exchange(
+            "PATCH", what.path(namespace, name), query=query, body=json.dumps(body).encode(), content_type=content_type,
+            doing=doing, secret=kind_name == "Secret",
+        )  # fmt: skip
+        return self._decoded(answer, doing), status == 201
+
+    def server_version(self) -> str:
+        """The API server's version, such as v1.36.2."""
+        return str(self.request_json("GET", "/version", doing="read the version").get("gitVersion", ""))
+
+    def request_json(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Query = (),
+        body: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        secret: bool = False,
+    ) -> dict[str, Any]:
+        """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds."""
+        data = None if body is None else json.dumps(body).encode()
+        _, answer = self._exchange(method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret)
+        return self._decoded(answer, doing)
+
+    def request_text(self, path: str, *, doing: str, query: Query = (), timeout: float | None = None) -> str:
+        """GET of something that is no JSON: a log."""
+        _, answer = self._exchange("GET", path, query=query, doing=doing, timeout=timeout, accept="*/*")
+        return answer.decode("utf-8", "replace")
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        read_timeout: float | None = None,
+    ) -> Iterator[BaseHTTPResponse]:
+        """An answer whose body is yet to be read, whatever its status. read_timeout: seconds between two pieces of it.
+
+        UnreachableError also when the connection breaks while the body is read inside the `with` block.
+        """
+        from urllib.parse import urlencode
+
+        import urllib3
+
+        headers = urllib3.HTTPHeaderDict(self._headers)
+        headers.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
+        if body is not None:
+            headers["Content-Type"] = content_type
+        authorization: dict[str, str] = {}
+        self._api_client.update_params_for_auth(authorization, [], ["BearerToken"], path, method, None)
+        headers.update(authorization)
+        url = self.server + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            response = self._api_client.rest_client.pool_manager.request(
+                method, url, body=body, headers=headers, preload_content=False, retries=False, redirect=False,
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
+            )  # fmt: skip
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise unreachable(error, self.server, self.context) from error
+        try:
+            yield response
+        except urllib3.exceptions.HTTPError as error:
+            raise unreachable(error, self.server, self.context) from error
+        finally:
+            # A body that was read to its end has given its connection back; any other connection is of no more use.
+            response.close()
+
+    def failure(self, status: int, body: bytes, doing: str, *, secret: bool = False) -> UserError:
+        """The error for a failed answer of the API server, with what is known of the credentials."""
+        error = api_error(status, body, doing=doing, secret=secret)
+        if not isinstance(error, UnauthorizedError):
+            return error
+        configuration = self._api_client.configuration
+        why = ended(configuration.cert_file, configuration.api_key.get("BearerToken"))
+        who = f"user {self.user!r}" + (f" (context {self.context!r})" if self.context else "")
+        return UnauthorizedError(
+            f"the API server {self.server} refuses the credentials of {who}" + (f": {why}" if why else ""),
+            status=401, reason=error.reason,
+            hint=("log in again, or renew the kubeconfig", f"kubectl --context {self.context} auth whoami")
+            if self.context
+            else "the service account's token is no longer valid: restart the pod",
+        )  # fmt: skip
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float | None = None,
+        secret: bool = False,
+    ) -> tuple[int, bytes]:
+        limit = timeout if timeout is not None else self.request_timeout or None
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with self.open(
+                    method, path, query=query, body=body, content_type=content_type, accept=accept, read_timeout=limit
+                ) as response:
+                    answer, status = response.read(), response.status
+                    wait = response.headers.get("Retry-After", "")
+            except UnreachableError as error:
+                # The server may close an idle connection just as it is taken up again; reading twice does no harm.
+                if method == "GET" and tries == 1 and _stale(error):
+                    continue
+                raise
+            if 200 <= status < 300:
+                return status, answer
+            if status != 429 or not wait.isdigit() or tries == _BUSY_TRIES:
+                raise self.failure(status, answer, doing, secret=secret)
+            time.sleep(min(float(wait), _BUSY_WAIT))
+
+    def _decoded(self, answer: bytes, doing: str) -> dict[str, Any]:
+        try:
+            decoded = json.loads(answer)
+        except ValueError:
+            decoded = None
+        if not isinstance(decoded, dict):
+            raise ClusterError(
+                f"the API server {self.server} did not answer with JSON ({doing})",
+                hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
+            )
+        return decoded
+
+
+def label(what: Kind, name: str | None, namespace: str | None) -> str:
+    """An object, or a collection, in a message: `RayService llm/qwen`, `Pods in namespace llm`."""
+    if name:
+        return f"{what.name} {f'{namespace}/' if what.namespaced and namespace else ''}{name}"
+    if not what.namespaced:
+        return what.plural
+    return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
+
+
+def _stale(error: UnreachableError) -> bool:
+    from urllib3.exceptions import ProtocolError
+
+    return isinstance(error.__cause__, (ProtocolError, ConnectionError))

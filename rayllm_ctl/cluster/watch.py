@@ -1,0 +1,270 @@
+"""Follow objects of several kinds at once: list, watch from there, and list again when the thread of events is lost.
+
+One daemon thread per kind puts changes into one queue. A server that restarts, a connection that dies silently and a
+resourceVersion that is too old only cost a new list; what changed meanwhile is reported as changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from rayllm_ctl.cluster.client import Cluster, label
+from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
+from rayllm_ctl.cluster.kinds import kind
+from rayllm_ctl.errors import UserError
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+ROUND_SECONDS = 240.0
+"""How long the server keeps one watch open: below the five minutes after which load balancers cut idle connections."""
+
+SILENCE_SECONDS = 90.0
+"""A watch that sends nothing for so long is taken for dead: bookmarks come about once a minute."""
+
+BACK_OFF = (0.2, 5.0)
+"""Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to an object. `object` is its newest state, for DELETED the last one known."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: Mapping[str, Any]
+
+
+class Watch:
+    """Changes of several kinds, merged. Use as a context manager: leaving it ends the threads.
+
+    Raises, from `wait`, `drain` and iteration, the UserError that ended a thread: a right is missing, the kind is
+    unknown. Failures that may pass are retried; `trouble` says what they are while they last.
+    """
+
+    def __init__(self, deadline: float | None = None) -> None:
+        self._deadline = deadline
+        self._queue: queue.SimpleQueue[Change | UserError] = queue.SimpleQueue()
+        self._ahead: list[Change] = []
+        self._followers: list[_Follower] = []
+
+    def follow(
+        self, cluster: Cluster, kind_name: str, namespace: str | None, label_selector: str, field_selector: str
+    ) -> None:
+        """Begin to follow one kind."""
+        follower = _Follower(cluster, kind_name, namespace, label_selector, field_selector, self._queue.put)
+        self._followers.append(follower)
+        follower.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why some changes may be late: what the last try met, while it has not been followed by a success."""
+        return next((text for text in (follower.trouble for follower in self._followers) if text), None)
+
+    def wait(self, seconds: float) -> bool:
+        """Block until something changed, at most `seconds`. What changed is left for `drain` and iteration."""
+        if not self._ahead:
+            change = self._next(seconds)
+            if change is not None:
+                self._ahead.append(change)
+        return bool(self._ahead)
+
+    def drain(self) -> list[Change]:
+        """All changes so far, without blocking."""
+        changes, self._ahead = self._ahead, []
+        while (change := self._next(0)) is not None:
+            changes.append(change)
+        return changes
+
+    def __iter__(self) -> Iterator[Change]:
+        """Changes as they come, until the deadline (for ever without one)."""
+        while True:
+            left = 3600.0 if self._deadline is None else self._deadline - time.monotonic()
+            if left <= 0 and not self._ahead:
+                return
+            if self.wait(max(left, 0)):
+                yield self._ahead.pop(0)
+
+    def close(self) -> None:
+        """End the threads. They hold nothing but a connection each, so nothing waits for them."""
+        for follower in self._followers:
+            follower.stop()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next(self, seconds: float) -> Change | None:
+        try:
+            found = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(found, UserError):
+            raise found
+        return found
+
+
+def watch(
+    cluster: Cluster,
+    kinds: Sequence[str],
+    namespace: str | None,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    deadline: float | None = None,
+) -> Watch:
+    """Follow `kinds` ("RayService", "Pod") in `namespace`. Every object there is at first is reported as ADDED.
+
+    deadline: of iteration, on the clock of time.monotonic().
+    """
+    changes = Watch(deadline)
+    for kind_name in kinds:
+        changes.follow(cluster, kind_name, namespace, label_selector, field_selector)
+    return changes
+
+
+class _Follower:
+    """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        kind_name: str,
+        namespace: str | None,
+        label_selector: str,
+        field_selector: str,
+        put: Callable[[Change | UserError], None],
+    ) -> None:
+        self.trouble: str | None = None
+        self._cluster = cluster
+        self._kind = kind(kind_name)
+        self._namespace = namespace
+        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._put = put
+        self._known: dict[str, dict[str, Any]] = {}
+        self._version = ""
+        self._stopped = threading.Event()
+        self._response: BaseHTTPResponse | None = None
+        self._thread = threading.Thread(target=self._run, name=f"watch-{self._kind.plural}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        response = self._response
+        if response is not None:
+            # Closing would wait for the reading thread's lock; shutting the socket down wakes it.
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                response.shutdown()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            begun = time.monotonic()
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+                self.trouble = None
+            except GoneError:
+                self._version = ""
+            except (UnreachableError, ServerFailingError) as error:
+                self.trouble = error.message
+            except UserError as error:
+                self._put(error)
+                return
+            # A round that ends at once is a failure too, whatever the server calls it.
+            failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
+            if failures:
+                first, most = BACK_OFF
+                # Two clients that lost the same server must not come back in step.
+                self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _list(self) -> None:
+        listing = self._cluster.listing(self._kind.name, self._namespace, **self._selectors)
+        self.trouble = None
+        present = {_uid(item): item for item in listing.items}
+        for uid, item in present.items():
+            old = self._known.get(uid)
+            if old is None:
+                self._put(Change("ADDED", item))
+            elif _version(old) != _version(item):
+                self._put(Change("MODIFIED", item))
+        for uid, item in self._known.items():
+            if uid not in present:
+                self._put(Change("DELETED", item))
+        self._known = present
+        self._version = listing.resource_version
+
+    def _watch(self) -> None:
+        """One round: until the server ends it. Leaves the newest resourceVersion behind."""
+        query = [
+            ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
+            ("timeoutSeconds", str(int(ROUND_SECONDS))),
+        ]  # fmt: skip
+        names = {"label_selector": "labelSelector", "field_selector": "fieldSelector"}
+        query += [(names[key], value) for key, value in self._selectors.items() if value]
+        doing = f"watch {label(self._kind, None, self._namespace)}"
+        with self._cluster.open(
+            "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS
+        ) as response:
+            self._response = response
+            try:
+                if self._stopped.is_set():
+                    return
+                if response.status != 200:
+                    raise self._cluster.failure(response.status, response.read(), doing)
+                self.trouble = None
+                for line in _lines(response):
+                    if self._stopped.is_set():
+                        return
+                    self._take(line, doing)
+            finally:
+                self._response = None
+
+    def _take(self, line: bytes, doing: str) -> None:
+        try:
+            event = json.loads(line)
+            type_, item = event["type"], event["object"]
+            if type_ == "ERROR":
+                raise api_error(int(item.get("code") or 500), json.dumps(item).encode(), doing=doing)
+            self._version = _version(item)
+            if type_ == "BOOKMARK":
+                return
+            uid = _uid(item)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
+        if type_ == "DELETED":
+            self._known.pop(uid, None)
+        else:
+            self._known[uid] = item
+        self._put(Change(type_, item))
+
+
+def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """Whole lines as soon as they arrive. A line that the connection's end cut off is dropped: it will come again."""
+    buffer = b""
+    while piece := response.read1(65536):
+        *lines, buffer = (buffer + piece).split(b"\n")
+        yield from (line for line in lines if line)
+
+
+def _uid(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["uid"])
+
+
+def _version(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["resourceVersion"])
