@@ -1,7 +1,7 @@
 """What is slow to make is made once: directories keyed by kind and key, outside the checkout.
 
-An entry is complete or absent: it is made in a temporary directory under a lock and renamed into place, so a process that
-dies half-way leaves nothing that could be taken for a result.
+An entry is complete or absent: it is made in a temporary directory under a lock and renamed into place, so a process
+that dies half-way leaves nothing that could be taken for a result.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def root() -> Path:
-    """The cache directory: `$XDG_CACHE_HOME/rayllm-ctl/e2e`, with `~/.cache` where the variable is unset or not absolute."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    """The cache directory: rayllm-ctl/e2e in `$XDG_CACHE_HOME`, or in `~/.cache` if that is unset or not absolute."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG base directory specification: a relative path is invalid and ignored.
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "rayllm-ctl" / "e2e"
+    return (base if base.is_absolute() else Path.home() / ".cache") / "rayllm-ctl" / "e2e"
 
 
 def entry(kind: str, key: str) -> Path:
@@ -38,8 +38,8 @@ def entry(kind: str, key: str) -> Path:
 def ensure(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     """The complete entry of `kind` with `key`; if absent, `make(directory)` fills an empty directory that becomes it.
 
-    Processes that want the same entry wait for the one that makes it. What `make` raises passes through, and the entry stays
-    absent. `key` must contain all that the content depends on: versions, and a digest of the recipe's other inputs.
+    Processes that want the same entry wait for the one that makes it. What `make` raises passes through, and the entry
+    stays absent. `key` must contain all that the content depends on: versions, and a digest of the recipe's inputs.
     """
     target = entry(kind, key)
     if target.is_dir():

@@ -1,0 +1,80 @@
+"""What makes a bare cluster useful: DNS, and the KubeRay operator with its CRDs and shipped rights."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import string
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e.cluster import images, layout, modules
+from e2e.cluster.api import Api
+from e2e.cluster.cache import entry
+
+OPERATOR_NAMESPACE: Final = "kuberay-system"
+DEPLOYMENTS: Final = (("kube-system", "coredns"), (OPERATOR_NAMESPACE, "kuberay-operator"))
+
+_MANIFESTS: Final = Path(__file__).parent / "manifests"
+_NAMESPACED: Final = frozenset({"ServiceAccount", "Role", "RoleBinding"})
+_CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def install(api: Api) -> None:
+    """Apply all of it; the pods start when nodes are there."""
+    for manifest in _coredns():
+        api.apply(manifest)
+    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
+    # About 1 MB each, and the server takes its time over each.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        crds = (_kuberay() / "config/crd/bases").glob("*.yaml")
+        for done in [pool.submit(api.apply_text, _crd_path(crd), crd.read_text()) for crd in crds]:
+            done.result()
+    for manifest in (*operator_rbac(_kuberay() / "config/rbac"), *_operator()):
+        api.apply(manifest)
+
+
+def ready(api: Api) -> bool:
+    """Whether every deployment of the add-ons has its pods available."""
+    for namespace, name in DEPLOYMENTS:
+        deployment = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        if deployment is None or not deployment.get("status", {}).get("availableReplicas"):
+            return False
+    return True
+
+
+def operator_rbac(directory: Path) -> Iterator[dict[str, Any]]:
+    """The manifests of the kustomization in `directory`, moved into the operator's namespace as kustomize would."""
+    kustomization = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    for file in kustomization["resources"]:
+        for manifest in yaml.safe_load_all((directory / file).read_text()):
+            if manifest["kind"] in _NAMESPACED:
+                manifest["metadata"]["namespace"] = OPERATOR_NAMESPACE
+            for subject in manifest.get("subjects", []):
+                subject["namespace"] = OPERATOR_NAMESPACE
+            yield manifest
+
+
+def _coredns() -> list[dict[str, Any]]:
+    values = {"image": images.COREDNS, "address": layout.DNS_ADDRESS, "cluster_domain": layout.CLUSTER_DOMAIN}
+    return _filled("coredns.yaml", values)
+
+
+def _operator() -> list[dict[str, Any]]:
+    return _filled("kuberay-operator.yaml", {"image": images.KUBERAY_OPERATOR, "namespace": OPERATOR_NAMESPACE})
+
+
+def _filled(name: str, values: dict[str, str]) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(string.Template((_MANIFESTS / name).read_text()).substitute(values)))
+
+
+def _kuberay() -> Path:
+    return entry("build", modules.KUBERAY.key)
+
+
+def _crd_path(file: Path) -> str:
+    """The object's path from controller-gen's file name: ray.io_rayclusters.yaml holds rayclusters.ray.io."""
+    group, _, plural = file.stem.partition("_")
+    return f"{_CRD_PATH}/{plural}.{group}"

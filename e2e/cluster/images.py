@@ -1,0 +1,49 @@
+"""The images that every node has: sandbox, DNS and operator, packed here from the programs, and the serving image."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from e2e import versions
+from e2e.cluster import build, cache, modules, nodeconfig
+from e2e.cluster.layout import IMAGE_PREFIX
+from e2e.cluster.progress import Progress
+from e2e.images import serving
+from e2e.images.oci import Image, Layer, write_archive
+
+COREDNS: Final = f"{IMAGE_PREFIX}/coredns:{versions.COREDNS}"
+KUBERAY_OPERATOR: Final = f"{IMAGE_PREFIX}/kuberay-operator:v{versions.KUBERAY}"
+
+_NOBODY: Final = "65532:65532"
+
+
+def small() -> list[Image]:
+    """The images of single programs, which must have been built."""
+    coredns = build.program(modules.COREDNS, "coredns")
+    operator = build.program(modules.KUBERAY, "kuberay-operator")
+    return [
+        _packed(nodeconfig.PAUSE_IMAGE, build.pause(), "/pause", user=_NOBODY),
+        # Root in its container: port 53 is a privileged one.
+        _packed(COREDNS, coredns, "/coredns", user=None),
+        _packed(KUBERAY_OPERATOR, operator, "/manager", user=_NOBODY),
+    ]
+
+
+def everything(progress: Progress) -> list[Image]:
+    """All images, made first where the cache has none."""
+    return [*small(), serving.ensure(progress)]
+
+
+def _packed(ref: str, program: Path, path: str, user: str | None) -> Image:
+    def make(out: Path) -> None:
+        folder = out / "root"
+        folder.mkdir()
+        os.link(program, folder / path.lstrip("/"))
+        write_archive(ref, out / "image.tar", [Layer(folder)], entrypoint=[path], user=user)
+        (folder / path.lstrip("/")).unlink()
+        folder.rmdir()
+
+    # The program's own entry in the cache names its version and recipe.
+    return Image(ref, cache.ensure("image", program.parent.name, make) / "image.tar")

@@ -1,0 +1,126 @@
+"""The Go modules that the cluster is built from, and the wrapper module through which each is built."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from e2e import versions
+
+
+@dataclass(frozen=True)
+class Module:
+    """A Go module at a pinned version.
+
+    `packages` maps each program's name to its package, `folders` are the module's directories that are kept beside the
+    programs, `stamps` are the variables (linker's -X) by which they know their version.
+    """
+
+    name: str
+    path: str
+    version: str
+    packages: Mapping[str, str]
+    folders: tuple[str, ...] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The key in the cache: the version, and a digest of the rest of the recipe."""
+        recipe = repr((self.path, sorted(self.packages.items()), self.folders, sorted(self.stamps.items())))
+        return f"{self.name}-{self.version}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+
+    @property
+    def ldflags(self) -> str:
+        """The linker's flags: no symbol tables, and the stamps."""
+        return " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in sorted(self.stamps.items()))])
+
+
+def _kubernetes() -> Module:
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
+    major, minor, _ = versions.KUBERNETES.split(".")
+    component = "k8s.io/component-base/version"
+    return Module(
+        "kubernetes",
+        "k8s.io/kubernetes",
+        versions.KUBERNETES,
+        {program: f"k8s.io/kubernetes/cmd/{program}" for program in programs},
+        stamps={
+            # Unstamped, the cluster calls itself v0.0.0-master.
+            f"{component}.gitVersion": f"v{versions.KUBERNETES}",
+            f"{component}.gitMajor": major,
+            f"{component}.gitMinor": minor,
+            f"{component}.gitTreeState": "clean",
+            "k8s.io/client-go/pkg/version.gitVersion": f"v{versions.KUBERNETES}",
+        },
+    )
+
+
+KUBERNETES: Final = _kubernetes()
+ETCD: Final = Module("etcd", "go.etcd.io/etcd/server/v3", versions.ETCD, {"etcd": "go.etcd.io/etcd/server/v3"})
+COREDNS: Final = Module(
+    "coredns", "github.com/coredns/coredns", versions.COREDNS, {"coredns": "github.com/coredns/coredns"}
+)
+KUBERAY: Final = Module(
+    "kuberay",
+    "github.com/ray-project/kuberay/ray-operator",
+    versions.KUBERAY,
+    {"kuberay-operator": "github.com/ray-project/kuberay/ray-operator"},
+    folders=("config/crd/bases", "config/rbac"),
+)
+KWOK: Final = Module(
+    "kwok",
+    "sigs.k8s.io/kwok",
+    versions.KWOK,
+    {"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+    folders=("kustomize/stage",),
+    stamps={"sigs.k8s.io/kwok/pkg/consts.Version": f"v{versions.KWOK}"},
+)
+HELM: Final = Module(
+    "helm",
+    "helm.sh/helm/v3",
+    versions.HELM,
+    {"helm": "helm.sh/helm/v3/cmd/helm"},
+    stamps={"helm.sh/helm/v3/internal/version.version": f"v{versions.HELM}"},
+)
+
+
+def wrapper(module: Module, go_mod: str) -> str:
+    """The go.mod of a module of ours that requires `module`, whose own go.mod is `go_mod`.
+
+    Go honours `replace` only in the main module, so they are repeated here. Replacements by directories of the module's
+    repository become published modules: Kubernetes' staging directories those of the same release (k8s.io/api v0.36.2
+    belongs to v1.36.2), others the version that is required. With all requirements repeated as well, the proxy is never
+    asked for a list of versions: some refuse it. Raises ValueError for a directory that has no published version.
+    """
+    release = f"v0.{module.version.partition('.')[2]}"
+    directives = list(_directives(go_mod))
+    staged = {
+        words[0] for verb, words in directives if verb == "replace" and words[-1].endswith(f"/staging/src/{words[0]}")
+    }
+    lines = [f"module rayllm.local/{module.name}", f"require {module.path} v{module.version}"]
+    for verb, words in directives:
+        if words[0] in staged:
+            # Both are needed: the requirement names the version that is compiled in, the replacement holds for others
+            # that require the unpublished v0.0.0.
+            words = [words[0], release] if verb == "require" else [words[0], "=>", words[0], release]
+        elif verb == "module" or (verb == "replace" and words[-1].startswith(".")):
+            continue
+        elif verb == "require" and words[1] == "v0.0.0":
+            raise ValueError(f"{module.path} requires {words[0]}, a directory of its repository that is not published")
+        lines.append(" ".join([verb, *words]))
+    return "\n".join(lines) + "\n"
+
+
+def _directives(go_mod: str) -> Iterator[tuple[str, list[str]]]:
+    """Each directive of a go.mod as its verb and words, those in parentheses one by one; comments are dropped."""
+    block = ""
+    for line in go_mod.splitlines():
+        words = line.partition("//")[0].split()
+        if words == [")"]:
+            block = ""
+        elif len(words) == 2 and words[1] == "(":
+            block = words[0]
+        elif words:
+            yield (block, words) if block else (words[0], words[1:])

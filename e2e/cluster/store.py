@@ -1,0 +1,137 @@
+"""The image store of the nodes: every image imported once, and shared by all nodes of all later clusters.
+
+A throw-away containerd imports the images into a template in the cache. A node's store has copies of the template's two
+databases, links to its small blobs, and read-only bind mounts of its unpacked layers, made inside the node's mount
+namespace: so a node starts without copying an image, and cannot change what it shares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from e2e.cluster import cache, cgroups, nodeconfig, processes
+from e2e.cluster.errors import RigError
+from e2e.cluster.layout import IMPORT_CGROUP
+from e2e.cluster.progress import Progress
+from e2e.cluster.shell import run
+from e2e.images.oci import Image
+
+_SECONDS: Final = 30.0
+_BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256"
+_SNAPSHOTS: Final = "io.containerd.snapshotter.v1.overlayfs/snapshots"
+_DATABASES: Final = (
+    "io.containerd.metadata.v1.bolt/meta.db",
+    "io.containerd.snapshotter.v1.overlayfs/metadata.db",
+)
+
+
+def template(images: Sequence[Image], progress: Progress) -> Path:
+    """The template store that holds exactly `images`, imported first if the cache has none."""
+    contents = {image.ref: sorted(_blob_names(image.archive)) for image in images}
+    key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
+    return cache.ensure("store", key, lambda out: _import(images, out, progress))
+
+
+def link(template_root: Path, root: Path) -> list[tuple[Path, Path]]:
+    """Make the store `root` from the template; the bind mounts (source, target) it needs before containerd starts."""
+    for name in _DATABASES:
+        (root / name).parent.mkdir(parents=True)
+        shutil.copyfile(template_root / name, root / name)
+        (root / name).chmod(0o600)
+    (root / _BLOBS).mkdir(parents=True)
+    for blob in (template_root / _BLOBS).iterdir():
+        os.link(blob, root / _BLOBS / blob.name)
+    mounts = []
+    for snapshot in (template_root / _SNAPSHOTS).iterdir():
+        target = root / _SNAPSHOTS / snapshot.name
+        (target / "fs").mkdir(parents=True)
+        (target / "work").mkdir()
+        mounts.append((snapshot / "fs", target / "fs"))
+    return mounts
+
+
+def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
+    start = time.monotonic()
+    progress(f"importing {len(images)} images (first time only)")
+    socket, config, log = out / "s", out / "config.toml", out / "log"
+    config.write_text(nodeconfig.containerd(out, str(out / "state"), socket, Path("/nowhere"), Path("/nowhere")))
+    cgroups.create(IMPORT_CGROUP)
+    # In namespaces of its own, so that its temporary mounts end with it.
+    holder = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    process = processes.start(
+        "containerd (import)", [*holder, "containerd", "--config", str(config)], log, group=IMPORT_CGROUP
+    )
+    try:
+        processes.wait(lambda: _answers(socket), "containerd", _SECONDS, [process])
+        for image in images:
+            run([*_ctr(socket), "images", "import", image.archive])
+            _drop_layers(socket, image)
+        _stop(process)
+    finally:
+        cgroups.kill_all(IMPORT_CGROUP)
+        cgroups.remove(IMPORT_CGROUP)
+    for leftover in (socket, out / "s.ttrpc", config, log):
+        leftover.unlink(missing_ok=True)
+    shutil.rmtree(out / "state", ignore_errors=True)
+    progress(f"imported the images in {time.monotonic() - start:.0f} s")
+
+
+def _drop_layers(socket: Path, image: Image) -> None:
+    """Drop the packed layers, half of the disk that the store would take: once unpacked, nothing reads them again."""
+    manifest = _manifest(image.archive)
+    layers = [layer["digest"] for layer in manifest["layers"]]
+    run([*_ctr(socket), "content", "rm", *layers])
+
+
+def _stop(process: processes.Process) -> None:
+    """Let containerd close its databases."""
+    for pid in cgroups.processes(IMPORT_CGROUP) - {process.pid}:
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _SECONDS
+    while process.alive:
+        if time.monotonic() > deadline:
+            raise RigError("the containerd that imports images does not end", "try again")
+        time.sleep(0.05)
+
+
+def _answers(socket: Path) -> bool:
+    if not socket.exists():
+        return False
+    try:
+        run([*_ctr(socket), "version"])
+    except RigError:
+        return False
+    return True
+
+
+def _ctr(socket: Path) -> list[str]:
+    return ["ctr", "-a", str(socket), "-n", "k8s.io"]
+
+
+def _blob_names(archive: Path) -> list[str]:
+    """The digests of all that the archive holds: they say what the image is, wherever the archive lies."""
+    with tarfile.open(archive) as tar:
+        return [member.name for member in tar if member.name.startswith("blobs/")]
+
+
+def _manifest(archive: Path) -> dict[str, list[dict[str, str]]]:
+    with tarfile.open(archive) as tar:
+
+        def read(name: str) -> dict[str, list[dict[str, str]]]:
+            file = tar.extractfile(name)
+            if file is None:
+                raise RigError(f"{archive} has no {name}: it is no OCI archive")
+            content: dict[str, list[dict[str, str]]] = json.load(file)
+            return content
+
+        digest = read("index.json")["manifests"][0]["digest"]
+        return read(f"blobs/{digest.replace(':', '/')}")
