@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import Duration, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, Duration, KubeFlags, facts_options, kube_options, output_option, service_options
 
 
 @click.command(short_help="Plan, render, apply and wait until the model answers.")
@@ -50,7 +50,7 @@ def command(
     from rayllm_ctl.workflows.render import manifests
     from rayllm_ctl.workflows.service import resolve
 
-    service = resolve(file, overrides, kube.namespace)
+    service = resolve(file, overrides, kube.namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
     if dry_run == "client":
         from rayllm_ctl.cli.session import print_manifests

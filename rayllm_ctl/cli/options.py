@@ -171,6 +171,8 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (("--min-replicas",), "replicas.min", {"type": int, "metavar": "N", "help": "Autoscaling: at least so many replicas."}),
     (("--max-replicas",), "replicas.max", {"type": int, "metavar": "N", "help": "Autoscaling: at most so many replicas."}),
     (("--target-ongoing-requests",), "replicas.target_ongoing_requests", {"type": int, "metavar": "N", "help": "Autoscaling: requests in flight that a replica should have."}),
+    (("--upscale-delay",), "replicas.upscale_delay", {"type": Duration(), "help": "Autoscaling: load must last so long before a replica is added."}),
+    (("--downscale-delay",), "replicas.downscale_delay", {"type": Duration(), "help": "Autoscaling: idleness must last so long before one is taken away."}),
     (("--max-model-len",), "engine.max_model_len", {"type": int, "metavar": "TOKENS", "help": "Context length of a request."}),
     (("--dtype",), "engine.dtype", {"help": "Type of weights and activations: auto, bfloat16, float16, float32."}),
     (("--quantization",), "engine.quantization", {"help": "Quantization method, in vLLM's terms."}),
@@ -194,6 +196,9 @@ _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (("--node-selector",), "scheduling.node_selector", {"type": KeyValue(), "multiple": True, "metavar": "LABEL=VALUE", "help": "Only nodes with this label; repeatable."}),
     (("--toleration",), "scheduling.tolerations", {"type": TolerationSpec(), "multiple": True, "help": "Tolerate a taint; repeatable."}),
 )  # fmt: skip
+
+FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in _SERVICE_FLAGS + _DEPLOY_FLAGS}
+"""The flag that sets a field, for messages."""
 
 
 def service_options(deploy: bool = True) -> Callable[[F], F]:

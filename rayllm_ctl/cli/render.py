@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -36,6 +36,6 @@ def command(
     from rayllm_ctl.workflows.render import manifests
     from rayllm_ctl.workflows.service import resolve
 
-    service = resolve(file, overrides, namespace)
+    service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
     print_manifests(manifests(service, plan, accept_risk=accept_risk), output)

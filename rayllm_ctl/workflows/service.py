@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.names import service_name
 from rayllm_ctl.model.service import LLMService, Model, Replicas
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.validation import Problem, validate
 
 
-def resolve(file: Path | None, overrides: Mapping[str, Any], namespace: str | None = None) -> LLMService:
+def resolve(
+    file: Path | None,
+    overrides: Mapping[str, Any],
+    namespace: str | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> LLMService:
     """The service of `file` with `overrides` (dotted field path -> value) above it, validated.
 
-    Lists and mappings of a flag extend those of the file; later entries win. Raises UsageError with every problem.
+    Lists and mappings of a flag extend those of the file; later entries win. `flags` names the flag of each field, for
+    messages. Raises UsageError with every problem.
     """
     if file is not None:
         from rayllm_ctl.specfile import load_file
@@ -38,7 +45,8 @@ def resolve(file: Path | None, overrides: Mapping[str, Any], namespace: str | No
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        raise UsageError("\n".join(problems), hint="correct what is named above; nothing was applied")
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError("\n".join(str(problem) for problem in problems), hint=tuple(hints))
     return service
 
 
@@ -55,8 +63,9 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
         high = max(low, given.max)
     elif high is not None and low is None:
         low = min(given.min, high) if high >= 0 else given.min
-    target = overrides.get("replicas.target_ongoing_requests", given.target_ongoing_requests)
-    changed = {"min": low, "max": high, "target_ongoing_requests": target}
+    rest = {field.removeprefix("replicas."): value for field, value in overrides.items() if field.startswith("replicas.")}
+    changed = {**rest, "min": low, "max": high}
+    changed.pop("fixed", None)
     return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
 
 
