@@ -18,7 +18,7 @@ def service_name_problem(name: str) -> str | None:
     if len(name) > MAX_SERVICE_NAME:
         return f"it has {len(name)} characters, a RayService may have {MAX_SERVICE_NAME}"
     if not _DNS_1035.fullmatch(name):
-        return "it must be lower-case letters, digits and '-', start with a letter and end with a letter or digit (DNS-1035)"
+        return "it must be lower-case letters, digits and '-', from a letter to a letter or digit (DNS-1035)"
     return None
 
 
@@ -30,7 +30,7 @@ def namespace_problem(name: str) -> str | None:
 
 
 def service_name(model_id: str) -> str:
-    """The default service name of a model: its last path component as a DNS-1035 label (Qwen/Qwen3-32B -> qwen3-32b)."""
+    """The default name of a model's service: its last path component as a DNS-1035 label (Qwen3-32B -> qwen3-32b)."""
     name = re.sub(r"[^a-z0-9]+", "-", model_id.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-")
     if not name or not name[0].isalpha():
         name = f"llm-{name}".rstrip("-")

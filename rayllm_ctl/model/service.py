@@ -50,7 +50,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What the engine runs on. `gpu` is a name of the GPU catalog (H100-80GB); None with kind gpu: the planner chooses."""
+    """What the engine runs on. `gpu` is a name of the GPU catalog (H100-80GB); None on GPUs: the planner chooses."""
 
     kind: Literal["gpu", "cpu"] = "gpu"
     gpu: str | None = None
@@ -132,7 +132,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Load:
-    """The load to size for. Lengths in tokens, ttft and tpot in seconds, rate in requests/s; None: the planner's default."""
+    """The load to size for. Lengths in tokens, ttft and tpot in seconds, rate in requests/s; None: a default."""
 
     objective: Objective | None = None
     concurrency: int | None = None

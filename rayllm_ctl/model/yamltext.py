@@ -21,8 +21,8 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def dump(value: Any, *, sort: bool = True) -> str:
     """One document as block YAML with LF and a newline at the end.
 
-    Keys are sorted, apiVersion, kind, name, metadata and spec first; sort=False keeps their order. Raises ValueError for
-    what YAML or JSON cannot hold: NaN, infinities, lone surrogates, keys that are no text, other Python types.
+    Keys are sorted, apiVersion, kind, name, metadata and spec first; sort=False keeps their order. Raises ValueError
+    for what YAML or JSON cannot hold: NaN, infinities, lone surrogates, keys that are no text, other Python types.
     """
     if isinstance(value, (Mapping, list, tuple)) and value:
         return "\n".join(_block(value, sort)) + "\n"
@@ -35,7 +35,7 @@ def dump_all(documents: Iterable[Any], *, sort: bool = True) -> str:
 
 
 def flow(value: Any) -> str:
-    """`value` on one line: a scalar, or a flow collection with every text in double quotes (which JSON reads as well)."""
+    """`value` on one line: a scalar, or a flow collection with all text in double quotes, as in JSON."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_double(_key(k))}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -1,0 +1,67 @@
+"""Engine arguments and environment variables that a service may not set freely, and where to set them instead."""
+
+from __future__ import annotations
+
+import re
+
+DTYPES = ("auto", "bfloat16", "float16", "float32", "float", "half")
+"""ModelDType of vLLM (vllm/config/model.py, 0.9 to 0.32)."""
+
+KV_CACHE_DTYPES = (
+    "auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla", "nvfp4_ds_mla",
+    "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc", "ultraquant_4bit",
+    "int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "nvfp4", "nvfp4_4over6",
+)  # fmt: skip
+"""CacheDType of vLLM (vllm/config/cache.py, 0.29 and 0.32): what no version knows is a misspelling."""
+
+OWN_FIELD = {
+    "tensor_parallel_size": ("spec.parallelism.tensor", "--tp"),
+    "pipeline_parallel_size": ("spec.parallelism.pipeline", "--pp"),
+    "max_model_len": ("spec.engine.maxModelLen", "--max-model-len"),
+    "max_num_seqs": ("spec.engine.maxNumSeqs", "--max-num-seqs"),
+    "max_num_batched_tokens": ("spec.engine.maxNumBatchedTokens", "--max-num-batched-tokens"),
+    "gpu_memory_utilization": ("spec.engine.gpuMemoryUtilization", "--gpu-memory-utilization"),
+    "dtype": ("spec.engine.dtype", "--dtype"),
+    "quantization": ("spec.engine.quantization", "--quantization"),
+    "kv_cache_dtype": ("spec.engine.kvCacheDtype", "--kv-cache-dtype"),
+    "revision": ("spec.model.revision", "--revision"),
+    "hf_token": ("spec.model.tokenSecret", "--hf-token-secret NAME/KEY"),
+}
+"""Engine arguments with a field of their own: the field, and the flag that sets it."""
+
+FORBIDDEN_ARGS = {
+    "model": "Ray Serve LLM takes the model from spec.model (--model, --model-path)",
+    "served_model_name": "Ray Serve LLM serves the model under its id, spec.model.id (--model)",
+    "distributed_executor_backend": "Ray Serve LLM chooses it: ray on GPUs, mp on CPUs",
+    "data_parallel_size": "build_openai_app refuses it; more replicas do the same (--replicas)",
+    "disable_log_stats": "Ray Serve LLM refuses it while it exports the engine's metrics",
+    "api_key": "a key written here could be read by everybody who may read the RayService",
+}
+"""What Ray Serve LLM 2.60 refuses (ray/llm/_internal/serve) or what would publish a secret, and why."""
+
+RESERVED_ENV = {
+    "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and refuses both",
+    "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "it has no ingress deployment, which the rendered configuration relies on",
+}
+"""Variables that would contradict what is rendered, and why."""
+
+_SECRET_WORDS = frozenset({"TOKEN", "KEY", "KEYS", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS"})
+_SECRET_ENDINGS = ("TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY", "ACCESSKEY", "PRIVATEKEY")
+_PLACES = frozenset({"FILE", "PATH", "DIR"})
+_TOKEN_VALUE = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})\b"
+)
+
+
+def names_a_secret(variable: str) -> bool:
+    """Whether a variable of this name would hold a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY; not SSL_KEY_FILE,
+    TOKENIZERS_PARALLELISM or MAX_TOKENS."""
+    words = [word for word in re.split(r"[^A-Z0-9]+", variable.upper()) if word]
+    if words and words[-1] in _PLACES:
+        return False
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def holds_a_token(text: str) -> bool:
+    """Whether `text` contains what looks like an access token of a well-known issuer."""
+    return _TOKEN_VALUE.search(text) is not None

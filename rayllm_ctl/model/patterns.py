@@ -1,0 +1,25 @@
+"""Shapes of words that users write."""
+
+from __future__ import annotations
+
+import re
+
+MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")
+"""A hub name, with or without its owner."""
+
+REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,254}")
+VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?((rc|\.post|\.dev)\d{1,4})?")
+QUANTIZATION = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+IMAGE = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/)?"
+    rf"{_COMPONENT}(?:/{_COMPONENT})*(?::\w[\w.-]{{0,127}})?(?:@sha(?:256|512):[0-9a-f]{{64,128}})?"
+)
+"""An image reference by the grammar of github.com/distribution/reference: registry, path, tag, digest."""
+
+DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+DNS_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+DATA_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
+LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
