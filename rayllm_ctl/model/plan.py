@@ -28,6 +28,14 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Suggestion:
+    """A change that was planned and works: the flags to type, and what they bring."""
+
+    flags: str
+    effect: str
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
     """Memory of the fullest GPU, in bytes. `parameter_bytes`: raw; `weights_bytes`: what vLLM logs as loaded.
 
@@ -81,8 +89,7 @@ class EngineSettings:
 class PodSizes:
     """Requests and limits as Kubernetes quantities. The worker pod holds the GPUs of one node of a replica.
 
-    `engine_cpus` and `worker_ray_cpus` are Ray's logical CPUs: what one engine process reserves, and what a worker pod
-    offers (num-cpus); the operating system shares the pod's real CPUs among all processes.
+    `engine_cpus`: Ray's logical CPUs that one replica reserves beside its engine processes.
     """
 
     head_cpu: str
@@ -92,7 +99,6 @@ class PodSizes:
     gpus_per_worker: int
     workers_per_replica: int
     engine_cpus: float
-    worker_ray_cpus: int = 4
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,7 @@ class Plan:
     startup: StartupPlan | None = None
     throughput: Mapping[str, Any] | None = None
     cost: Mapping[str, Any] | None = None
+    suggestions: tuple[Suggestion, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] = ()
     formulas: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

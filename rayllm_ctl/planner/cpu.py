@@ -1,0 +1,114 @@
+"""The plan of a service on CPUs: no memory to divide by vLLM's rules, but a pod and a KV cache to size.
+
+vLLM's CPU back end would take gpu_memory_utilization of the whole machine's RAM, whatever the pod's limit is, so the
+KV cache is always given in bytes (v1/worker/cpu_worker.py, 0.29).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
+from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.pods import cpu_pods
+from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.work import model_work
+
+_MAX_NUM_SEQS = 8
+_BATCHED_TOKENS = 2048
+"""vLLM's own default for an API server on CPUs."""
+
+_UNSEEN_CONTEXT = 1024
+_LONGEST_CONTEXT = 4096
+"""What a CPU service gets without a wish: prompts beyond it take minutes on a few cores."""
+
+_KV_BYTES = 1 * GIB
+
+
+def plan_cpu(
+    service: LLMService, engine: EngineFacts, facts: ModelFacts | None, source: str, notes: tuple[str, ...] = ()
+) -> Plan:
+    """The plan of a CPU service. facts None: the model lies in a volume that only the pod sees; nothing is proven."""
+    settings = _settings(service, engine, facts)
+    kv_bytes = int(settings.args["kv_cache_memory_bytes"])
+    tensor = service.parallelism.tensor or 1
+    weights = 0.0
+    if facts is not None:
+        work = model_work(facts, dtype=settings.dtype, kv_cache_dtype="auto", quantization=None)
+        weights = work.weight_bytes(float("inf")) + facts.vocab_size * facts.hidden_size * 2.0
+    pods = cpu_pods(weights, kv_bytes, tensor, service.resources)
+    plan = Plan(
+        verdict="fits",
+        model=service.model.id,
+        facts_source=source,
+        parallelism=ParallelismPlan(tensor, 1, service.replicas.min, service.replicas.max),
+        engine=settings,
+        pods=pods,
+        startup=startup(
+            weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
+        ),
+        notes=notes,
+    )
+    if facts is None:
+        return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
+    problem = _problem(facts, settings, kv_bytes, weights, pods.worker_memory)
+    return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
+
+
+def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None) -> EngineSettings:
+    wanted = service.engine
+    longest = min(facts.max_model_len, _LONGEST_CONTEXT) if facts else _UNSEEN_CONTEXT
+    max_model_len = wanted.max_model_len or longest
+    args: dict[str, Any] = {"enforce_eager": True, "kv_cache_memory_bytes": _KV_BYTES, **wanted.args}
+    return EngineSettings(
+        vllm_version=engine.version,
+        max_model_len=max_model_len,
+        max_num_seqs=wanted.max_num_seqs or _MAX_NUM_SEQS,
+        max_num_batched_tokens=wanted.max_num_batched_tokens or max(_BATCHED_TOKENS, max_model_len),
+        dtype=wanted.dtype or "auto",
+        quantization=wanted.quantization,
+        kv_cache_dtype=wanted.kv_cache_dtype,
+        args=args,
+    )
+
+
+def _eager(settings: EngineSettings) -> bool:
+    return bool(settings.args.get("enforce_eager"))
+
+
+def _not_visible(service: LLMService) -> Reason:
+    return Reason(
+        "model-not-visible",
+        f"the folder {service.model.path} is only visible inside the pod: nothing about its memory can be proven here",
+        "--model-config FOLDER   (a local copy of the model's config.json lets the plan be checked)",
+    )
+
+
+def _problem(facts: ModelFacts, settings: EngineSettings, kv_bytes: int, weights: float, limit: str) -> Reason | None:
+    if settings.max_model_len > facts.max_model_len:
+        return Reason(
+            "context-above-model",
+            f"a context of {settings.max_model_len:,} tokens is above the model's {facts.max_model_len:,}",
+            f"--max-model-len {facts.max_model_len}",
+        )
+    work = model_work(facts, dtype="bfloat16", kv_cache_dtype=settings.kv_cache_dtype or "auto", quantization=None)
+    needed = work.cache_bytes(settings.max_model_len, 1)
+    if needed > kv_bytes:
+        fitting = max(16, int(settings.max_model_len * kv_bytes / needed) // 16 * 16)
+        return Reason(
+            "kv-cache-too-small",
+            f"one request of {settings.max_model_len:,} tokens needs {gib(needed)} GiB of KV cache; "
+            f"{gib(kv_bytes)} GiB is set",
+            f"--max-model-len {fitting}",
+        )
+    if weights + kv_bytes > parse_quantity(limit):
+        return Reason(
+            "worker-memory",
+            f"weights of {gib(weights)} GiB and a KV cache of {gib(kv_bytes)} GiB exceed the worker's limit of {limit}",
+            f"--memory {int((weights + kv_bytes) / GIB) + 5}Gi",
+        )
+    return None

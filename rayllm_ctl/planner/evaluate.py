@@ -1,0 +1,89 @@
+"""One candidate judged: can it be built, does its memory hold, is it fast enough, what does it cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rayllm_ctl.model.plan import Reason, Verdict
+from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.planner.checks import gpu_problems
+from rayllm_ctl.planner.cost import replica_price
+from rayllm_ctl.planner.memory import MemoryEstimate, estimate
+from rayllm_ctl.planner.parallelism import layout_problem
+from rayllm_ctl.planner.request import Candidate, Request, Settings, Shape
+from rayllm_ctl.planner.settings import memory_settings, resolve, resolve_load, round_context
+from rayllm_ctl.planner.sizing import size
+from rayllm_ctl.planner.throughput import speed, throughput
+from rayllm_ctl.planner.work import model_work
+
+_ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
+
+
+def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
+    """The verdict on `shape` with a context of `context` tokens."""
+    price = replica_price(shape.gpu, shape.gpus)
+    layout = layout_problem(request.facts, shape.gpu, shape.tensor, shape.pipeline)
+    refusals = (*gpu_problems(request, shape), *((layout,) if layout else ()))
+    if refusals:
+        return Candidate(shape, "invalid", refusals, price=price)
+    settings = resolve(request, shape, context)
+    memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings))
+    verdict, reasons = _memory_verdict(memory, settings, shape)
+    candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
+    return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
+
+
+def _with_load(request: Request, candidate: Candidate, settings: Settings, memory: MemoryEstimate) -> Candidate:
+    """The candidate with its speed, and the replicas that the load needs."""
+    shape, facts = candidate.shape, request.facts
+    work = model_work(
+        facts, dtype=settings.dtype, kv_cache_dtype=settings.kv_cache_dtype, quantization=settings.quantization
+    )
+    rate = speed(facts, work, shape.gpu, shape.tensor, shape.pipeline)
+    load = resolve_load(request.service, settings.max_model_len)
+    sizing = size(request, memory, rate, load, settings.max_num_seqs)
+    return replace(
+        candidate,
+        verdict=max(candidate.verdict, sizing.verdict, key=_ORDER.index),
+        reasons=(*candidate.reasons, *sizing.reasons),
+        throughput=throughput(facts, rate, load, sizing.batch, sizing.within),
+        replicas=sizing.replicas,
+        max_replicas=sizing.max_replicas,
+    )
+
+
+def _memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
+    sure, likely, _ = memory.holds_one
+    if likely and memory.problems:
+        return "does-not-fit", memory.problems
+    if sure:
+        return "fits", ()
+    plan, need = memory.plan, memory.kv_bytes_per_request
+    name, per_gpu = shape.gpu.name, f"{gib(plan.weights_bytes)} GiB of weights in {gib(plan.requested_bytes)} GiB a GPU"
+    if plan.kv_cache_bytes.typical <= 0:
+        return "does-not-fit", (
+            Reason("weights-exceed-memory", f"{per_gpu} of {name} leave nothing for a KV cache ({shape})"),
+        )
+    context = f"one request of {settings.max_model_len:,} tokens"
+    if not likely:
+        return "does-not-fit", (
+            Reason(
+                "kv-cache-too-small",
+                f"{per_gpu} of {name} leave {gib(plan.kv_cache_bytes.typical)} GiB for the KV cache; "
+                f"{context} needs {gib(need)} GiB",
+            ),
+        )
+    return "risky", (
+        Reason(
+            "kv-cache-uncertain",
+            f"{context} needs {gib(need)} GiB of KV cache; {gib(plan.kv_cache_bytes.typical)} GiB is likely, "
+            f"but it may be only {gib(plan.kv_cache_bytes.low)}",
+        ),
+    )
+
+
+def longest_sure_context(candidate: Candidate, limit: int) -> int:
+    """The longest context up to `limit` that the low end of the candidate's band holds, rounded down; 0: none."""
+    if candidate.estimate is None:
+        return 0
+    return min(limit, round_context(max(0.0, candidate.estimate.longest_context.low)))

@@ -1,0 +1,78 @@
+"""Why this plan and no other: the line that ruled each candidate out, and every formula with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.model.plan import Reason
+from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.planner.memory import Formula
+from rayllm_ctl.planner.request import Candidate, Request
+from rayllm_ctl.planner.suggest import effect
+
+_CLOSEST = 2
+
+
+def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
+    """Why the first of `ranked` (best first, it runs) was taken: what smaller, cheaper or also fitting ones lack."""
+    chosen, rest = ranked[0], ranked[1:]
+    reasons = []
+    if rest:
+        fitting = sum(c.verdict == "fits" for c in ranked)
+        best = f"{chosen.shape} is the best for {request.service.load.objective or 'cost'}"
+        reasons.append(Reason("chosen", f"{best} of {fitting} that fit out of {len(ranked)} looked at"))
+    for candidate in _cheaper(chosen, rest)[:_CLOSEST]:
+        reasons.append(Reason("smaller-does-not", f"{candidate.shape} does not do: {_line(candidate)}"))
+    return tuple(reasons)
+
+
+def candidate_rows(ranked: Sequence[Candidate]) -> tuple[Mapping[str, Any], ...]:
+    """Every candidate as a row of plain data, in order."""
+    return tuple(_row(candidate) for candidate in ranked)
+
+
+def formula_lines(formulas: Sequence[Formula]) -> tuple[str, ...]:
+    """Every formula with its numbers and its result."""
+    width = max((len(f.name) for f in formulas), default=0)
+    return tuple(f"{f.name:<{width}}  {f.text} = {_value(f)}" for f in formulas)
+
+
+def _value(formula: Formula) -> str:
+    if formula.unit == "bytes":
+        return f"{formula.value:,.0f} bytes ({formula.value / 2**30:.2f} GiB)"
+    return f"{formula.value:,.2f} {formula.unit}".rstrip()
+
+
+def _cheaper(chosen: Candidate, rest: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that would cost less (no price known: need fewer GPUs) but do not fit, the nearest first."""
+    if chosen.price is not None:
+        less = [c for c in rest if c.verdict != "fits" and c.price is not None and c.price < chosen.price]
+        return sorted(less, key=lambda c: -(c.price or 0.0))
+    less = [c for c in rest if c.verdict != "fits" and c.shape.gpus < chosen.shape.gpus]
+    return sorted(less, key=lambda c: -c.shape.gpus)
+
+
+def _line(candidate: Candidate) -> str:
+    if candidate.verdict == "fits":
+        return effect(candidate)
+    return candidate.reasons[0].message if candidate.reasons else candidate.verdict
+
+
+def _row(candidate: Candidate) -> Mapping[str, Any]:
+    row: dict[str, Any] = {
+        "gpu": candidate.shape.gpu.name,
+        "tensor": candidate.shape.tensor,
+        "pipeline": candidate.shape.pipeline,
+        "quantization": candidate.shape.quantization,
+        "verdict": candidate.verdict,
+        "replicas": candidate.replicas,
+        "pricePerHour": None if candidate.total_price is None else round(candidate.total_price, 2),
+        "line": _line(candidate),
+    }
+    if candidate.estimate and candidate.settings:
+        row["maxModelLen"] = candidate.settings.max_model_len
+        row["kvCacheGiB"] = float(gib(candidate.estimate.plan.kv_cache_bytes.typical))
+    if candidate.throughput:
+        row["tokensPerSecond"] = round(candidate.throughput["atLoad"]["outputTokensPerSecond"].typical)
+    return row

@@ -1,0 +1,78 @@
+"""The whole answer: check the request, search, and put the best candidate into a Plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, Reason
+from rayllm_ctl.planner.checks import request_problems
+from rayllm_ctl.planner.cost import cost
+from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
+from rayllm_ctl.planner.pods import gpu_pods
+from rayllm_ctl.planner.request import Candidate, Request
+from rayllm_ctl.planner.search import search
+from rayllm_ctl.planner.settings import engine_settings
+from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.suggest import suggestions
+
+
+def decide(request: Request, *, explain: bool = False) -> Plan:
+    """The plan of a GPU service. explain: with every candidate and every formula."""
+    problems = tuple(request_problems(request))
+    if problems:
+        return Plan("invalid", request.service.model.id, request.source, problems, notes=request.notes)
+    ranked = search(request)
+    chosen = ranked[0]
+    changes = () if chosen.verdict == "fits" else suggestions(request, chosen)
+    reasons = chosen.reasons if chosen.verdict != "fits" else (*chosen.reasons, *why(request, ranked))
+    if changes and reasons and not reasons[0].suggestion:
+        first = Reason(reasons[0].code, reasons[0].message, changes[0].flags)
+        reasons = (first, *reasons[1:])
+    formulas = chosen.estimate.formulas if explain and chosen.estimate else ()
+    plan = Plan(
+        verdict=chosen.verdict,
+        model=request.service.model.id,
+        facts_source=request.source,
+        reasons=reasons,
+        suggestions=changes,
+        candidates=candidate_rows(ranked) if explain else (),
+        formulas=formula_lines(formulas),
+        notes=request.notes,
+    )
+    return _filled(plan, request, chosen)
+
+
+def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
+    """`plan` with the sections that the candidate can fill."""
+    shape, service = chosen.shape, request.service
+    most = max(chosen.replicas, chosen.max_replicas)
+    parallelism = ParallelismPlan(shape.tensor, shape.pipeline, chosen.replicas, most)
+    gpu = GPUChoice(
+        name=shape.gpu.name,
+        count_per_node=shape.gpu.max_per_node,
+        ray_accelerator_type=shape.gpu.ray_accelerator_type,
+        node_labels=shape.gpu.node_labels,
+        resource=shape.gpu.resource,
+    )
+    plan = replace(plan, gpu=gpu, parallelism=parallelism)
+    if chosen.estimate is None or chosen.settings is None:
+        return plan
+    memory = chosen.estimate.plan
+    checkpoint = request.checkpoint_bytes or memory.parameter_bytes * shape.gpus
+    pods = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, service.resources)
+    tokens = chosen.throughput["atLoad"]["outputTokensPerSecond"] if chosen.throughput else None
+    return replace(
+        plan,
+        memory=replace(memory, kv_needed_bytes=chosen.estimate.kv_bytes_per_request),
+        engine=engine_settings(request, chosen.settings),
+        pods=pods,
+        startup=startup(
+            checkpoint,
+            nodes=pods.workers_per_replica,
+            download=request.download,
+            complex_model=request.facts.moe or "hybrid" in request.facts.traits,
+            eager=chosen.settings.eager,
+        ),
+        throughput=chosen.throughput,
+        cost=cost(shape.gpu, shape.gpus, parallelism.replicas, parallelism.max_replicas, tokens),
+    )

@@ -1,0 +1,67 @@
+"""CPU and memory of the pods. /dev/shm needs no size of its own: KubeRay mounts it as large as the memory limit."""
+
+from __future__ import annotations
+
+import math
+
+from rayllm_ctl.model.hardware import GPU, NodeShape
+from rayllm_ctl.model.plan import PodSizes
+from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.service import Resources
+
+_RAY_GIB = 6
+"""Raylet, object store, Serve's proxy and ingress, the driver of one replica (Ray alone was measured at 0.6 GiB)."""
+
+_PROCESS_GIB = 5
+"""One engine process: CUDA context, Python, compiler; weights stream through it file by file."""
+
+_NODE_SHARE = 0.85
+"""Share of a machine's CPUs and RAM that pods may ask for: the rest is the system's and the kubelet's."""
+
+_CPU_HEAD = ("200m", "4Gi")
+_CPU_WORKER_BASE_GIB = 4
+"""A CPU worker without weights and cache: Ray, Serve, PyTorch (3.7 GB measured with a model of 2.6 MB)."""
+
+
+def gpu_pods(gpu: GPU, tensor: int, pipeline: int, checkpoint_bytes: float, resources: Resources) -> PodSizes:
+    """Pods of a replica on GPUs: one worker where a node holds it, else one per pipeline stage.
+
+    The worker's memory leaves room for the weights in the page cache (a restart then loads from RAM) as far as the
+    smallest machine with so many GPUs has it; the user's `resources` win.
+    """
+    whole = tensor * pipeline <= gpu.max_per_node
+    per_worker, workers = (tensor * pipeline, 1) if whole else (tensor, pipeline)
+    shape = _smallest_shape(gpu, per_worker)
+    needed = _RAY_GIB + _PROCESS_GIB * per_worker
+    wanted = needed + math.ceil(checkpoint_bytes / workers / GIB)
+    cpus = 2 + 2 * per_worker
+    if shape is not None:
+        share = per_worker / shape.gpus * _NODE_SHARE
+        least = min(needed, math.floor(shape.memory_gib * _NODE_SHARE))
+        wanted = max(least, min(wanted, math.floor(shape.memory_gib * share)))
+        cpus = max(1, min(cpus, math.floor(shape.cpus * share)))
+    return _sized(("1", "8Gi"), (str(cpus), f"{wanted}Gi"), per_worker, workers, resources)
+
+
+def cpu_pods(weights_bytes: float, kv_bytes: float, tensor: int, resources: Resources) -> PodSizes:
+    """Pods of a replica on CPUs. weights_bytes and kv_bytes: of the whole model and its KV cache."""
+    memory = max(6, math.ceil(_CPU_WORKER_BASE_GIB + tensor + 1.3 * weights_bytes / GIB + kv_bytes / GIB))
+    return _sized(_CPU_HEAD, ("500m", f"{memory}Gi"), 0, 1, resources)
+
+
+def _sized(head: tuple[str, str], worker: tuple[str, str], gpus: int, workers: int, resources: Resources) -> PodSizes:
+    return PodSizes(
+        head_cpu=resources.head.cpu or head[0],
+        head_memory=resources.head.memory or head[1],
+        worker_cpu=resources.worker.cpu or worker[0],
+        worker_memory=resources.worker.memory or worker[1],
+        gpus_per_worker=gpus,
+        workers_per_replica=workers,
+        engine_cpus=1.0,
+    )
+
+
+def _smallest_shape(gpu: GPU, gpus: int) -> NodeShape | None:
+    """The machine with the fewest GPUs, then the least RAM, that has at least `gpus` GPUs."""
+    fitting = [shape for shape in gpu.shapes if shape.gpus >= gpus]
+    return min(fitting, key=lambda shape: (shape.gpus, shape.memory_gib, shape.cpus), default=None)

@@ -1,0 +1,124 @@
+"""What the planner is asked: one service, the facts of its model, and the GPUs and engine it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.plan import Reason, Verdict
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.memory import MemoryEstimate
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to the planner.
+
+    gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
+    checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
+    start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
+    """
+
+    service: LLMService
+    facts: ModelFacts
+    source: str
+    engine: EngineFacts
+    gpus: tuple[GPU, ...]
+    catalog: tuple[GPU, ...] = ()
+    checkpoint_bytes: int | None = None
+    download: bool = True
+    hand_sized: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> GPU | None:
+        """The GPU that the user named, or None where the planner chooses."""
+        return self.gpus[0] if len(self.gpus) == 1 else None
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load that a plan is judged by. Lengths in tokens of an average request; concurrency in requests at once.
+
+    stated: the user gave at least one of the figures, so replicas are sized for it.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    concurrency: int | None
+    rate: float | None
+    ttft: float | None
+    tpot: float | None
+    stated: bool
+
+    @property
+    def length(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The engine's settings of one candidate, all resolved. Names are vLLM's; args are the user's further ones."""
+
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    dtype: str
+    kv_cache_dtype: str
+    quantization: str | None
+    args: Mapping[str, Any]
+
+    @property
+    def eager(self) -> bool:
+        return bool(self.args.get("enforce_eager", False))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One way to place a replica: a kind of GPU, how it is divided, and how the weights are quantized while loading."""
+
+    gpu: GPU
+    tensor: int
+    pipeline: int
+    quantization: str | None = None
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor * self.pipeline
+
+    def __str__(self) -> str:
+        layout = f"TP {self.tensor}" + (f" × PP {self.pipeline}" if self.pipeline > 1 else "")
+        quantization = f" · {self.quantization}" if self.quantization else ""
+        return f"{self.gpus} × {self.gpu.name} ({layout}{quantization})"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One shape, judged. `estimate` is None where it was refused before memory was looked at.
+
+    price: USD per hour of one replica at the median price; None where no price is known.
+    """
+
+    shape: Shape
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    settings: Settings | None = None
+    estimate: MemoryEstimate | None = None
+    throughput: Mapping[str, Any] | None = None
+    replicas: int = 1
+    max_replicas: int = 1
+    price: float | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.verdict in ("fits", "risky")
+
+    @property
+    def total_price(self) -> float | None:
+        """USD per hour of all replicas."""
+        return None if self.price is None else self.price * self.replicas
