@@ -41,17 +41,27 @@ class Cause:
 
 @dataclass(frozen=True)
 class Part:
-    """A node of the status tree: `kind` is head, worker, application, replica or endpoint."""
+    """A node of the status tree: `kind` is head, worker, application, replica or endpoint.
+
+    `state` is one word (Pulling, Running, DEPLOYING), `detail` says where it is or what it waits for; neither changes
+    with time alone. `since`: how long it has been so.
+    """
 
     kind: str
     name: str
     state: str
     detail: str = ""
     children: tuple[Part, ...] = ()
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Health:
+    """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began.
+
+    replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
+    """
+
     state: State
     message: str
     causes: tuple[Cause, ...] = ()
@@ -68,10 +78,11 @@ class Snapshot:
     """All that a reader may look at: objects of every kind, Serve's answer per RayCluster name, logs, and the time of it.
 
     `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
-    `logs` maps "<pod>/<file>" to text. `now` is timezone-aware.
+    `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why.
     """
 
     objects: tuple[Object, ...]
     now: datetime
     serve: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
