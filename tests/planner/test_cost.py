@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from rayllm_ctl.model.plan import Band
+from rayllm_ctl.planner.cost import cost, gpu_price, replica_price
+from tests.planner.gpus import H100, T4
+
+
+def test_price_of_a_gpu_is_the_band_over_clouds() -> None:
+    assert gpu_price(H100) == Band(4.2, 4.9, 5.5)
+    assert replica_price(H100, 4) == pytest.approx(19.6)
+
+
+def test_cost_scales_with_gpus_and_replicas() -> None:
+    section = cost(H100, 4, 2, 3, None)
+    assert section["perHour"] == Band(33.6, 39.2, 44.0)
+    assert section["perHourAtMaxReplicas"] == Band(50.4, 58.8, 66.0)
+    assert "perMillionOutputTokens" not in section
+
+
+def test_cost_per_token_is_dearest_where_tokens_are_slowest() -> None:
+    section = cost(H100, 1, 1, 1, Band(500.0, 1000.0, 2000.0))
+    each = section["perMillionOutputTokens"]
+    assert each.typical == pytest.approx(1e6 * 4.9 / 3600 / 1000, abs=1e-3)
+    assert each.low < each.typical < each.high
+
+
+def test_no_price_is_said_and_not_guessed() -> None:
+    assert gpu_price(T4) is None
+    section = cost(T4, 1, 1, 1, Band(1.0, 2.0, 3.0))
+    assert section == {"known": False, "note": "no price of T4 is known; --prices FILE can add one"}

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from rayllm_ctl.planner.parallelism import (
+    layout_problem,
+    layouts,
+    nearest_tensor_sizes,
+    sharding_problem,
+    valid_tensor_sizes,
+)
+from tests.planner.facts import FP8_BLOCK, dense, moe
+from tests.planner.gpus import H100, T4
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4, 8])
+def test_sizes_that_divide_heads_are_accepted(tensor: int) -> None:
+    assert sharding_problem(dense(), tensor) is None
+
+
+def test_tensor_size_that_does_not_divide_the_heads_is_named() -> None:
+    problem = sharding_problem(dense(heads=28, kv_heads=4, hidden=3584, intermediate=18944), 8)
+    assert problem is not None
+    assert problem.code == "tensor-parallel-heads"
+    assert "28 attention heads" in problem.message
+
+
+def test_kv_heads_are_replicated_where_ranks_are_a_multiple() -> None:
+    facts = dense(kv_heads=2)
+    assert sharding_problem(facts, 8) is None
+    problem = sharding_problem(dense(heads=36, kv_heads=4, hidden=4608), 6)
+    assert problem is not None
+    assert problem.code == "tensor-parallel-kv-heads"
+
+
+def test_a_shard_must_hold_whole_quantization_blocks() -> None:
+    """An MoE of 2560 columns in blocks of 128 divides into 2 and 4 (1280, 640) but not into 8 (320)."""
+    facts = moe(intermediate=2560, scheme=FP8_BLOCK)
+    assert sharding_problem(facts, 4) is None
+    problem = sharding_problem(facts, 8)
+    assert problem is not None
+    assert problem.code == "tensor-parallel-quantization-block"
+    assert "320" in problem.message
+    assert sharding_problem(facts, 8, expert_parallel=True) is None
+
+
+def test_more_gpus_than_a_node_has_is_refused_with_the_reason() -> None:
+    problem = layout_problem(dense(), H100, 16, 1)
+    assert problem is not None
+    assert problem.code == "tensor-parallel-across-nodes"
+    assert "2.32, 0.98 and 0.59" in problem.message
+
+
+def test_more_stages_than_layers_are_refused() -> None:
+    problem = layout_problem(dense(layers=4), H100, 1, 5)
+    assert problem is not None
+    assert problem.code == "pipeline-exceeds-layers"
+
+
+def test_nearest_sizes_are_on_both_sides() -> None:
+    assert nearest_tensor_sizes(dense(), H100, 3) == (2, 4)
+    assert nearest_tensor_sizes(dense(), H100, 16) == (8,)
+    assert valid_tensor_sizes(dense(), H100) == (1, 2, 4, 8)
+    assert valid_tensor_sizes(dense(), T4) == (1,)
+
+
+def test_layouts_fill_one_node_before_they_take_a_second() -> None:
+    found = list(layouts(dense(), H100, None, None))
+    assert found[:4] == [(1, 1), (2, 1), (4, 1), (8, 1)]
+    assert all(tensor == 8 for tensor, pipeline in found if pipeline > 1)
+    assert list(layouts(dense(), H100, 3, None)) == [(3, 1)]

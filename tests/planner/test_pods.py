@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from rayllm_ctl.model.quantities import GIB, parse_quantity
+from rayllm_ctl.model.service import PodResources, Resources
+from rayllm_ctl.planner.pods import cpu_pods, gpu_pods
+from tests.planner.gpus import H100, L4
+
+
+def test_a_small_machine_is_not_asked_for_more_than_it_has() -> None:
+    pods = gpu_pods(L4, 1, 1, 16 * GIB, Resources())
+    assert parse_quantity(pods.worker_memory) <= 16 * GIB * 0.85
+    assert parse_quantity(pods.worker_cpu) <= 4 * 0.85
+    assert (pods.gpus_per_worker, pods.workers_per_replica) == (1, 1)
+
+
+def test_a_large_machine_gives_room_for_the_page_cache() -> None:
+    pods = gpu_pods(H100, 8, 1, 140 * GIB, Resources())
+    assert parse_quantity(pods.worker_memory) >= 140 * GIB
+
+
+def test_pipeline_stages_over_nodes_are_workers_of_their_own() -> None:
+    pods = gpu_pods(H100, 8, 2, 800 * GIB, Resources())
+    assert (pods.gpus_per_worker, pods.workers_per_replica) == (8, 2)
+    inside = gpu_pods(H100, 4, 2, 140 * GIB, Resources())
+    assert (inside.gpus_per_worker, inside.workers_per_replica) == (8, 1)
+
+
+def test_what_the_user_set_wins() -> None:
+    resources = Resources(head=PodResources(cpu="4", memory="16Gi"), worker=PodResources(cpu="20", memory="200Gi"))
+    pods = gpu_pods(H100, 1, 1, 16 * GIB, resources)
+    assert (pods.head_cpu, pods.head_memory, pods.worker_cpu, pods.worker_memory) == ("4", "16Gi", "20", "200Gi")
+
+
+def test_a_cpu_worker_holds_weights_and_cache() -> None:
+    assert cpu_pods(3e6, 1 * GIB, 1, Resources()).worker_memory == "7Gi"
+    assert parse_quantity(cpu_pods(16 * GIB, 4 * GIB, 1, Resources()).worker_memory) > 20 * GIB
