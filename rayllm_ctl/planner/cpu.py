@@ -11,7 +11,7 @@ from typing import Any
 
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
+from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason, Verdict
 from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.pods import cpu_pods
@@ -33,8 +33,10 @@ def plan_cpu(
     service: LLMService, engine: EngineFacts, facts: ModelFacts | None, source: str, notes: tuple[str, ...] = ()
 ) -> Plan:
     """The plan of a CPU service. facts None: the model lies in a volume that only the pod sees; nothing is proven."""
-    settings = _settings(service, engine, facts)
-    kv_bytes = int(settings.args["kv_cache_memory_bytes"])
+    kv_bytes = _kv_bytes(service)
+    if kv_bytes is None:
+        return Plan("invalid", service.model.id, source, (_not_a_size(service),), notes=notes)
+    settings = _settings(service, engine, facts, kv_bytes)
     tensor = service.parallelism.tensor or 1
     weights = 0.0
     if facts is not None:
@@ -56,20 +58,40 @@ def plan_cpu(
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
     problem = _problem(facts, settings, kv_bytes, weights, pods.worker_memory)
-    return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
+    if problem is None:
+        return plan
+    verdict: Verdict = "invalid" if problem.code == "context-above-model" else "does-not-fit"
+    return replace(plan, verdict=verdict, reasons=(problem,))
 
 
-def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None) -> EngineSettings:
+def _kv_bytes(service: LLMService) -> int | None:
+    """Bytes of the KV cache: the environment's (it wins in vLLM), the argument's, or the default. None: no size."""
+    space = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+    if space:
+        return int(space) * GIB if space.isdecimal() and int(space) > 0 else None
+    size = service.engine.args.get("kv_cache_memory_bytes", _KV_BYTES)
+    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+
+
+def _not_a_size(service: LLMService) -> Reason:
+    space = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+    what = f"VLLM_CPU_KVCACHE_SPACE={space}" if space else "kv_cache_memory_bytes"
+    remedy = "--env VLLM_CPU_KVCACHE_SPACE=1" if space else f"--engine-arg kv_cache_memory_bytes={_KV_BYTES}"
+    return Reason("kv-cache-size", f"{what} is no size of a KV cache", remedy)
+
+
+def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None, kv_bytes: int) -> EngineSettings:
     wanted = service.engine
     longest = min(facts.max_model_len, _LONGEST_CONTEXT) if facts else _UNSEEN_CONTEXT
     max_model_len = wanted.max_model_len or longest
-    args: dict[str, Any] = {"enforce_eager": True, "kv_cache_memory_bytes": _KV_BYTES, **wanted.args}
+    args: dict[str, Any] = {"enforce_eager": True, "kv_cache_memory_bytes": kv_bytes, **wanted.args}
     return EngineSettings(
         vllm_version=engine.version,
         max_model_len=max_model_len,
         max_num_seqs=wanted.max_num_seqs or _MAX_NUM_SEQS,
         max_num_batched_tokens=wanted.max_num_batched_tokens or max(_BATCHED_TOKENS, max_model_len),
         dtype=wanted.dtype or "auto",
+        gpu_memory_utilization=wanted.gpu_memory_utilization,
         quantization=wanted.quantization,
         kv_cache_dtype=wanted.kv_cache_dtype,
         args=args,

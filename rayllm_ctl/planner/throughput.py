@@ -166,7 +166,7 @@ def at_load(rate: Speed, load: Load, batch: float) -> Figures:
 
 
 def _figures(load: Load, batch: float, prompt: float, step: float, stages: int) -> tuple[float, float, float, float]:
-    """(TTFT, TPOT, tokens/s, requests/s) where a prompt takes `prompt` and a decode step of the batch `step` seconds."""
+    """(TTFT, TPOT, tokens/s, requests/s) where a prompt takes `prompt` and a step of the batch `step` seconds."""
     share = prompt / stages + load.output_tokens * step / batch
     busy = min(0.95, prompt / stages / share) if batch > 1 else 0.0
     first = prompt + step + busy * prompt / (2 * (1 - busy))

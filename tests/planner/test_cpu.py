@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.planner.cpu import plan_cpu
+from tests.planner.facts import dense
+
+ENGINE = EngineFacts("0.29.0", (0, 29, 0))
+TINY = dense(layers=2, hidden=256, heads=4, kv_heads=2, head_dim=64, intermediate=512, vocab=2048, max_model_len=2048)
+
+
+def service(**engine: object) -> LLMService:
+    return LLMService(
+        "tiny", Model("tiny", path="/models/tiny"), engine=Engine(**engine), accelerator=Accelerator("cpu")
+    )  # type: ignore[arg-type]
+
+
+def test_a_model_that_only_the_pod_sees_is_not_proven() -> None:
+    plan = plan_cpu(service(), ENGINE, None, "unknown")
+    assert (plan.verdict, plan.proven) == ("risky", False)
+    assert [reason.code for reason in plan.reasons] == ["model-not-visible"]
+    assert plan.engine is not None
+    assert plan.engine.max_num_batched_tokens >= plan.engine.max_model_len
+    assert plan.engine.args["enforce_eager"] is True
+
+
+def test_a_tiny_model_fits_and_keeps_what_the_user_set() -> None:
+    plan = plan_cpu(service(max_model_len=512, max_num_seqs=4, args={"enforce_eager": False}), ENGINE, TINY, "file")
+    assert (plan.verdict, plan.proven, plan.reasons) == ("fits", True, ())
+    assert plan.engine is not None
+    assert (plan.engine.max_model_len, plan.engine.max_num_seqs) == (512, 4)
+    assert plan.engine.args == {"enforce_eager": False, "kv_cache_memory_bytes": GIB}
+    assert plan.startup is not None
+    assert plan.startup.download.high == 0
+
+
+def test_a_context_above_the_models_is_refused() -> None:
+    plan = plan_cpu(service(max_model_len=4096), ENGINE, TINY, "file")
+    assert plan.verdict == "invalid"
+    assert plan.reasons[0].suggestion == "--max-model-len 2048"
+
+
+def test_a_context_that_the_cache_cannot_hold_is_refused_with_one_that_works() -> None:
+    facts = dense()
+    plan = plan_cpu(service(max_model_len=131072), ENGINE, facts, "file")
+    assert (plan.verdict, plan.reasons[0].code) == ("does-not-fit", "kv-cache-too-small")
+    works = int(plan.reasons[0].suggestion.split()[-1])
+    assert plan_cpu(service(max_model_len=works), ENGINE, facts, "file").verdict == "fits"
+    assert plan_cpu(service(max_model_len=works + 16), ENGINE, facts, "file").verdict == "does-not-fit"
+
+
+def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
+    plan = plan_cpu(service(env={"VLLM_CPU_KVCACHE_SPACE": "2"}), ENGINE, TINY, "file")
+    assert plan.engine is not None
+    assert plan.engine.args["kv_cache_memory_bytes"] == 2 * GIB
+    assert plan_cpu(service(env={"VLLM_CPU_KVCACHE_SPACE": "lots"}), ENGINE, TINY, "file").verdict == "invalid"
+    assert plan_cpu(service(args={"kv_cache_memory_bytes": "1G"}), ENGINE, TINY, "file").verdict == "invalid"
