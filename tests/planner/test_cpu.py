@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.quantities import GIB
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
@@ -10,10 +12,10 @@ ENGINE = EngineFacts("0.29.0", (0, 29, 0))
 TINY = dense(layers=2, hidden=256, heads=4, kv_heads=2, head_dim=64, intermediate=512, vocab=2048, max_model_len=2048)
 
 
-def service(**engine: object) -> LLMService:
+def service(**engine: Any) -> LLMService:
     return LLMService(
         "tiny", Model("tiny", path="/models/tiny"), engine=Engine(**engine), accelerator=Accelerator("cpu")
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_a_model_that_only_the_pod_sees_is_not_proven() -> None:
