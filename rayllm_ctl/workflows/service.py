@@ -46,8 +46,20 @@ def resolve(
     problems = validate(service)
     if problems:
         hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
-        raise UsageError("\n".join(str(problem) for problem in problems), hint=tuple(hints))
+        lines = [f"{_place(problem, overrides, flags or {})}: {problem.message}" for problem in problems]
+        raise UsageError("\n".join(lines), hint=tuple(hints) or "correct what is named above")
     return service
+
+
+def _place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+    """Where a user has to look: at the flag that set the field, or at the place in the spec file."""
+    if problem.path == ("metadata", "name"):
+        return flags.get("name", problem.where)
+    for field in overrides:
+        path = ("spec", *(camel(part) for part in field.split(".")))
+        if field in flags and problem.path[: len(path)] == path:
+            return flags[field]
+    return problem.where
 
 
 def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:

@@ -1,0 +1,112 @@
+"""A spec file with flags above it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.service import Replicas, Toleration, Volume
+from rayllm_ctl.workflows.service import resolve
+
+SPEC = """\
+apiVersion: rayllm.io/v1alpha1
+kind: LLMService
+metadata: {name: qwen, namespace: llm}
+spec:
+  model: {id: Qwen/Qwen3-8B}
+  engine: {maxModelLen: 8192, args: {max_loras: 2}}
+  parallelism: {tensor: 2}
+  replicas: {min: 1, max: 4}
+  storage: {volumes: [{name: models, mountPath: /models, persistentVolumeClaim: {claimName: models}}]}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "qwen.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def test_flags_alone_make_a_service_named_after_its_model() -> None:
+    service = resolve(None, {"model.id": "Qwen/Qwen3-32B", "parallelism.tensor": 4})
+    assert (service.name, service.model.id, service.parallelism.tensor) == ("qwen3-32b", "Qwen/Qwen3-32B", 4)
+
+
+def test_nothing_named_is_refused() -> None:
+    with pytest.raises(UsageError, match="no model was named") as caught:
+        resolve(None, {})
+    assert any("--model" in hint for hint in caught.value.hints)
+
+
+def test_flags_go_above_the_file(spec: Path) -> None:
+    service = resolve(spec, {"engine.max_model_len": 4096, "parallelism.pipeline": 2}, namespace="other")
+    assert service.engine.max_model_len == 4096
+    assert (service.parallelism.tensor, service.parallelism.pipeline) == (2, 2)
+    assert (service.name, service.namespace) == ("qwen", "other")
+
+
+def test_mappings_and_lists_extend_those_of_the_file(spec: Path) -> None:
+    more = Volume(name="data", mount_path="/data", host_path="/data")
+    overrides = {
+        "engine.args": (("max_loras", 4), ("seed", 1)),
+        "storage.volumes": (more,),
+        "scheduling.tolerations": (Toleration("gpu"),),
+    }
+    service = resolve(spec, overrides)
+    assert service.engine.args == {"max_loras": 4, "seed": 1}
+    assert [volume.name for volume in service.storage.volumes] == ["models", "data"]
+    assert service.scheduling.tolerations == (Toleration("gpu"),)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "bounds"),
+    [
+        ({}, (1, 4)),
+        ({"replicas.fixed": 3}, (3, 3)),
+        ({"replicas.min": 2}, (2, 4)),
+        ({"replicas.min": 6}, (6, 6)),
+        ({"replicas.max": 8}, (1, 8)),
+        ({"replicas.max": 1}, (1, 1)),
+        ({"replicas.min": 0, "replicas.max": 2}, (0, 2)),
+    ],
+)
+def test_replicas(spec: Path, overrides: dict[str, Any], bounds: tuple[int, int]) -> None:
+    replicas = resolve(spec, overrides).replicas
+    assert (replicas.min, replicas.max) == bounds
+
+
+def test_autoscaling_settings() -> None:
+    overrides = {"model.id": "m", "replicas.max": 2, "replicas.upscale_delay": 2.0, "replicas.target_ongoing_requests": 3}
+    assert resolve(None, overrides).replicas == Replicas(min=1, max=2, target_ongoing_requests=3, upscale_delay=2.0)
+
+
+def test_a_fixed_number_excludes_bounds() -> None:
+    with pytest.raises(UsageError, match="excludes"):
+        resolve(None, {"model.id": "m", "replicas.fixed": 2, "replicas.max": 3})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "flag"),
+    [
+        ({"parallelism.tensor": 0}, "--tp"),
+        ({"name": "Not_DNS"}, "--name"),
+        ({"replicas.max": -1}, "--max-replicas"),
+        ({"engine.gpu_memory_utilization": 1.5}, "--gpu-memory-utilization"),
+    ],
+)
+def test_a_problem_names_the_flag_that_set_it(overrides: dict[str, Any], flag: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(None, {"model.id": "Qwen/Qwen3-8B", **overrides}, flags=FLAGS)
+    assert caught.value.message.startswith(f"{flag}: ")
+
+
+def test_all_problems_are_said_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(None, {"model.id": "m", "parallelism.tensor": 0, "parallelism.pipeline": 0}, flags=FLAGS)
+    assert "--tp" in caught.value.message
+    assert "--pp" in caught.value.message
