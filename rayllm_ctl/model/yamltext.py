@@ -15,7 +15,13 @@ _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@+~-]|:(?=[A-Za-z0-9_/]))*")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:m|[KMGTP]i|[MGTP])|(?:\d+(?:\.\d+)?(?:ms|h|m|s))+")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _FIRST = {"apiVersion": 0, "kind": 1, "name": 2, "metadata": 3, "spec": 4}
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNSAFE = re.compile("[^\\x20-\\x7e\\xa0-\\u200a\\u2010-\\u2027\\u202f-\\u205f\\u2070-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]")
+"""What is escaped: what YAML calls unprintable, its further line breaks, and characters that reorder or hide text.
+
+A table of our own, since str.isprintable changes with the Unicode version of each Python.
+"""
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def dump(value: Any, *, sort: bool = True) -> str:
@@ -89,7 +95,7 @@ def _fits_literal(text: str) -> bool:
     """Whether a literal block keeps `text` as it is, without an indentation indicator."""
     if "\n" not in text or not text.strip("\n") or text[0] in " \n":
         return False
-    return all(line.isprintable() and not line.endswith(" ") for line in text.split("\n"))
+    return all(not _UNSAFE.search(line) and not line.endswith(" ") for line in text.split("\n"))
 
 
 def _scalar(value: Any) -> str:
@@ -97,25 +103,23 @@ def _scalar(value: Any) -> str:
         return flow(value)
     if (_PLAIN.fullmatch(value) and value.lower() not in _WORDS) or _AMOUNT.fullmatch(value):
         return value
-    if value.isprintable():
+    if not _UNSAFE.search(value):
         return "'" + value.replace("'", "''") + "'"
     return _double(value)
 
 
 def _double(text: str) -> str:
-    return '"' + "".join(_escape(c) for c in text) + '"'
+    return '"' + _UNSAFE.sub(_escape, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
-def _escape(character: str) -> str:
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if character.isprintable():
-        return character
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
         raise ValueError(f"text holds a lone surrogate (U+{code:04X}), which no file can hold")
-    # \u has four digits in JSON and YAML alike; what needs more exists in YAML only.
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return f"\\u{code:04x}"
 
 
 def _key(key: Any) -> str:

@@ -1,0 +1,138 @@
+"""Strategies for valid LLMServices, also with hostile text wherever text is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_token
+from rayllm_ctl.model.service import (
+    Accelerator,
+    Engine,
+    LLMService,
+    Load,
+    Model,
+    Parallelism,
+    PodResources,
+    Replicas,
+    Resources,
+    Scheduling,
+    SecretKey,
+    Storage,
+    Toleration,
+    Volume,
+)
+
+TRAPS = ("y", "n", "on", "null", "~", "1e3", "0o17", "0x1f", "1_000", "12:30:45", "2026-01-01", ".inf", "=", "<<",
+         "", " a ", "a: b", "a #b", "- a", "'", '"', "\\", "{{ x }}", "{% raw %}", "line\nline\n", "\ttab", "é", "\u2028",
+         "\x85", "#", "&a", "*a", "!t", "%", "@", "`", "| x", "> x", "?", "[", "}", "true", "False", "😀")  # fmt: skip
+"""Text that some YAML reader takes for something else, or that a template could stumble over."""
+
+texts = st.one_of(
+    st.sampled_from(TRAPS),
+    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20),
+).filter(lambda text: not holds_a_token(text))
+counts = st.integers(1, 100_000)
+seconds = st.floats(0.001, 10_000, allow_nan=False)
+labels = st.sampled_from(["y", "on", "null", "e3", "pool-1", "models"])
+names = st.sampled_from(["y", "null", "e3", "qwen3-32b", "x" * 47])
+paths = st.lists(labels, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
+values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
+    max_leaves=6,
+)
+arguments = st.dictionaries(st.sampled_from(["y", "null", "max_loras", "hf_overrides", "seed"]), values, max_size=4)
+variables = st.dictionaries(
+    st.sampled_from(["y", "NO", "_", "OMP_NUM_THREADS", "MAX_TOKENS", "e3"]),
+    texts,
+    max_size=4,
+)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+tolerations = st.builds(Toleration, labels, maybe(st.just("on")), maybe(st.just("NoExecute")))
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    path = draw(maybe(paths))
+    return Model(
+        id=draw(st.sampled_from(["tiny", "Qwen/Qwen3-32B", "1e3", "null", "meta-llama/Llama-3.1-70B-Instruct"])),
+        revision=None if path else draw(maybe(st.sampled_from(["main", "1e3", "0b1", "v1.0"]))),
+        path=path,
+        token_secret=draw(maybe(st.builds(SecretKey, labels, st.sampled_from(["token", "y", ".npmrc"])))),
+    )
+
+
+@st.composite
+def engines(draw: st.DrawFn, cpu: bool) -> Engine:
+    seqs = draw(maybe(st.integers(1, 1024)))
+    return Engine(
+        image=draw(st.sampled_from(["r/a", "registry:5000/a/b:1.0", "rayproject/ray-llm:2.60.0-py312-cu130"])),
+        vllm_version=draw(maybe(st.sampled_from(["0.29.0", "0.30"]))),
+        ray_version=draw(maybe(st.sampled_from(["2.60.0", "2.61.0"]))),
+        max_model_len=draw(maybe(counts)),
+        dtype=draw(maybe(st.sampled_from(DTYPES))),
+        quantization=draw(maybe(st.sampled_from(["fp8", "awq"]))),
+        kv_cache_dtype=draw(maybe(st.sampled_from(KV_CACHE_DTYPES))),
+        gpu_memory_utilization=None if cpu else draw(maybe(st.floats(0.01, 1))),
+        max_num_seqs=seqs,
+        max_num_batched_tokens=draw(maybe(st.integers(1024, 100_000))),
+        args=draw(arguments),
+        env=draw(variables),
+    )
+
+
+@st.composite
+def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
+    found = []
+    for index, kind in enumerate(
+        draw(st.lists(st.sampled_from(["persistent_volume_claim", "host_path", "config_map", "secret"]), max_size=4))
+    ):
+        fixed = kind in ("config_map", "secret")
+        source = draw(paths) if kind == "host_path" else draw(labels)
+        name, path = f"volume-{index}", f"/mnt/{index}{draw(paths)}"
+        found.append(Volume(name, path, read_only=fixed or draw(st.booleans()), **{kind: source}))
+    return tuple(found)
+
+
+@st.composite
+def services(draw: st.DrawFn) -> LLMService:
+    """A service that `validate` finds nothing wrong with."""
+    cpu = draw(st.booleans())
+    low = draw(st.integers(0, 3))
+    return LLMService(
+        name=draw(names),
+        namespace=draw(maybe(labels)),
+        model=draw(models()),
+        engine=draw(engines(cpu)),
+        accelerator=Accelerator("cpu") if cpu else Accelerator("gpu", draw(maybe(st.just("H100-80GB")))),
+        parallelism=Parallelism(draw(maybe(st.integers(1, 8))), draw(maybe(st.integers(1, 1 if cpu else 4)))),
+        replicas=Replicas(
+            low,
+            draw(st.integers(max(low, 1), 5)),
+            draw(maybe(counts)),
+            draw(maybe(st.just(0.0) | seconds)),
+            draw(maybe(seconds)),
+            draw(maybe(seconds)),
+        ),
+        storage=Storage(draw(volumes())),
+        scheduling=Scheduling(
+            draw(st.dictionaries(labels, st.sampled_from(["y", "1e3", "", "a.b"]), max_size=2)),
+            tuple(draw(st.lists(tolerations, max_size=2))),
+        ),
+        resources=Resources(
+            PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
+            PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
+        ),
+        load=Load(
+            draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
+            draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
+            draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Names, labels, quantities and durations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayllm_ctl.model.labels import label_value, service_labels
+from rayllm_ctl.model.names import nearest, service_name, service_name_problem
+from rayllm_ctl.model.patterns import LABEL_VALUE
+from rayllm_ctl.model.quantities import format_duration, parse_duration, parse_quantity
+
+
+@given(st.text())
+def test_every_model_gets_a_name_that_kuberay_takes(model: str) -> None:
+    assert service_name_problem(service_name(model)) is None
+
+
+def test_the_name_is_the_model_s() -> None:
+    assert service_name("Qwen/Qwen3-32B") == "qwen3-32b"
+    assert service_name("01-ai/Yi-34B") == "yi-34b"
+    assert service_name("org/01") == "llm-01"
+
+
+@given(st.text())
+def test_every_version_becomes_a_label_value(text: str) -> None:
+    assert LABEL_VALUE.fullmatch(label_value(text))
+
+
+def test_six_recommended_labels() -> None:
+    labels = service_labels("qwen", "0.29.0+cu130")
+    assert labels["app.kubernetes.io/version"] == "0.29.0-cu130"
+    assert len(labels) == 6
+    assert all(LABEL_VALUE.fullmatch(value) for value in labels.values())
+
+
+def test_nearest_word() -> None:
+    assert nearest("maxModelLenght", ["maxModelLen", "maxNumSeqs"]) == "maxModelLen"
+    assert nearest("zzz", ["maxModelLen"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("500m", 0.5), ("16Gi", 16 * 2**30), ("1e3", 1000), ("2k", 2000), (".5", 0.5)]
+)
+def test_quantities(text: str, number: float) -> None:
+    assert parse_quantity(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "16 Gi", "16GB", "m", "1e", "Gi"])
+def test_no_quantities(text: str) -> None:
+    with pytest.raises(ValueError, match="not a Kubernetes quantity"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(("text", "number"), [("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25), ("0", 0)])
+def test_durations(text: str, number: float) -> None:
+    assert parse_duration(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "90", "5q", "-1s", "1 h", "s"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+def test_durations_for_people() -> None:
+    assert [format_duration(seconds) for seconds in (8, 130, 3900)] == ["8s", "2m10s", "1h05m"]

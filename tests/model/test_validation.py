@@ -1,0 +1,194 @@
+"""What is refused in a service, with the path to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from rayllm_ctl.model.service import (
+    Accelerator,
+    Engine,
+    LLMService,
+    Load,
+    Model,
+    Parallelism,
+    PodResources,
+    Replicas,
+    Resources,
+    Scheduling,
+    SecretKey,
+    Storage,
+    Toleration,
+    Volume,
+)
+from rayllm_ctl.model.validation import Problem, validate
+from tests.model.services import services
+
+GOOD = LLMService("qwen", Model("Qwen/Qwen3-32B"))
+
+
+def only_problem(**changes: Any) -> Problem:
+    problems = validate(dataclasses.replace(GOOD, **changes))
+    assert len(problems) == 1, problems
+    return problems[0]
+
+
+@given(services())
+def test_good_services_have_no_problem(service: LLMService) -> None:
+    assert validate(service) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "words"),
+    [
+        ({"name": "x" * 48}, "metadata.name", "48 characters"),
+        ({"name": "Qwen"}, "metadata.name", "DNS-1035"),
+        ({"name": "1x"}, "metadata.name", "DNS-1035"),
+        ({"namespace": "A"}, "metadata.namespace", "no namespace"),
+        ({"model": Model("")}, "spec.model.id", "no model name"),
+        ({"model": Model("/models/x")}, "spec.model.id", "no model name"),
+        ({"model": Model("a/b/c")}, "spec.model.id", "no model name"),
+        ({"model": Model("m", path="models")}, "spec.model.path", "absolute"),
+        ({"model": Model("m", path="/a/../b")}, "spec.model.path", "absolute"),
+        ({"model": Model("m", revision="main", path="/m")}, "spec.model.revision", "folder"),
+        ({"engine": Engine(image="a b")}, "spec.engine.image", "no image"),
+        ({"engine": Engine(image="user:pass@host/image")}, "spec.engine.image", "no image"),
+        ({"engine": Engine(vllm_version="latest")}, "spec.engine.vllmVersion", "no version"),
+        ({"engine": Engine(ray_version="2")}, "spec.engine.rayVersion", "no version"),
+        ({"engine": Engine(max_model_len=0)}, "spec.engine.maxModelLen", "at least 1"),
+        ({"engine": Engine(max_num_seqs=2**31)}, "spec.engine.maxNumSeqs", "below"),
+        ({"engine": Engine(dtype="bf16")}, "spec.engine.dtype", "none of"),
+        ({"engine": Engine(kv_cache_dtype="fp7")}, "spec.engine.kvCacheDtype", "none of"),
+        ({"engine": Engine(quantization="FP 8")}, "spec.engine.quantization", "no quantization"),
+        ({"engine": Engine(gpu_memory_utilization=0.0)}, "spec.engine.gpuMemoryUtilization", "above 0"),
+        ({"engine": Engine(gpu_memory_utilization=1.01)}, "spec.engine.gpuMemoryUtilization", "at most 1"),
+        ({"engine": Engine(gpu_memory_utilization=float("nan"))}, "spec.engine.gpuMemoryUtilization", "above 0"),
+        ({"engine": Engine(max_num_seqs=64, max_num_batched_tokens=32)}, "spec.engine.maxNumBatchedTokens", "64"),
+        ({"parallelism": Parallelism(tensor=0)}, "spec.parallelism.tensor", "at least 1"),
+        ({"parallelism": Parallelism(pipeline=-1)}, "spec.parallelism.pipeline", "at least 1"),
+        ({"replicas": Replicas(-1, 1)}, "spec.replicas.min", "at least 0"),
+        ({"replicas": Replicas(0, 0)}, "spec.replicas.max", "at least 1"),
+        ({"replicas": Replicas(3, 2)}, "spec.replicas.min", "above max 2"),
+        ({"replicas": Replicas(target_ongoing_requests=0)}, "spec.replicas.targetOngoingRequests", "at least 1"),
+        ({"replicas": Replicas(upscale_delay=-1.0)}, "spec.replicas.upscaleDelay", "0 or more"),
+        ({"replicas": Replicas(look_back_period=0.0)}, "spec.replicas.lookBackPeriod", "above 0"),
+        ({"load": Load(rate=float("inf"))}, "spec.load.rate", "above 0"),
+        ({"load": Load(concurrency=0)}, "spec.load.concurrency", "at least 1"),
+        ({"resources": Resources(worker=PodResources(memory="16 GB"))}, "spec.resources.worker.memory", "quantity"),
+        ({"resources": Resources(head=PodResources(cpu="0"))}, "spec.resources.head.cpu", "above 0"),
+        ({"scheduling": Scheduling({"a/b/c": "x"})}, "spec.scheduling.nodeSelector.a/b/c", "label key"),
+        ({"scheduling": Scheduling({"pool": "a b"})}, "spec.scheduling.nodeSelector.pool", "label value"),
+        ({"scheduling": Scheduling(tolerations=(Toleration("k", effect="Never"),))},
+         "spec.scheduling.tolerations[0].effect", "NoSchedule"),
+        ({"accelerator": Accelerator("cpu", "L4")}, "spec.accelerator.gpu", "CPUs"),
+        ({"accelerator": Accelerator("cpu"), "parallelism": Parallelism(pipeline=2)},
+         "spec.parallelism.pipeline", "one pod"),
+        ({"accelerator": Accelerator("cpu"), "engine": Engine(gpu_memory_utilization=0.5)},
+         "spec.engine.gpuMemoryUtilization", "no GPU memory"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(changes: dict[str, Any], where: str, words: str) -> None:
+    problem = only_problem(**changes)
+    assert problem.where == where
+    assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("tensor_parallel_size", "--tp"),
+        ("tensor-parallel-size", "--tp"),
+        ("--max-model-len", "--max-model-len"),
+        ("hf_token", "--hf-token-secret"),
+        ("model", "spec.model"),
+        ("served_model_name", "spec.model.id"),
+        ("data_parallel_size", "replicas"),
+        ("enable-prefix-caching", "enable_prefix_caching"),
+        ("1x", "no name"),
+    ],
+)
+def test_engine_arguments_that_cannot_be_given(argument: str, words: str) -> None:
+    problem = only_problem(engine=Engine(args={argument: 1}))
+    assert problem.path == ("spec", "engine", "args", argument)
+    assert words in f"{problem.message} {problem.hint}"
+
+
+def test_misspelled_words_get_the_nearest() -> None:
+    assert only_problem(engine=Engine(dtype="bfloat61")).hint == "did you mean bfloat16?"
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "MYTOKEN", "apikey", "client-secret"]
+)
+def test_variables_that_would_hold_a_secret_are_refused_without_their_value(name: str) -> None:
+    problem = only_problem(engine=Engine(env={name: "hunter2"}))
+    assert "hunter2" not in f"{problem.message} {problem.hint}"
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "SSL_KEY_FILE", "MONKEY", "KEYBOARD", "OMP_NUM_THREADS"]
+)
+def test_variables_that_only_sound_like_a_secret_pass(name: str) -> None:
+    assert validate(dataclasses.replace(GOOD, engine=Engine(env={name: "x"}))) == []
+
+
+def test_tokens_are_found_and_never_repeated() -> None:
+    token = "hf_" + "a1B2" * 8
+    for changes in (
+        {"engine": Engine(env={"FOO": f"x {token}"})},
+        {"engine": Engine(args={"hf_overrides": {"a": [token]}})},
+        {"model": Model("m", token_secret=SecretKey(token, "token"))},
+        {"model": Model("m", token_secret=SecretKey("a", token + "/"))},
+    ):
+        problem = only_problem(**changes)
+        assert token not in f"{problem} {problem.hint}"
+
+
+def test_arguments_without_a_form_in_json_are_refused() -> None:
+    for value in (float("nan"), ["\ud800"], {"a": float("-inf")}):
+        assert "no form in JSON" in only_problem(engine=Engine(args={"seed": value})).message
+
+
+@pytest.mark.parametrize(
+    ("volume", "where"),
+    [
+        (Volume("A", "/m", host_path="/d"), "name"),
+        (Volume("shared-mem", "/m", host_path="/d"), "name"),
+        (Volume("m", "m", host_path="/d"), "mountPath"),
+        (Volume("m", "/", host_path="/d"), "mountPath"),
+        (Volume("m", "/dev/shm", host_path="/d"), "mountPath"),
+        (Volume("m", "/a:b", host_path="/d"), "mountPath"),
+        (Volume("m", "/m", host_path="d"), "hostPath"),
+        (Volume("m", "/m", persistent_volume_claim="A_b"), "persistentVolumeClaim"),
+        (Volume("m", "/m", config_map="c", read_only=False), "readOnly"),
+    ],
+)
+def test_volumes_that_are_refused(volume: Volume, where: str) -> None:
+    assert only_problem(storage=Storage((volume,))).where == f"spec.storage.volumes[0].{where}"
+
+
+def test_a_volume_has_one_source() -> None:
+    assert "not 0" in only_problem(storage=Storage((Volume("m", "/m"),))).message
+    assert "not 2" in only_problem(storage=Storage((Volume("m", "/m", host_path="/d", secret="s"),))).message
+
+
+def test_volumes_do_not_share_names_or_places() -> None:
+    one = Volume("m", "/m", host_path="/d")
+    problems = validate(dataclasses.replace(GOOD, storage=Storage((one, dataclasses.replace(one, mount_path="/m/")))))
+    assert [problem.where for problem in problems] == [
+        "spec.storage.volumes[1].name",
+        "spec.storage.volumes[1].mountPath",
+    ]
+
+
+def test_all_problems_are_found_at_once() -> None:
+    service = LLMService("Q", Model("m"), parallelism=Parallelism(0, 0), replicas=Replicas(2, 1))
+    assert [str(problem).split(":")[0] for problem in validate(service)] == [
+        "metadata.name",
+        "spec.parallelism.tensor",
+        "spec.parallelism.pipeline",
+        "spec.replicas.min",
+    ]

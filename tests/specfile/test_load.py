@@ -1,0 +1,212 @@
+"""Spec files: what they become, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayllm_ctl.errors import USAGE, UsageError
+from rayllm_ctl.model.service import SecretKey, Volume
+from rayllm_ctl.specfile import load, load_file
+
+FULL = """\
+apiVersion: rayllm.io/v1alpha1
+kind: LLMService
+metadata: {name: qwen, namespace: llm}
+spec:
+  model:
+    id: Qwen/Qwen3-32B
+    revision: main
+    tokenSecret: {name: hf, key: token}
+  engine:
+    image: rayproject/ray-llm:2.60.0-py312-cu130
+    vllmVersion: 0.29.0
+    rayVersion: 2.60.0
+    maxModelLen: 32768
+    dtype: bfloat16
+    kvCacheDtype: fp8
+    gpuMemoryUtilization: 0.9
+    maxNumSeqs: 128
+    maxNumBatchedTokens: 8192
+    args: {enable_prefix_caching: true, limit_mm_per_prompt: {image: 2}}
+    env: {OMP_NUM_THREADS: "4", MODE: on}
+  accelerator: {kind: gpu, gpu: H100-80GB}
+  parallelism: {tensor: 4, pipeline: 1}
+  replicas: {min: 1, max: 4, targetOngoingRequests: 64, upscaleDelay: 10s, downscaleDelay: 5m, lookBackPeriod: 7.5}
+  storage:
+    volumes:
+    - {name: models, mountPath: /models, persistentVolumeClaim: {claimName: models}}
+    - {name: data, mountPath: /data, readOnly: false, hostPath: {path: /mnt/data}}
+    - {name: settings, mountPath: /settings, configMap: {name: settings}}
+    - {name: cert, mountPath: /cert, secret: {secretName: cert}}
+  scheduling:
+    nodeSelector: {pool: gpu}
+    tolerations: [{key: team, value: search, effect: NoSchedule}, {key: spot}]
+  resources:
+    head: {cpu: 2, memory: 8Gi}
+    worker: {cpu: 0.5, memory: 200Gi}
+  load: {objective: latency, concurrency: 100, inputTokens: 1000, outputTokens: 200, ttft: 500ms, tpot: 0.05, rate: 3}
+"""
+
+HEAD = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: q}\n"
+SPEC = HEAD + "spec:\n  model: {id: m}\n"
+
+
+def refused(text: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        load(text, source="q.yaml")
+    assert caught.value.exit_code == USAGE
+    return caught.value
+
+
+def test_every_field_arrives() -> None:
+    service = load(FULL, source="q.yaml")
+    assert (service.name, service.namespace, service.model.token_secret) == ("qwen", "llm", SecretKey("hf", "token"))
+    assert service.engine.vllm_version == "0.29.0"
+    assert service.engine.args == {"enable_prefix_caching": True, "limit_mm_per_prompt": {"image": 2}}
+    assert service.engine.env == {"OMP_NUM_THREADS": "4", "MODE": "on"}
+    assert (service.replicas.upscale_delay, service.replicas.downscale_delay) == (10, 300)
+    assert service.replicas.look_back_period == 7.5
+    assert service.storage.volumes[1] == Volume("data", "/data", host_path="/mnt/data", read_only=False)
+    assert service.storage.volumes[3].secret == "cert"
+    assert (service.resources.head.cpu, service.resources.worker.cpu) == ("2", "0.5")
+    assert (service.load.ttft, service.load.tpot, service.load.rate) == (0.5, 0.05, 3)
+    assert service.scheduling.tolerations[1].value is None
+
+
+def test_a_model_is_enough() -> None:
+    service = load(SPEC + "  engine:\n  replicas:\n", source="q.yaml")
+    assert (service.name, service.model.id, service.replicas.max) == ("q", "m", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("  engine:\n    maxModelLenght: 1\n", "q.yaml:7: unknown key 'maxModelLenght' in spec.engine",
+         "did you mean maxModelLen?"),
+        ("  engin: {}\n", "q.yaml:6: unknown key 'engin' in spec", "did you mean engine?"),
+        ("  storage:\n    volumes:\n    - name: a\n      mountPath: /a\n      hostpath: {path: /b}\n",
+         "q.yaml:10: unknown key 'hostpath' in spec.storage.volumes[0]", "did you mean hostPath?"),
+        ("  engine: {maxNumSeqs: many}\n",
+         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found text ('many')", None),
+        ("  engine: {maxNumSeqs: true}\n",
+         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found true", None),
+        ("  engine: {maxNumSeqs: 1.5}\n",
+         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found the number 1.5", None),
+        ("  engine: [a]\n", "q.yaml:6: spec.engine: expected a mapping, found a list", None),
+        ("  engine: {env: {A: 1}}\n", "q.yaml:6: spec.engine.env.A: expected text, found the number 1",
+         'quote it: A: "1"'),
+        ("  engine: {gpuMemoryUtilization: .inf}\n",
+         "q.yaml:6: spec.engine.gpuMemoryUtilization: expected a number, found text ('.inf')", None),
+        ("  engine: {gpuMemoryUtilization: 1e999}\n",
+         "q.yaml:6: spec.engine.gpuMemoryUtilization: expected a finite number, found the number inf", None),
+        ("  accelerator: {kind: gpus}\n", "q.yaml:6: spec.accelerator.kind: text ('gpus') is none of gpu or cpu",
+         "did you mean gpu?"),
+        ("  replicas:\n    upscaleDelay: soon\n",
+         "q.yaml:7: spec.replicas.upscaleDelay: 'soon' is not a duration such as 90s, 5m or 1h30m", None),
+        ("  storage:\n    volumes:\n    - name: a\n", "q.yaml:8: spec.storage.volumes[0].mountPath is missing", None),
+        ("  parallelism:\n    tensor: 0\n", "q.yaml:7: spec.parallelism.tensor: it must be at least 1, not 0", None),
+        ("  engine:\n    args:\n      tensor_parallel_size: 2\n",
+         "q.yaml:8: spec.engine.args.tensor_parallel_size: this argument has a field of its own",
+         "spec.parallelism.tensor, or --tp"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_line(text: str, message: str, hint: str | None) -> None:
+    error = refused(SPEC + text)
+    assert error.message == message
+    assert error.hints == ((hint,) if hint else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "q.yaml: the file is empty"),
+        ("# nothing\n", "q.yaml: the file is empty"),
+        ("hello", "q.yaml:1: expected apiVersion, kind, metadata and spec, found text ('hello')"),
+        ("- a\n", "q.yaml:1: expected apiVersion, kind, metadata and spec, found a list"),
+        ("kind: LLMService\n", "q.yaml:1: apiVersion is missing"),
+        ("apiVersion: v1\nkind: LLMService\n", "q.yaml:1: apiVersion is text ('v1'), expected rayllm.io/v1alpha1"),
+        ("apiVersion: rayllm.io/v1alpha1\nkind: RayService\n",
+         "q.yaml:2: kind is text ('RayService'), expected LLMService"),
+        (HEAD, "q.yaml:1: spec is missing"),
+        (SPEC + "---\n" + SPEC, "q.yaml:6: a spec file holds one document, and here a second one starts"),
+        (SPEC + "  model: {id: n}\n", "q.yaml:6: the key 'model' stands twice in one mapping, first in line 5"),
+        (SPEC + "  engine: &a {}\n  load: *a\n", "q.yaml:7: aliases (*a) are not supported; write the value out"),
+        (SPEC + "  engine: {<<: {dtype: auto}}\n", "q.yaml:6: merge keys (<<) are not supported; write the values out"),
+        (SPEC + "  engine: !!python/object:os.system {}\n",
+         "q.yaml:6: tags (tag:yaml.org,2002:python/object:os.system) are not supported; write a plain value"),
+        (SPEC + "  ? [a]\n  : b\n", "q.yaml:6: a key must be plain text"),
+        (SPEC + "  load: {rate: " + "9" * 500 + "}\n", "q.yaml:6: a number with more than 400 digits"),
+        (SPEC + "  engine: {args: {a: " + "[" * 100_000 + "\n", "q.yaml:6: values are nested deeper than 32 levels"),
+        (SPEC + "#" * 300_000, "q.yaml: the file has more than 256 KiB, no spec file needs that"),
+        (SPEC + "\t- a\n", "q.yaml:6: this is not YAML: found character that cannot start any token"),
+        (SPEC + "  a: b: c\n", "q.yaml:6: this is not YAML: mapping values are not allowed in this context"),
+        (SPEC + "  a: [\n", "q.yaml:7: this is not YAML: did not find expected node content"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_spec_file(text: str, message: str) -> None:
+    assert refused(text).message.split("\n")[0] == message
+
+
+def test_aliases_cannot_explode() -> None:
+    bomb = "a: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*{'a' if not i else f'b{i - 1}'}, *a]\n" for i in range(50))
+    assert "aliases" in refused(bomb).message
+
+
+def test_all_problems_at_once_each_with_its_line() -> None:
+    error = refused(SPEC + "  engine:\n    dtyp: auto\n    maxNumSeqs: x\n  replicas: {min: y}\n")
+    assert [line.split(": ")[0] for line in error.message.split("\n")] == ["q.yaml:7", "q.yaml:8", "q.yaml:9"]
+    assert error.hints == ("line 7: did you mean dtype?",)
+    error = refused(SPEC.replace("name: q", "name: Q") + "  parallelism:\n    tensor: 0\n    pipeline: 0\n")
+    assert [line.split(": ")[0] for line in error.message.split("\n")] == ["q.yaml:3", "q.yaml:7", "q.yaml:8"]
+
+
+def test_a_token_in_the_wrong_place_is_not_repeated() -> None:
+    token = "hf_" + "x" * 30
+    for text in (
+        f"  model: {{id: m, tokenSecret: {token}}}\n",
+        f"  model: {{id: m, tokenSecret: {{name: {token}, key: k}}}}\n",
+    ):
+        assert token not in refused(HEAD + "spec:\n" + text).message
+    assert token not in refused(SPEC + f"  engine: {{env: {{A: {token}}}}}\n").message
+
+
+def test_scalars_have_the_meaning_of_yaml_1_2() -> None:
+    text = (
+        SPEC
+        + "  engine: {args: {a: 0o17, b: 1e3, c: y, d: 1:30, e: 2026-01-01, f: ~, g: '1', h: 0x1f, i: 010, j: .5}}\n"
+    )
+    assert load(text, source="q").engine.args == {
+        "a": 15, "b": 1000.0, "c": "y", "d": "1:30", "e": "2026-01-01", "f": None, "g": "1", "h": 31, "i": 10, "j": 0.5,
+    }  # fmt: skip
+
+
+@given(st.text(max_size=200) | st.text("&*!|>{}[]:-? \n\t'\"#ab", max_size=60).map(lambda text: SPEC + text))
+def test_any_text_is_a_service_or_one_clear_error(text: str) -> None:
+    assert outcome(text).startswith("q.yaml")
+
+
+def outcome(text: str) -> str:
+    try:
+        return f"q.yaml describes {load(text, source='q.yaml').name}"
+    except UsageError as error:
+        return error.message
+
+
+def test_files(tmp_path: Path) -> None:
+    good = tmp_path / "good.yaml"
+    good.write_bytes(b"\xef\xbb\xbf" + SPEC.encode())
+    assert load_file(good).name == "q"
+    (tmp_path / "latin.yaml").write_bytes(SPEC.encode() + "# é".encode("latin-1"))
+    (tmp_path / "big.yaml").write_bytes(b"#" * 10_000_000)
+    for name, words in (
+        ("none.yaml", "no such file"),
+        (".", "this is a folder"),
+        ("latin.yaml", "6: the file is not UTF-8"),
+        ("big.yaml", "more than 256 KiB"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            load_file(tmp_path / name)
