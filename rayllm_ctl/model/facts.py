@@ -135,10 +135,13 @@ class AttentionCache:
 
 @dataclass(frozen=True)
 class LatentCache:
-    """One vector a token shared by all heads (MLA, or a DSA indexer): not divided by tensor parallelism.
+    """One vector per token shared by all heads (MLA, a DSA indexer): tensor parallelism does not divide it.
 
-    width: elements; fixed_bytes: bytes per token of a packed layout that depends on the KV dtype (0: width x dtype).
-    kind: mla, indexer, or the compressed streams of DeepSeek V4. stride: one entry per `stride` tokens.
+    width: elements; rope_width: those of them that carry the position.
+    kind: mla, indexer, or of DeepSeek V4: window, compressed, state.
+    fixed_bytes: bytes of an entry whatever the KV dtype (0: width x dtype); fp8_bytes: of a packed fp8 entry.
+    stride: tokens per entry. window: only the last tokens are kept. block: tokens per block that the kind fixes.
+    alignment: pages are padded to a multiple of so many bytes.
     """
 
     width: int
@@ -147,6 +150,8 @@ class LatentCache:
     fp8_bytes: int = 0
     stride: int = 1
     window: int = 0
+    block: int = 0
+    alignment: int = 0
     rope_width: int = 0
 
 
@@ -155,14 +160,16 @@ class StateCache:
     """A recurrent state (Mamba, gated delta net, short convolution): one per request, whatever its length.
 
     kind: vLLM's name of the mixer (mamba1, mamba2, gdn, kda, short_conv, linear).
-    conv: (channels, taps - 1) of the convolution state; channels are divided by TP. ssm: shape whose first size is divided.
+    conv: (channels, taps - 1) of the convolution state; TP divides the channels.
+    conv_groups: (groups, channels of each) that Mamba 2 convolves besides; padded up to TP that does not divide them.
+    ssm: shape of the state; TP divides its first size.
     """
 
     kind: str
     conv: tuple[int, int] | None = None
     ssm: tuple[int, ...] | None = None
     ssm_float32: bool = False
-    conv_count: int = 1
+    conv_groups: tuple[int, int] | None = None
 
 
 Cache = AttentionCache | LatentCache | StateCache

@@ -5,14 +5,122 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
+from rayllm_ctl.catalog.modelconfig.families.registry import Reader, known_architectures, reader_of
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.catalog.modelconfig.multimodal import text_part, towers
+from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
+from rayllm_ctl.catalog.modelconfig.rope import max_model_len, rotary_caches
+from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.names import nearest
+
+_SIDE = "hf_quant_config"
+"""The key under which a compact form carries hf_quant_config.json."""
+
+_NESTED = {"DbrxForCausalLM": ("attn_config", "ffn_config"), "MPTForCausalLM": ("attn_config",)}
+"""Architectures that nest what the others keep at the top."""
+
+_DTYPES = ("bfloat16", "float16", "float32")
 
 
 def read_config(config: Mapping[str, Any], *, hf_quant_config: Mapping[str, Any] | None = None) -> ModelFacts:
-    """The facts of a config.json. UsageError names the missing field or the unknown architecture."""
-    raise NotImplementedError
+    """The facts of a config.json.
+
+    `hf_quant_config`: the file of that name beside it, where there is one. UsageError names a field that is missing or
+    wrong; UserError an architecture or quantization method that vLLM does not have or that cannot be planned.
+    """
+    return _read(Fields(config), hf_quant_config)
 
 
 def compact(config: Mapping[str, Any], *, hf_quant_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The fields of a config.json that the facts come from: read_config(compact(c)) == read_config(c)."""
-    raise NotImplementedError
+    fields = Fields(config)
+    _read(fields, hf_quant_config)
+    used = dict(fields.used)
+    if hf_quant_config:
+        used[_SIDE] = dict(hf_quant_config)
+    return used
+
+
+def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
+    if side is None and config.has(_SIDE):
+        side = config.child(_SIDE).entries()
+    name = _architecture(config)
+    text_name, text = text_part(name, config)
+    reader = _reader(text_name, name)
+    text = text.merged(*_NESTED.get(text_name, ()))
+    text_type = text.text("model_type", default=config.text("model_type"))
+    text = text.with_defaults({**TEXT_DEFAULTS.get(text_type, {}), **_inherited(config)})
+    quantizer = read_quantization(config, side)
+    builder = Builder(text, quantizer)
+    body = reader(text, builder)
+    found = towers(name, config, body.hidden, builder)
+    rotary = rotary_caches(text, body.head_dim) if body.rotary is None else body.rotary
+    model_type = config.text("model_type", default=text_type)
+    words = set(body.traits) | ({"multimodal"} if found else set())
+    head = builder.single().scheme(("lm_head",)) if quantizer and quantizer.head else None
+    return ModelFacts(
+        architecture=name,
+        model_type=model_type,
+        dtype=_dtype(config, text),
+        hidden_size=body.hidden,
+        intermediate_size=body.intermediate,
+        vocab_size=body.vocab,
+        heads=body.heads,
+        kv_heads=body.kv_heads,
+        head_dim=body.head_dim,
+        max_model_len=max_model_len(text, model_type),
+        layers=body.layers,
+        tied_embeddings=body.tied,
+        embedding_width=body.embedding_width,
+        head_bias=body.head_bias,
+        head_scheme=head,
+        extra=body.extra,
+        rotary=rotary,
+        towers=found,
+        draft_layers=body.draft_layers,
+        quantization=quantizer.facts() if quantizer else None,
+        traits=frozenset(words),
+    )
+
+
+def _inherited(config: Fields) -> dict[str, Any]:
+    """What a nested text config takes from the file's top level."""
+    return {name: value for name in ("tie_word_embeddings",) if (value := config.raw(name)) is not None}
+
+
+def _architecture(config: Fields) -> str:
+    names = config.texts("architectures", longest=16)
+    if not names:
+        names = (_BY_TYPE.get(config.text("model_type"), ""),)
+    if not names[0]:
+        raise config.missing("architectures")
+    return names[0]
+
+
+_BY_TYPE = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM", "gpt_oss": "GptOssForCausalLM"}
+"""For the few checkpoints whose config names a type but no architecture (vLLM has the same exceptions)."""
+
+
+def _reader(text_name: str, name: str) -> Reader:
+    reader = reader_of(text_name)
+    if reader is None:
+        close = nearest(text_name, known_architectures())
+        raise UserError(
+            f"unknown architecture {name[:80]!r}: its tensors and caches are not known here"
+            + (f" (as text model {text_name[:80]!r})" if text_name != name else ""),
+            hint=(
+                f"The nearest known one is {close}." if close else "vLLM may run it through its Transformers backend."
+            ),
+        )
+    return reader
+
+
+def _dtype(config: Fields, text: Fields) -> str:
+    for fields in (config, text):
+        name = fields.text("dtype", "torch_dtype").removeprefix("torch.")
+        if name:
+            return name if name in _DTYPES else "bfloat16"
+    return "float32"

@@ -1,0 +1,75 @@
+"""What a family's reader hands back, and the names that sizes go by across families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.model.facts import Layer, RotaryCache
+
+HIDDEN = ("hidden_size", "d_model", "n_embd")
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+HEADS = ("num_attention_heads", "n_head", "n_heads")
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_head_kv",
+    "multi_query_group_num",
+    "num_attention_groups",
+    "kv_n_heads",
+)
+INTERMEDIATE = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim")
+EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", "top_k_experts")
+MOE_INTERMEDIATE = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "intermediate_size")
+
+MOST_HEADS = 2**14
+MOST_EXPERTS = 2**14
+
+
+@dataclass(frozen=True)
+class Body:
+    """The decoder of a model, as its family reads it. `rotary` None: the common rule applies."""
+
+    layers: tuple[Layer, ...]
+    hidden: int
+    intermediate: int
+    vocab: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    extra: tuple[Layer, ...] = ()
+    tied: bool = False
+    head_bias: bool = False
+    embedding_width: int = 0
+    rotary: tuple[RotaryCache, ...] | None = None
+    draft_layers: tuple[Layer, ...] = ()
+    traits: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that nearly every decoder has."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+
+
+def read_sizes(fields: Fields, *, kv_default: int | None = None) -> Sizes:
+    """Sizes under any of their usual names; KV heads default to the heads, the head size to hidden / heads."""
+    hidden = fields.integer(*HIDDEN)
+    heads = fields.integer(*HEADS, high=MOST_HEADS)
+    kv_heads = fields.integer(*KV_HEADS, default=kv_default or heads, high=MOST_HEADS)
+    head_dim = fields.integer("head_dim", "hidden_size_per_head", "kv_channels", default=max(1, hidden // heads))
+    return Sizes(
+        hidden, read_layers(fields), heads, kv_heads, head_dim, fields.integer("padded_vocab_size", "vocab_size")
+    )
+
+
+def read_layers(fields: Fields) -> int:
+    return fields.integer(*LAYERS, high=MOST_LAYERS)

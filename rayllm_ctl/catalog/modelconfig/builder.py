@@ -1,0 +1,195 @@
+"""Pieces that layers are made of, named and fused as vLLM does it (model_executor/layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.catalog.modelconfig.quantization import Quantizer
+from rayllm_ctl.model.facts import (
+    AttentionCache,
+    Cache,
+    Experts,
+    Layer,
+    Linear,
+    Part,
+    Scheme,
+    Split,
+    Vector,
+)
+
+MOST_LAYERS = 1024
+"""No model has more: a larger count is a damaged config, refused before memory is spent on it."""
+
+
+class Builder:
+    """Makes the layers of one model. `fields` is the decoder's part of the config."""
+
+    def __init__(self, fields: Fields, quantizer: Quantizer | None) -> None:
+        self.fields = fields
+        self.quantizer = quantizer
+        self.root = "layers"
+        self._kinds: dict[tuple[Hashable, ...], Layer] = {}
+
+    def layers(
+        self, count: int, kind: Callable[[int], Hashable], make: Callable[[int, Pieces], None]
+    ) -> tuple[Layer, ...]:
+        """`count` layers; those of one kind share one object unless the checkpoint quantizes them differently."""
+        by_layer = self.quantizer is not None and self.quantizer.by_layer
+        made: list[Layer] = []
+        seen: dict[Layer, Layer] = {}
+        for index in range(count):
+            key = kind(index)
+            if not by_layer and (key,) in self._kinds:
+                made.append(self._kinds[(key,)])
+                continue
+            pieces = Pieces(self, f"{self.root}.{index}.")
+            make(index, pieces)
+            layer = pieces.layer()
+            layer = seen.setdefault(layer, layer)
+            self._kinds[(key,)] = layer
+            made.append(layer)
+        self._kinds.clear()
+        return tuple(made)
+
+    def single(self, path: str = "") -> Pieces:
+        """Pieces that belong to no numbered layer."""
+        return Pieces(self, path)
+
+
+class Pieces:
+    """Collects what one layer holds. `path` is where it stands in the checkpoint, for ignore lists."""
+
+    def __init__(self, builder: Builder, path: str) -> None:
+        self.builder = builder
+        self.path = path
+        self.linears: list[Linear] = []
+        self.experts_: list[Experts] = []
+        self.vectors: list[Vector] = []
+        self.caches: list[Cache] = []
+
+    def layer(self) -> Layer:
+        return Layer(tuple(self.linears), tuple(self.experts_), tuple(self.vectors), tuple(self.caches))
+
+    def scheme(self, names: Iterable[str], *, experts: bool = False) -> Scheme | None:
+        quantizer = self.builder.quantizer
+        if quantizer is None:
+            return None
+        return quantizer.scheme(tuple(self.path + name for name in names), experts=experts)
+
+    def linear(
+        self,
+        name: str,
+        inputs: int,
+        parts: int | tuple[Part, ...],
+        split: Split = "column",
+        *,
+        bias: bool = False,
+        shards: tuple[str, ...] = (),
+        quantizable: bool = True,
+        input_units: int = 0,
+        float32: bool = False,
+    ) -> None:
+        """One linear layer. `shards` are the checkpoint's names of what it fuses, siblings of its last part."""
+        whole = (Part(parts),) if isinstance(parts, int) else parts
+        parent = name.rpartition(".")[0]
+        names = tuple(f"{parent}.{shard}" if parent else shard for shard in shards) or (name,)
+        scheme = self.scheme(names) if quantizable else None
+        self.linears.append(Linear(name, inputs, whole, split, bias, scheme, quantizable, input_units, float32))
+
+    def norm(self, size: int, count: int = 1, *, bias: bool = False) -> None:
+        self.vectors.extend([Vector(size)] * (count * (2 if bias else 1)))
+
+    def attention(
+        self,
+        hidden: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        *,
+        value_dim: int = 0,
+        bias: bool = False,
+        out_bias: bool = False,
+        gate: bool = False,
+        norm: str = "",
+        window: int = 0,
+        chunk: int = 0,
+        prefix: str = "self_attn.",
+        names: tuple[str, str] = ("qkv_proj", "o_proj"),
+        shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj"),
+        sinks: bool = False,
+        cached: bool = True,
+        quantizable: bool = True,
+    ) -> None:
+        """Grouped-query attention with its cache. `norm`: "head" (one per head size) or "full" (over all heads)."""
+        value_dim = value_dim or head_dim
+        parts = (
+            Part(heads * (2 if gate else 1), head_dim),
+            Part(kv_heads, head_dim, replicable=True),
+            Part(kv_heads, value_dim, replicable=True),
+        )
+        self.linear(prefix + names[0], hidden, parts, bias=bias, shards=shards, quantizable=quantizable)
+        self.linear(
+            prefix + names[1],
+            heads * value_dim,
+            hidden,
+            "row",
+            bias=out_bias,
+            input_units=heads,
+            quantizable=quantizable,
+        )
+        if norm == "head":
+            self.norm(head_dim, 2)
+        elif norm == "full":
+            self.vectors += [Vector(heads * head_dim, heads), Vector(kv_heads * head_dim, kv_heads)]
+        elif norm == "full-replicated":
+            self.vectors += [Vector(heads * head_dim), Vector(kv_heads * head_dim)]
+        if sinks:
+            self.vectors.append(Vector(heads, heads))
+        if cached:
+            self.caches.append(AttentionCache(kv_heads, head_dim, value_dim, window, chunk))
+
+    def mlp(
+        self,
+        hidden: int,
+        intermediate: int,
+        *,
+        gated: bool = True,
+        bias: bool = False,
+        prefix: str = "mlp.",
+        names: tuple[str, str] = ("gate_up_proj", "down_proj"),
+        shards: tuple[str, ...] = ("gate_proj", "up_proj"),
+        split: bool = True,
+        quantizable: bool = True,
+    ) -> None:
+        """A feed-forward block: gate and up fused (or one projection in), then down."""
+        parts = (Part(intermediate), Part(intermediate)) if gated else (Part(intermediate),)
+        inward = shards if gated else ()
+        first: Split = "column" if split else "none"
+        second: Split = "row" if split else "none"
+        self.linear(prefix + names[0], hidden, parts, first, bias=bias, shards=inward, quantizable=quantizable)
+        self.linear(prefix + names[1], intermediate, hidden, second, bias=bias, quantizable=quantizable)
+
+    def experts(
+        self,
+        hidden: int,
+        intermediate: int,
+        count: int,
+        top_k: int,
+        *,
+        gated: bool = True,
+        bias: bool = False,
+        name: str = "mlp.experts",
+        router: str = "mlp.gate",
+        router_bias: bool = False,
+        router_float32: bool = False,
+        correction: bool = False,
+    ) -> None:
+        """Routed experts with their router. `correction`: the float32 score bias of DeepSeek's routing."""
+        if router:
+            self.linear(router, hidden, count, "none", bias=router_bias, quantizable=False, float32=router_float32)
+        if correction:
+            self.vectors.append(Vector(count, float32=True))
+        shards = (name, f"{name}.0.gate_proj", f"{name}.0.up_proj", f"{name}.0.down_proj", f"{name}.0.w1")
+        scheme = self.scheme(shards, experts=True)
+        self.experts_.append(Experts(count, top_k, hidden, intermediate, gated, bias, scheme, name))

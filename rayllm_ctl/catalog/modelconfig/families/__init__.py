@@ -1,0 +1,1 @@
+"""One module per kind of architecture; registry.py names which reader knows which architecture."""

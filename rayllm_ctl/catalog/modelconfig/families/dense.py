@@ -1,0 +1,270 @@
+"""Traits of the dense decoders, by architecture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rayllm_ctl.catalog.modelconfig.body import Sizes, read_sizes
+from rayllm_ctl.catalog.modelconfig.families.decoder import Traits
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+
+
+def _falcon_sizes(fields: Fields) -> Sizes:
+    """Falcon: one KV head unless the newer architecture says how many."""
+    newer = fields.flag("new_decoder_architecture")
+    sizes = read_sizes(fields, kv_default=None if newer else 1 if fields.flag("multi_query", default=True) else None)
+    if not newer and fields.flag("multi_query", default=True):
+        return replace(sizes, kv_heads=1)
+    return sizes
+
+
+def _bigcode_sizes(fields: Fields) -> Sizes:
+    sizes = read_sizes(fields)
+    return replace(sizes, kv_heads=1) if fields.flag("multi_query", default=True) else sizes
+
+
+def _chatglm_sizes(fields: Fields) -> Sizes:
+    sizes = read_sizes(fields)
+    return sizes if fields.flag("multi_query_attention") else replace(sizes, kv_heads=sizes.heads)
+
+
+LLAMA = Traits(
+    qkv_bias=("attention_bias", "bias", "qkv_bias"), out_bias=("attention_bias", "bias"), mlp_bias=("mlp_bias",)
+)
+MISTRAL = replace(LLAMA, window_uniform=True)
+QWEN2 = Traits(qkv_bias=True, qk_norm="head", qk_norm_if=("qk_norm",))
+QWEN3 = Traits(qkv_bias=("attention_bias",), qk_norm="head")
+GEMMA = Traits(tied=True)
+GEMMA2 = Traits(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=4, tied=True, window_pattern=2)
+COHERE = Traits(norms=1, tied=True, qk_norm="full", qk_norm_if=("use_qk_norm",), window_pattern=4)
+GLM = Traits(qkv_bias=("attention_bias",))
+OLMO2 = Traits(qk_norm="full-replicated", window_pattern=4)
+_GPT = Traits(
+    qkv_bias=True,
+    out_bias=True,
+    mlp_bias=True,
+    gated=False,
+    norm_bias=True,
+    rotary=False,
+    tied=True,
+    intermediate_times=4,
+    attention="attn.",
+    projections=("c_attn", "c_proj"),
+    qkv_shards=("c_attn",),
+    mlp_names=("c_fc", "c_proj"),
+)
+
+DENSE: dict[str, Traits] = {
+    "LlamaForCausalLM": LLAMA,
+    "LLaMAForCausalLM": LLAMA,
+    "AquilaModel": LLAMA,
+    "AquilaForCausalLM": LLAMA,
+    "CwmForCausalLM": LLAMA,
+    "InternLMForCausalLM": LLAMA,
+    "InternLM3ForCausalLM": LLAMA,
+    "IQuestCoderForCausalLM": LLAMA,
+    "SolarForCausalLM": LLAMA,
+    "XverseForCausalLM": LLAMA,
+    "YiForCausalLM": LLAMA,
+    "Fairseq2LlamaForCausalLM": LLAMA,
+    "SmolLM3ForCausalLM": replace(LLAMA, tied=True),
+    "TeleChat3ForCausalLM": LLAMA,
+    "TeleFLMForCausalLM": LLAMA,
+    "MistralForCausalLM": MISTRAL,
+    "MinistralForCausalLM": MISTRAL,
+    "Ministral3ForCausalLM": MISTRAL,
+    "Qwen2ForCausalLM": QWEN2,
+    "Qwen3ForCausalLM": QWEN3,
+    "MiMoForCausalLM": QWEN2,
+    "Phi3ForCausalLM": Traits(qkv_shards=("qkv_proj",), mlp_shards=("gate_up_proj",), window_uniform=True),
+    "PhiForCausalLM": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        head_bias=True,
+        gated=False,
+        norms=1,
+        norm_bias=True,
+        projections=("qkv_proj", "dense"),
+        mlp_names=("fc1", "fc2"),
+        intermediate_times=4,
+    ),
+    "GemmaForCausalLM": GEMMA,
+    "Gemma2ForCausalLM": GEMMA2,
+    "Gemma3ForCausalLM": replace(GEMMA2, qk_norm="head", window_pattern=6),
+    "Gemma3TextModel": replace(GEMMA2, qk_norm="head", window_pattern=6),
+    "Rnj1ForCausalLM": replace(GEMMA2, qk_norm="head", window_pattern=0),
+    "GraniteForCausalLM": replace(LLAMA, sinks=("use_sinks",)),
+    "GraniteSWAForCausalLM": replace(LLAMA, sinks=True),
+    "CohereForCausalLM": COHERE,
+    "Cohere2ForCausalLM": COHERE,
+    "GlmForCausalLM": GLM,
+    "Glm4ForCausalLM": replace(GLM, norms=4),
+    "ChatGLMModel": Traits(
+        qkv_bias=("add_qkv_bias", "add_bias_linear"),
+        out_bias=("add_bias_linear",),
+        mlp_bias=("add_bias_linear",),
+        attention="self_attention.",
+        projections=("query_key_value", "dense"),
+        qkv_shards=("query_key_value",),
+        mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
+        mlp_shards=("dense_h_to_4h",),
+        sizes=_chatglm_sizes,
+    ),
+    "SeedOssForCausalLM": Traits(qkv_bias=("attention_bias",), out_bias=("attention_out_bias",)),
+    "BaichuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
+    "BaiChuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
+    "InternLM2ForCausalLM": Traits(
+        qkv_bias=("bias",),
+        out_bias=("bias",),
+        attention="attention.",
+        projections=("wqkv", "wo"),
+        qkv_shards=("wqkv",),
+        mlp="feed_forward.",
+        mlp_names=("gate_up_proj", "w2"),
+        mlp_shards=("w1", "w3"),
+    ),
+    "ExaoneForCausalLM": Traits(
+        qkv_bias=("attention_bias", "bias"),
+        out_bias=("attention_bias", "bias"),
+        mlp_bias=("mlp_bias",),
+        attention="attn.attention.",
+        projections=("qkv_proj", "out_proj"),
+        mlp_names=("gate_up_proj", "c_proj"),
+        mlp_shards=("c_fc_0", "c_fc_1"),
+    ),
+    "Exaone4ForCausalLM": Traits(
+        qkv_bias=("attention_bias", "bias"),
+        out_bias=("attention_bias", "bias"),
+        mlp_bias=("mlp_bias",),
+        qk_norm="head",
+        window_pattern=4,
+    ),
+    "StableLmForCausalLM": Traits(qkv_bias=("use_qkv_bias",), norm_bias=True),
+    "StableLMEpochForCausalLM": Traits(qkv_bias=("use_qkv_bias",), norm_bias=True),
+    "Starcoder2ForCausalLM": Traits(
+        qkv_bias=("use_bias",),
+        out_bias=("use_bias",),
+        mlp_bias=("use_bias",),
+        gated=False,
+        norm_bias=True,
+        tied=True,
+        mlp_names=("c_fc", "c_proj"),
+        window_uniform=True,
+        intermediate_times=4,
+    ),
+    "NemotronForCausalLM": Traits(
+        qkv_bias=("attention_bias", "bias"),
+        out_bias=("attention_bias", "bias"),
+        mlp_bias=("mlp_bias",),
+        gated=False,
+        norm_bias=True,
+        mlp_names=("up_proj", "down_proj"),
+    ),
+    "ArceeForCausalLM": replace(LLAMA, gated=False, mlp_names=("up_proj", "down_proj")),
+    "ApertusForCausalLM": replace(LLAMA, gated=False, qk_norm="head", mlp_names=("up_proj", "down_proj")),
+    "OlmoForCausalLM": Traits(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=0, final_norm=False),
+    "Olmo2ForCausalLM": replace(OLMO2, window_pattern=0),
+    "Olmo3ForCausalLM": OLMO2,
+    "OrionForCausalLM": Traits(norm_bias=True),
+    "MiniCPMForCausalLM": Traits(tied=True),
+    "HunYuanDenseV1ForCausalLM": Traits(
+        qkv_bias=("attention_bias", "bias"),
+        out_bias=("attention_bias", "bias"),
+        mlp_bias=("mlp_bias",),
+        qk_norm="head",
+        qk_norm_if=("use_qk_norm",),
+    ),
+    "Ernie4_5ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
+    "Ernie4_5_ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
+    "HyperCLOVAXForCausalLM": replace(LLAMA, norms=2),
+    "TeleChat2ForCausalLM": Traits(attention="self_attention.", projections=("qkv_proj", "o_proj"), mlp_bias=False),
+    "QWenLMHeadModel": Traits(
+        qkv_bias=True,
+        attention="attn.",
+        projections=("c_attn", "c_proj"),
+        qkv_shards=("c_attn",),
+        mlp_names=("gate_up_proj", "c_proj"),
+    ),
+    "GPT2LMHeadModel": replace(_GPT, positions=0),
+    "GPTBigCodeForCausalLM": replace(_GPT, positions=0, sizes=_bigcode_sizes),
+    "GPTJForCausalLM": replace(
+        _GPT,
+        qkv_bias=False,
+        out_bias=False,
+        norms=1,
+        rotary=True,
+        tied=False,
+        head_bias=True,
+        projections=("qkv_proj", "out_proj"),
+        mlp_names=("fc_in", "fc_out"),
+    ),
+    "GPTNeoXForCausalLM": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_bias=True,
+        attention="attention.",
+        projections=("query_key_value", "dense"),
+        qkv_shards=("query_key_value",),
+        mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
+    ),
+    "BloomForCausalLM": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_bias=True,
+        embedding_norm=True,
+        rotary=False,
+        tied=True,
+        intermediate_times=4,
+        attention="self_attention.",
+        projections=("query_key_value", "dense"),
+        qkv_shards=("query_key_value",),
+        mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
+    ),
+    "FalconForCausalLM": Traits(
+        qkv_bias=("bias",),
+        out_bias=("bias",),
+        mlp_bias=("bias",),
+        gated=False,
+        norms=2,
+        norm_bias=True,
+        tied=True,
+        intermediate_times=4,
+        attention="self_attention.",
+        projections=("query_key_value", "dense"),
+        qkv_shards=("query_key_value",),
+        mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
+        sizes=_falcon_sizes,
+    ),
+    "MPTForCausalLM": Traits(
+        gated=False,
+        rotary=False,
+        tied=True,
+        intermediate_times=4,
+        attention="attn.",
+        projections=("Wqkv", "out_proj"),
+        qkv_shards=("Wqkv",),
+        mlp="ffn.",
+        mlp_names=("up_proj", "down_proj"),
+    ),
+    "OPTForCausalLM": Traits(
+        qkv_bias=("enable_bias",),
+        out_bias=("enable_bias",),
+        mlp_bias=("enable_bias",),
+        gated=False,
+        norm_bias=True,
+        rotary=False,
+        tied=True,
+        positions=2,
+        projections=("qkv_proj", "out_proj"),
+        mlp="",
+        mlp_names=("fc1", "fc2"),
+    ),
+}
+DENSE["RWForCausalLM"] = DENSE["FalconForCausalLM"]
+DENSE["MptForCausalLM"] = DENSE["MPTForCausalLM"]
+DENSE["ChatGLMForConditionalGeneration"] = DENSE["ChatGLMModel"]

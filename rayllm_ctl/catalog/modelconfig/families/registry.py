@@ -1,0 +1,70 @@
+"""Which reader knows which text architecture. The name is that of config.json's `architectures`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rayllm_ctl.catalog.modelconfig.body import Body
+from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, gemma, latent, recurrent, uneven
+from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
+from rayllm_ctl.catalog.modelconfig.families.dense import DENSE
+from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+
+Reader = Callable[[Fields, Builder], Body]
+
+_OWN: dict[str, Reader] = {
+    "DeepseekV2ForCausalLM": latent.read_deepseek,
+    "DeepseekV3ForCausalLM": latent.read_deepseek,
+    "DeepseekV32ForCausalLM": latent.read_deepseek,
+    "GlmMoeDsaForCausalLM": latent.read_deepseek,
+    "Glm4MoeLiteForCausalLM": latent.read_deepseek,
+    "MistralLarge3ForCausalLM": latent.read_deepseek,
+    "AXK1ForCausalLM": latent.read_deepseek,
+    "PanguUltraMoEForCausalLM": latent.read_deepseek,
+    "DeepseekV4ForCausalLM": deepseek_v4.read_deepseek_v4,
+    "MiniCPM3ForCausalLM": latent.read_minicpm3,
+    "LongcatFlashForCausalLM": latent.read_longcat,
+    "Qwen3NextForCausalLM": recurrent.read_qwen_next,
+    "Qwen3_5ForCausalLM": recurrent.read_qwen_next,
+    "Qwen3_5MoeForCausalLM": recurrent.read_qwen_next,
+    "NemotronHForCausalLM": recurrent.read_nemotron_h,
+    "NemotronHPuzzleForCausalLM": recurrent.read_nemotron_h,
+    "FalconH1ForCausalLM": recurrent.read_falcon_h1,
+    "BambaForCausalLM": recurrent.read_bamba,
+    "GraniteMoeHybridForCausalLM": recurrent.read_bamba,
+    "JambaForCausalLM": recurrent.read_jamba,
+    "MambaForCausalLM": recurrent.read_mamba,
+    "FalconMambaForCausalLM": recurrent.read_mamba,
+    "Mamba2ForCausalLM": recurrent.read_mamba,
+    "Lfm2ForCausalLM": recurrent.read_lfm2,
+    "Lfm2MoeForCausalLM": recurrent.read_lfm2,
+    "Gemma3nForCausalLM": gemma.read_gemma3n,
+    "Gemma4ForCausalLM": gemma.read_gemma4,
+    "Llama4ForCausalLM": uneven.read_llama4,
+    "MiMoV2FlashForCausalLM": uneven.read_mimo_v2,
+    "MiMoV2ForCausalLM": uneven.read_mimo_v2,
+    "Step3p5ForCausalLM": uneven.read_step,
+    "Step3p7FlashForCausalLM": uneven.read_step,
+    "DeciLMForCausalLM": uneven.read_deci,
+    "MiniMaxM3SparseForCausalLM": uneven.read_minimax_m3,
+    "MiniMaxM3ForCausalLM": uneven.read_minimax_m3,
+    "LagunaForCausalLM": uneven.read_laguna,
+}
+
+
+def reader_of(architecture: str) -> Reader | None:
+    """The reader of a text architecture, or None where none knows it."""
+    own = _OWN.get(architecture)
+    if own is not None:
+        return own
+    traits = DENSE.get(architecture) or MIXTURES.get(architecture)
+    if traits is None:
+        return None
+    return lambda fields, builder: read_decoder(traits, fields, builder)
+
+
+def known_architectures() -> tuple[str, ...]:
+    """Every text architecture that can be read, sorted."""
+    return tuple(sorted({*_OWN, *DENSE, *MIXTURES}))

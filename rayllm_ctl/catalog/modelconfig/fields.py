@@ -1,0 +1,174 @@
+"""Typed access to a config.json: whatever the file holds, a wrong or missing field is named, never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+
+_HINT = "Give the model's complete config.json with --model-config FILE."
+_BIGGEST = 2**34
+"""No size of a model comes near: larger numbers are refused before arithmetic or loops meet them."""
+
+
+class Fields:
+    """One JSON object of a config; names are tried in order, null counts as absent. `where`: its path for messages.
+
+    `defaults`: what the model's type says where the file is silent. `used`: collects what was read (for compact forms).
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        where: str = "",
+        defaults: Mapping[str, Any] | None = None,
+        used: dict[str, Any] | None = None,
+    ) -> None:
+        self._data = data
+        self._defaults = defaults or {}
+        self.where = where
+        self.used: dict[str, Any] = {} if used is None else used
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Fields:
+        """The same object with other defaults."""
+        return Fields(self._data, self.where, defaults, self.used)
+
+    def raw(self, *names: str) -> Any:
+        """The first value that is there and not null, else the default of the model's type, else None."""
+        for name in names:
+            value = self._data.get(name)
+            if value is not None:
+                self.used.setdefault(name, value)
+                return value
+        for name in names:
+            value = self._defaults.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def has(self, *names: str) -> bool:
+        return self.raw(*names) is not None
+
+    def entries(self) -> Mapping[str, Any]:
+        """The object itself, all of it."""
+        self.used.update(self._data)
+        return self._data
+
+    def missing(self, *names: str) -> UsageError:
+        others = f" (nor {', '.join(names[1:])})" if len(names) > 1 else ""
+        return UsageError(f"config.json has no field {self.where}{names[0]}{others}", hint=_HINT)
+
+    def wrong(self, name: str, value: object, wanted: str) -> UsageError:
+        shown = repr(value) if not isinstance(value, (list, dict)) or len(value) < 8 else type(value).__name__
+        shown = shown if len(shown) < 60 else shown[:57] + "..."
+        return UsageError(f"config.json: {self.where}{name} is {shown}, but must be {wanted}", hint=_HINT)
+
+    def _named(self, names: tuple[str, ...]) -> str:
+        return next((name for name in names if self._data.get(name) is not None), names[0])
+
+    def integer(self, *names: str, default: int | None = None, low: int = 1, high: int = _BIGGEST) -> int:
+        """A whole number in [low, high]; without a default it must be there."""
+        value = self.raw(*names)
+        if value is None:
+            if default is None:
+                raise self.missing(*names)
+            return default
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise self.wrong(self._named(names), value, f"a whole number from {low} to {high}")
+        return value
+
+    def integer_at(self, index: int, *names: str, default: int | None = None, low: int = 1) -> int:
+        """Like integer, for fields that may list one number per layer: the one of layer `index`."""
+        value = self.raw(*names)
+        if isinstance(value, (list, tuple)):
+            listed = self.integers(*names, low=low)
+            if not listed:
+                raise self.wrong(self._named(names), value, "a number or a list of numbers")
+            return listed[min(index, len(listed) - 1)]
+        return self.integer(*names, default=default, low=low)
+
+    def number(self, *names: str, default: float) -> float:
+        """A finite number."""
+        value = self.raw(*names)
+        if value is None:
+            return default
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _BIGGEST:
+            raise self.wrong(self._named(names), value, "a number")
+        return float(value)
+
+    def flag(self, *names: str, default: bool = False) -> bool:
+        value = self.raw(*names)
+        if value is None:
+            return default
+        if not isinstance(value, (bool, int)):
+            raise self.wrong(self._named(names), value, "true or false")
+        return bool(value)
+
+    def text(self, *names: str, default: str = "") -> str:
+        value = self.raw(*names)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise self.wrong(self._named(names), value, "text")
+        return value
+
+    def child(self, *names: str, defaults: Mapping[str, Any] | None = None) -> Fields:
+        """A nested object; absent counts as empty."""
+        for name in names:
+            value = self._data.get(name)
+            if value is None:
+                continue
+            if not isinstance(value, Mapping):
+                raise self.wrong(name, value, "an object")
+            nested = self.used.get(name)
+            if not isinstance(nested, dict) or nested is value:
+                nested = self.used[name] = {}
+            return Fields(value, f"{self.where}{name}.", defaults, nested)
+        default = next((self._defaults[name] for name in names if isinstance(self._defaults.get(name), Mapping)), {})
+        return Fields({}, f"{self.where}{names[0]}.", {**default, **(defaults or {})})
+
+    def merged(self, *names: str) -> Fields:
+        """This object with some of its nested objects laid flat, for formats that nest what others do not."""
+        flat = dict(self._data)
+        for name in names:
+            nested = self.child(name)
+            flat.update(nested.entries())
+        return Fields(flat, self.where, self._defaults, self.used)
+
+    def integers(self, *names: str, low: int = 0, longest: int = 4096) -> tuple[int, ...]:
+        """A list of whole numbers; absent counts as empty."""
+        return tuple(
+            Fields({"entry": value}, f"{self.where}{self._named(names)}: ").integer("entry", low=low)
+            for value in self._list(names, longest)
+        )
+
+    def texts(self, *names: str, longest: int = 65536) -> tuple[str, ...]:
+        """A list of texts; absent counts as empty."""
+        values = self._list(names, longest)
+        for value in values:
+            if not isinstance(value, str):
+                raise self.wrong(self._named(names), value, "a list of texts")
+        return tuple(values)
+
+    def objects(self, *names: str, longest: int = 4096) -> tuple[Fields, ...]:
+        """A list of objects; absent counts as empty."""
+        found = []
+        for index, value in enumerate(self._list(names, longest)):
+            if not isinstance(value, Mapping):
+                raise self.wrong(self._named(names), value, "a list of objects")
+            found.append(Fields(value, f"{self.where}{self._named(names)}[{index}]."))
+        return tuple(found)
+
+    def _list(self, names: tuple[str, ...], longest: int) -> list[Any]:
+        value = self.raw(*names)
+        if value is None:
+            return []
+        if not isinstance(value, (list, tuple)) or len(value) > longest:
+            raise self.wrong(self._named(names), value, f"a list of at most {longest} entries")
+        return list(value)
