@@ -27,7 +27,7 @@ _ORDER = (
 )
 """What other objects need goes first; kinds that are not listed are workloads and go last."""
 
-_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|(\.[\w.\[\]"=-]+): field not declared in schema')
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|: \.?([^\s:]+): field not declared in schema')
 _MANAGER = re.compile(r'conflicts? with "(?P<manager>[^"]+)"(?: with subresource "(?P<subresource>[^"]+)")?')
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
@@ -107,7 +107,7 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
     if error.status == 409:
         return _conflict(error, shown)
     fields = sorted({first or second for first, second in _UNKNOWN_FIELD.findall(error.message)})
-    if fields and error.status in (400, 422, 500):
+    if fields:
         return UserError(
             f"{shown}: the cluster's {what.resource} {_has_no(fields)}",
             hint=(

@@ -284,6 +284,14 @@ def label(what: Kind, name: str | None, namespace: str | None) -> str:
     return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
 
 
+def lines(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a body as soon as they arrive, without empty ones; one that the end cut off is dropped."""
+    buffer = b""
+    while piece := response.read1(65536):
+        *whole, buffer = (buffer + piece).split(b"\n")
+        yield from (line for line in whole if line.strip())
+
+
 def _stale(error: UnreachableError) -> bool:
     from urllib3.exceptions import ProtocolError
 

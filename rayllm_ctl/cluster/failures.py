@@ -20,6 +20,9 @@ _RIGHTS = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
     r'(?:.* in the namespace "(?P<namespace>[^"]+)")?'
 )
+_MALFORMED = re.compile(r"failed to (?:create typed patch object|convert new object) \([^)]*\)[^:]*: ", re.DOTALL)
+"""How a server-side apply begins to complain about a manifest. Kubernetes 1.36 sends these with code 500."""
+
 _USER = re.compile(r'User "([^"]+)"')
 
 INSTALL_KUBERAY = (
@@ -96,6 +99,10 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
         return NotFoundError(f"{doing}: {text}", status=404, reason=reason, causes=causes, about=about)
     if status == 410 or reason == "Expired":
         return GoneError(f"{doing}: {text}", status=410, reason=reason)
+    malformed = _MALFORMED.match(str(answer.get("message")))
+    if malformed:
+        problem = text if secret else text[malformed.end() :].removeprefix(".")
+        return ApiError(f"{doing}: {problem}", status=400, reason="BadRequest")
     if status == 429 or status >= 500:
         return ServerFailingError(
             f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes, about=about,
@@ -121,7 +128,7 @@ def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], do
     who = f"user {user[1]!r}" if user else "this user"
     what = f"{resource}/{subresource}" if subresource else resource
     return ForbiddenError(
-        f"{who} may not {verb} {what} {where} ({doing})", status=403, reason=reason, causes=causes,
+        f"{who} may not {verb} {what} {where}", status=403, reason=reason, causes=causes,
         hint=(" ".join(check), "ask who runs the cluster for a Role with this right"),
     )  # fmt: skip
 

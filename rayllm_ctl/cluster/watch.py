@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.cluster.client import Cluster, label
+from rayllm_ctl.cluster.client import Cluster, label, lines
 from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
 from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.errors import UserError
@@ -228,7 +228,7 @@ class _Follower:
                 if response.status != 200:
                     raise self._cluster.failure(response.status, response.read(), doing)
                 self.trouble = None
-                for line in _lines(response):
+                for line in lines(response):
                     if self._stopped.is_set():
                         return
                     self._take(line, doing)
@@ -252,14 +252,6 @@ class _Follower:
         else:
             self._known[uid] = item
         self._put(Change(type_, item))
-
-
-def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """Whole lines as soon as they arrive. A line that the connection's end cut off is dropped: it will come again."""
-    buffer = b""
-    while piece := response.read1(65536):
-        *lines, buffer = (buffer + piece).split(b"\n")
-        yield from (line for line in lines if line)
 
 
 def _uid(item: Mapping[str, Any]) -> str:

@@ -1,0 +1,170 @@
+"""Delete a service with what was applied for it, and wait until nothing of it runs any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
+from rayllm_ctl.cluster.inventory import Entry, entry, inventory
+from rayllm_ctl.cluster.ownership import Family
+from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.quantities import format_duration
+
+POLL_SECONDS = 1.0
+"""Between two looks at what is left. No watch: pods have to be found by the name of a RayCluster that is gone."""
+
+
+def delete_service(
+    cluster: Cluster,
+    name: str,
+    namespace: str,
+    *,
+    wait: bool = True,
+    timeout: float = 300.0,
+    ignore_not_found: bool = False,
+) -> Iterator[Applied | Noted]:
+    """Delete RayService `name` and what rayllm-ctl applied for it; with `wait`, go on until its pods are gone.
+
+    A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
+    it goes on waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
+    WaitTimeoutError that names what is left and why.
+    """
+    deadline = time.monotonic() + timeout
+    left = _Leftovers(cluster, name, namespace)
+    service = left.service()
+    doomed = _doomed(cluster, name, namespace, service)
+    if not doomed and not left.pods():
+        if ignore_not_found:
+            return
+        raise _not_found(cluster, name, namespace)
+    for item in doomed:
+        try:
+            cluster.delete(item.kind, item.name, item.namespace, uid=item.uid)
+        except NotFoundError:
+            continue
+        except ApiError as error:
+            if error.status == 409:
+                raise UserError(
+                    f"{item.kind} {item.name} was replaced by another object of this name in the meantime",
+                    hint="look at it and run the command again",
+                ) from error
+            raise
+        if not wait:
+            yield Applied(item.kind, item.name, item.namespace, "deleted")
+    if wait:
+        yield from _wait(left, doomed, deadline, timeout)
+
+
+def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, Any] | None) -> list[Entry]:
+    found = inventory(cluster, name, namespace)
+    if service is None:
+        return found
+    first = entry(service)
+    return [first, *(item for item in found if item.uid != first.uid)]
+
+
+def _not_found(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
+    known = [item["metadata"]["name"] for item in cluster.list("RayService", namespace)]
+    close = nearest(name, known)
+    hints = [f"did you mean {close}?"] if close else []
+    hints.append(f"rayllm-ctl status -n {namespace}" if known else f"there are no services in namespace {namespace}")
+    return NotFoundError(f"there is no service {name} in namespace {namespace}", status=404, hint=tuple(hints))
+
+
+def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
+    pending = list(doomed)
+    pods_before: int | None = None
+    while True:
+        gone = [item for item in pending if not left.exists(item)]
+        for item in gone:
+            yield Applied(item.kind, item.name, item.namespace, "deleted")
+        pending = [item for item in pending if item not in gone]
+        parts = [*left.ray_clusters(), *left.pods()]
+        pods = sum(part["kind"] == "Pod" for part in parts)
+        if not pending and not parts:
+            return
+        if pods != pods_before:
+            if pods:
+                yield Noted(f"waiting for {pods} pod{'s' if pods > 1 else ''} of {left.name} to end")
+            pods_before = pods
+        if time.monotonic() >= deadline:
+            raise _stuck(left, pending, parts, timeout)
+        time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))
+
+
+class _Leftovers:
+    """What is still there of a service. RayClusters that were seen once are remembered: their pods outlive them."""
+
+    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.namespace = namespace
+        self._seen: dict[str, dict[str, Any]] = {}
+
+    def service(self) -> dict[str, Any] | None:
+        try:
+            service = self.cluster.get("RayService", self.name, self.namespace)
+        except NotFoundError as error:
+            if not error.about:
+                raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+            return None
+        self.ray_clusters()
+        return service
+
+    def ray_clusters(self) -> list[dict[str, Any]]:
+        label = f"ray.io/originated-from-cr-name={self.name}"
+        found = self.cluster.list("RayCluster", self.namespace, label_selector=label)
+        self._seen |= {item["metadata"]["name"]: item for item in found}
+        return found
+
+    def pods(self) -> list[dict[str, Any]]:
+        family = Family(self.name, tuple(self._seen.values()), None)
+        return [
+            pod
+            for pod in self.cluster.list("Pod", self.namespace, label_selector="ray.io/cluster")
+            if family.owns_pod(pod)
+        ]
+
+    def exists(self, item: Entry) -> bool:
+        return self.find(item) is not None
+
+    def find(self, item: Entry) -> dict[str, Any] | None:
+        try:
+            found = self.cluster.get(item.kind, item.name, item.namespace)
+        except NotFoundError:
+            return None
+        return found if found["metadata"]["uid"] == item.uid else None
+
+
+def _stuck(
+    left: _Leftovers, pending: Sequence[Entry], parts: Sequence[Mapping[str, Any]], timeout: float
+) -> WaitTimeoutError:
+    still = [found for item in pending if (found := left.find(item)) is not None]
+    lines = [f"  {_why(item)}" for item in (*still, *parts)]
+    hints = [f"kubectl get rayclusters,pods -n {left.namespace} -l ray.io/cluster"]
+    if any("finalizers" in item["metadata"] for item in (*still, *parts)):
+        hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
+    hints.append("the deletion goes on; run the command again to go on waiting")
+    return WaitTimeoutError(
+        "\n".join([f"{left.name} is not gone after {format_duration(timeout)}; what is left:", *lines]), hint=hints
+    )
+
+
+def _why(item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    reasons = []
+    if metadata.get("finalizers"):
+        reasons.append(f"finalizers {', '.join(metadata['finalizers'])}")
+    if item["kind"] == "Pod":
+        node = (item.get("spec") or {}).get("nodeName")
+        reasons.append(f"on node {node}" if node else "not scheduled")
+    if "deletionTimestamp" in metadata:
+        reasons.append(f"being deleted since {metadata['deletionTimestamp']}")
+    else:
+        reasons.append("not being deleted yet")
+    return f"{item['kind']} {metadata['name']}: {'; '.join(reasons)}"

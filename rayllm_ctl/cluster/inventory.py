@@ -1,0 +1,63 @@
+"""Which objects rayllm-ctl applied for a service, proven object by object.
+
+KubeRay copies the labels of a RayService to everything it makes for it, so labels alone prove nothing. What counts is
+that the API server recorded an apply by our field manager, and that no other object owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
+from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, MANAGER
+
+KINDS = (
+    "RayService", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor",
+    "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount", "ConfigMap",
+)  # fmt: skip
+"""Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object of the inventory. The uid makes sure that nothing else of that name is deleted."""
+
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+
+
+def inventory(cluster: Cluster, name: str, namespace: str) -> list[Entry]:
+    """What rayllm-ctl applied for service `name`, in the order of deletion.
+
+    Kinds that the cluster does not know, or that may not be listed, are passed over.
+    """
+    selector = f"{MANAGED_BY}={MANAGER},{INSTANCE}={name}"
+    entries = []
+    for kind_name in KINDS:
+        try:
+            found = cluster.list(kind_name, namespace, label_selector=selector)
+        except (NotFoundError, ForbiddenError):
+            continue
+        entries += [entry(item) for item in found if applied_by_us(item)]
+    return entries
+
+
+def entry(item: Mapping[str, Any]) -> Entry:
+    """The inventory entry of an object."""
+    metadata = item["metadata"]
+    return Entry(item["kind"], metadata["name"], metadata["namespace"], metadata["uid"])
+
+
+def applied_by_us(item: Mapping[str, Any]) -> bool:
+    """Whether rayllm-ctl applied this object and no other object owns it."""
+    metadata = item["metadata"]
+    applied = any(
+        record.get("manager") == MANAGER and record.get("operation") == "Apply" and not record.get("subresource")
+        for record in metadata.get("managedFields") or ()
+    )
+    return applied and not metadata.get("ownerReferences")

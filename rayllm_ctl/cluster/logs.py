@@ -1,0 +1,61 @@
+"""The ends of logs of containers that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.kinds import kind
+from rayllm_ctl.errors import UserError
+
+LINES = 100
+"""Lines from the end of a log: an exception and what led to it."""
+
+MOST = 8
+"""Containers whose logs are read at one look: a service that fails on many nodes fails for the same reason."""
+
+TIMEOUT = 5.0
+"""Seconds for one log: the kubelet of a lost node does not answer."""
+
+
+def failed_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], pool: Executor) -> dict[str, str]:
+    """Logs of the containers of `pods` that failed, by "<pod>/<container>.log" (".previous.log" of the run before)."""
+    wanted = [item for pod in pods for item in _failed(pod)][:MOST]
+    return _read(cluster, wanted, pool)
+
+
+def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], pool: Executor) -> dict[str, str]:
+    """Logs of all containers of `pods`, whatever their state."""
+    return _read(cluster, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], pool)
+
+
+def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
+    """Pod, container, and whether the run before the present one is meant."""
+    status = pod.get("status") or {}
+    for box in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        now, before = box.get("state") or {}, (box.get("lastState") or {}).get("terminated") or {}
+        if (now.get("terminated") or {}).get("exitCode"):
+            yield pod, box["name"], False
+        elif before.get("exitCode"):
+            yield pod, box["name"], True
+
+
+def _read(cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], pool: Executor) -> dict[str, str]:
+    def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
+        pod, container, previous = item
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        query = [("container", container), ("tailLines", str(LINES)), ("previous", str(previous).lower())]
+        try:
+            return cluster.request_text(
+                kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT
+            )
+        except UserError:
+            return ""  # the container has left no log, or its node does not answer
+
+    names = [
+        f"{pod['metadata']['name']}/{container}{'.previous' if previous else ''}.log"
+        for pod, container, previous in wanted
+    ]
+    return {name: text for name, text in zip(names, pool.map(one, wanted), strict=True) if text}

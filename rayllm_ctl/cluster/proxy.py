@@ -1,0 +1,119 @@
+"""HTTP to a Service through the API server's service proxy: nothing but the API server has to be reachable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from rayllm_ctl.cluster.client import Cluster, lines
+from rayllm_ctl.cluster.failures import ForbiddenError, UnauthorizedError, api_error, read_status, shortened
+from rayllm_ctl.cluster.kinds import kind
+from rayllm_ctl.errors import UserError
+
+STREAM_TIMEOUT = 600.0
+"""Seconds to the first and between two pieces of a streamed answer: Ray Serve LLM's own limit of a request. A service
+that was scaled to zero takes its start-up time before it says anything."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_SERVE_SUFFIX = "-serve-svc"
+
+
+def proxy_path(namespace: str, service: str, port: int | str, path: str) -> str:
+    """The path of `path` at a Service's port (number or name) on the API server."""
+    return f"{kind('Service').path(namespace, f'{service}:{port}')}/proxy{quote(path)}"
+
+
+def request_json(
+    cluster: Cluster, namespace: str, service: str, port: int | str, path: str, *, timeout: float | None = None
+) -> dict[str, Any]:
+    """GET `path` of a Service and return its JSON. timeout: seconds, the cluster's request time-out by default.
+
+    Raises UserError: the Service is not there or has no endpoints yet, or what it answered instead.
+    """
+    limit = timeout if timeout is not None else cluster.request_timeout or None
+    with cluster.open("GET", proxy_path(namespace, service, port, path), read_timeout=limit) as response:
+        body = response.read()
+        if response.status != 200:
+            raise _refused(cluster, response.status, body, namespace, service)
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise UserError(
+            f"service {namespace}/{service} answered {path} with {_meaning(body.decode('utf-8', 'replace'))}",
+            hint=_look(namespace, service),
+        )
+    return answer
+
+
+@contextmanager
+def open_stream(
+    cluster: Cluster, namespace: str, service: str, port: int | str, path: str, json_body: Mapping[str, Any]
+) -> Iterator[Iterator[str]]:
+    """POST `json_body` to `path` of a Service and iterate over the lines of the answer as they arrive.
+
+    Raises UserError as `request_json` does, and when the connection breaks in the middle.
+    """
+    data = json.dumps(json_body).encode()
+    with cluster.open(
+        "POST", proxy_path(namespace, service, port, path), body=data, accept="text/event-stream, application/json",
+        read_timeout=STREAM_TIMEOUT,
+    ) as response:  # fmt: skip
+        if response.status != 200:
+            raise _refused(cluster, response.status, response.read(), namespace, service)
+        yield (line.decode("utf-8", "replace") for line in lines(response))
+
+
+def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:
+    doing = f"reach service {namespace}/{service}"
+    if status in (401, 403) and read_status(body):
+        error = cluster.failure(status, body, doing)
+        if isinstance(error, (ForbiddenError, UnauthorizedError)):
+            return error
+    text = body.decode("utf-8", "replace")
+    said = str(read_status(body).get("message") or text)
+    if status == 404 and read_status(body):
+        return UserError(
+            f"there is no service {namespace}/{service} yet: KubeRay makes it when the application runs",
+            hint=_look(namespace, service),
+        )
+    if status in (502, 503) and (read_status(body) or "trying to reach service" in text):
+        return UserError(f"service {namespace}/{service} is not ready: {cleaned(said)}", hint=_look(namespace, service))
+    if read_status(body):
+        return api_error(status, body, doing=doing)
+    return UserError(
+        f"service {namespace}/{service} answered {status}: {_meaning(text)}", hint=_look(namespace, service)
+    )
+
+
+def _look(namespace: str, service: str) -> str:
+    return f"rayllm-ctl status {service.removesuffix(_SERVE_SUFFIX)} -n {namespace}"
+
+
+def _meaning(text: str) -> str:
+    """What an error body says: the message of OpenAI's form or FastAPI's, else the text."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return cleaned(text) or "nothing"
+    for key in ("error", "detail", "message"):
+        if isinstance(answer, dict) and key in answer:
+            answer = answer[key]
+    return cleaned(answer if isinstance(answer, str) else json.dumps(answer))
+
+
+def cleaned(text: str) -> str:
+    """A service's text for a user: no colour codes, of a Python traceback the exception, at most 500 characters."""
+    text = _ANSI.sub("", text).strip()
+    before, marker, trace = text.partition("Traceback (most recent call last)")
+    if marker:
+        exceptions = [line for line in trace.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+        text = f"{before.strip()} {exceptions[-1] if exceptions else ''}".strip()
+    if text.lower().startswith(("<!doctype", "<html")):
+        return "an HTML page"
+    return shortened(text, 500)

@@ -1,0 +1,124 @@
+"""Ray's dashboard through the API server: Serve's state, and the log files of replicas that failed.
+
+When an engine fails, Serve says only that it failed; the reason stands in the worker's log files on its node, which the
+dashboard can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import ApiError
+from rayllm_ctl.cluster.proxy import proxy_path
+from rayllm_ctl.errors import UserError
+
+TIMEOUT = 4.0
+"""Seconds for the dashboard to answer: a head that takes longer is in trouble, and a look must not hang on it."""
+
+LOG_LINES = 400
+"""Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
+
+_PER_DEPLOYMENT = 2
+"""Failed replicas of one deployment whose logs are read: the newest, and one to compare."""
+
+_FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
+
+
+def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]:
+    """The body of GET /api/serve/applications/ of one Ray cluster, or {"error": text}, with "status" if one came."""
+    path = proxy_path(namespace, head_service, "dashboard", "/api/serve/applications/")
+    try:
+        return cluster.request_json("GET", path, doing="ask Serve for its state", timeout=TIMEOUT)
+    except ApiError as error:
+        return {"error": error.message, "status": error.status}
+    except UserError as error:
+        return {"error": error.message}
+
+
+def failed_replica_logs(
+    cluster: Cluster, namespace: str, head_service: str, answer: Mapping[str, Any], pool: Executor
+) -> dict[str, str]:
+    """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
+
+    answer: what `state` returned. Empty where no application has failed. What cannot be read is left out.
+    """
+    failed = list(_failed_deployments(answer))
+    if not failed:
+        return {}
+    nodes = dict(_nodes(answer))
+    actors = _recent(failed)
+    if not actors:
+        # Older versions of Ray do not keep stopped replicas in this answer; the list of actors has them.
+        actors = _dead(cluster, namespace, head_service, failed)
+    wanted = {
+        f"{nodes.get(node, node[:8])}/replica-{app}.{deployment.replace(':', '.')}-{actor[:8]}.log": actor
+        for app, deployment, actor, node in actors
+    }
+    texts = pool.map(lambda actor: _log(cluster, namespace, head_service, actor), wanted.values())
+    return {name: text for name, text in zip(wanted, texts, strict=True) if text}
+
+
+def _failed_deployments(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for app, application in (answer.get("applications") or {}).items():
+        for name, deployment in (application.get("deployments") or {}).items():
+            if application.get("status") in _FAILED and deployment.get("status") in _FAILED:
+                yield app, name, deployment
+
+
+def _nodes(value: Any) -> Iterator[tuple[str, str]]:
+    """Ray node and pod, from every part of Serve's answer that knows both (KubeRay calls an instance as its pod)."""
+    if isinstance(value, Mapping):
+        if value.get("node_id") and value.get("node_instance_id"):
+            yield str(value["node_id"]), str(value["node_instance_id"])
+        for part in value.values():
+            yield from _nodes(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _nodes(part)
+
+
+def _recent(failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str, str, str, str]]:
+    found = []
+    for app, name, deployment in failed:
+        dead = deployment.get("recent_dead_replicas") or []
+        alive = deployment.get("replicas") or []
+        known = [replica for replica in (*dead, *alive) if replica.get("actor_id")]
+        known.sort(key=lambda replica: float(replica.get("start_time_s") or 0))
+        for replica in known[-_PER_DEPLOYMENT:]:
+            found.append((app, name, str(replica["actor_id"]), str(replica.get("node_id") or "")))
+    return found
+
+
+def _dead(
+    cluster: Cluster, namespace: str, head_service: str, failed: list[tuple[str, str, Mapping[str, Any]]]
+) -> list[tuple[str, str, str, str]]:
+    path = proxy_path(namespace, head_service, "dashboard", "/api/v0/actors")
+    only_dead = [("filter_keys", "state"), ("filter_predicates", "="), ("filter_values", "DEAD")]
+    try:
+        answer = cluster.request_json(
+            "GET", path, query=[("detail", "1"), *only_dead], doing="list Ray's actors", timeout=TIMEOUT
+        )
+    except UserError:
+        return []
+    rows = ((answer.get("data") or {}).get("result") or {}).get("result") or []
+    found = []
+    for app, name, _ in failed:
+        mine = [row for row in rows if str(row.get("name", "")).startswith(f"SERVE_REPLICA::{app}#{name}#")]
+        found += [(app, name, str(row["actor_id"]), str(row.get("node_id") or "")) for row in mine[-_PER_DEPLOYMENT:]]
+    return found
+
+
+def _log(cluster: Cluster, namespace: str, head_service: str, actor: str) -> str:
+    """The ends of an actor's error and output file, in this order."""
+    path = proxy_path(namespace, head_service, "dashboard", "/api/v0/logs/file")
+    parts = []
+    for suffix in ("err", "out"):
+        query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]
+        try:
+            parts.append(cluster.request_text(path, query=query, doing=f"read the log of {actor}", timeout=TIMEOUT))
+        except UserError:
+            continue
+    return "".join(parts)
