@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 import click
 
-from rayllm_ctl.cli.options import Duration, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, Duration, facts_options, output_option, service_options
 from rayllm_ctl.errors import FAILED, OK
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOAD_FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--objective", {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the best plan is best at; cost by default."}),
+    ("--objective", {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the choice is best at."}),
     ("--concurrency", {"type": click.IntRange(min=1), "metavar": "N", "help": "Requests in flight at once."}),
     ("--input-tokens", {"type": click.IntRange(min=1), "metavar": "N", "help": "Average length of a prompt."}),
     ("--output-tokens", {"type": click.IntRange(min=1), "metavar": "N", "help": "Average length of an answer."}),
-    ("--ttft", {"type": Duration(), "help": "Time to the first token that must hold, such as 500ms."}),
-    ("--tpot", {"type": Duration(), "help": "Time per output token that must hold, such as 40ms."}),
-    ("--rate", {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Requests per second to serve."}),
+    ("--ttft", {"type": Duration(), "help": "Limit on the time to the first token (500ms)."}),
+    ("--tpot", {"type": Duration(), "help": "Limit on the time per output token (40ms)."}),
+    ("--rate", {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Requests per second."}),
 )  # fmt: skip
 
 
@@ -47,9 +47,7 @@ def load_options(function: F) -> F:
 @facts_options
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
 @output_option("table", "wide", "json", "yaml", default="table")
-@click.pass_context
 def command(
-    ctx: click.Context,
     file: Path | None,
     overrides: dict[str, Any],
     load: dict[str, Any],
@@ -71,7 +69,7 @@ def command(
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.service import resolve
 
-    service = resolve(file, overrides | load)
+    service = resolve(file, overrides | load, flags=FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
     plan = make_plan(
         service,
@@ -88,5 +86,5 @@ def command(
     else:
         from rayllm_ctl.console.plan import table
 
-        click.echo("\n".join(table(plan, wide=output == "wide", color=ctx.meta.get("rayllm.color", "auto"))))
+        click.echo("\n".join(table(plan, wide=output == "wide")))
     return OK if plan.runs else FAILED

@@ -6,11 +6,9 @@ leaves them open.
 
 from __future__ import annotations
 
-from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import EngineSettings
-from rayllm_ctl.model.quantities import GIB
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.memory import MemorySettings
 from rayllm_ctl.planner.request import Load, Request, Settings, Shape
@@ -25,7 +23,7 @@ _LONGEST_ROUNDING = 1024
 def resolve(request: Request, shape: Shape, max_model_len: int) -> Settings:
     """The settings for `shape` at a context of `max_model_len` tokens."""
     wanted = request.service.engine
-    tokens, sequences = _batch_defaults(request.engine, shape.gpu)
+    tokens, sequences = request.engine.batch_defaults_for(shape.gpu)
     if wanted.max_num_batched_tokens is not None:
         tokens = wanted.max_num_batched_tokens
     elif wanted.args.get("enable_chunked_prefill") is False:
@@ -111,12 +109,3 @@ def round_context(tokens: float) -> int:
     """A context length that people recognise: a multiple of 1024 where it has several, else whole blocks of 16."""
     unit = _LONGEST_ROUNDING if tokens >= 4 * _LONGEST_ROUNDING else 16
     return int(tokens) // unit * unit
-
-
-def _batch_defaults(engine: EngineFacts, gpu: GPU) -> tuple[int, int]:
-    """vLLM's (max_num_batched_tokens, max_num_seqs) of an API server on this GPU."""
-    if gpu.memory_bytes >= 160 * GIB and engine.release >= (0, 27, 0):
-        return 16384, 1024
-    if gpu.memory_bytes >= 70 * GIB and not gpu.name.startswith("A100"):
-        return 8192, 1024
-    return 2048, 256

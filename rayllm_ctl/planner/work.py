@@ -145,7 +145,8 @@ def _cache_work(cache: Cache, layers: int, facts: ModelFacts, kv: float, wide: f
 
 
 def _state_bytes(cache: StateCache, wide: float) -> float:
-    conv = cache.conv[0] * cache.conv[1] * cache.conv_count * wide if cache.conv else 0.0
+    groups = cache.conv_groups[0] * cache.conv_groups[1] if cache.conv_groups else 0
+    conv = (cache.conv[0] + groups) * cache.conv[1] * wide if cache.conv else 0.0
     ssm = 1.0
     for size in cache.ssm or ():
         ssm *= size

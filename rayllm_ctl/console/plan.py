@@ -1,0 +1,273 @@
+"""A plan for people: what it is, where the memory of a GPU goes, the limits, and why. Machines get `document`."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.model.plan import Band, MemoryPlan, Plan
+from rayllm_ctl.model.quantities import GIB, format_duration, gib
+
+_WIDTH = 100
+_BAR = 64
+_LABEL = 11
+_SHADES = {"weights": "█#", "activations": "▓%", "graphs": "▒+", "outside torch": "░=", "KV cache": "▚k", "left": "·."}
+_MARKS = {"fits": "✔+", "risky": "‼!", "does-not-fit": "✗x", "invalid": "✗x"}
+_ASCII = str.maketrans({"×": "x", "·": "|", "–": "-"})
+
+
+def document(plan: Plan, form: str) -> str:
+    """The plan as one JSON or YAML document."""
+    data = to_json(plan)
+    if form == "json":
+        return json.dumps(data, indent=2) + "\n"
+    from rayllm_ctl.model.yamltext import dump
+
+    return dump(data, sort=False)
+
+
+def summary(plan: Plan) -> list[str]:
+    """The plan in three lines, for commands that go on."""
+    lines = [f"{plan.model}  {_engine_type(plan)}{_where(plan)}", _limits(plan)]
+    if plan.memory:
+        lines.append(f"per GPU {gib(plan.memory.total_bytes)} GiB: {_parts(plan.memory)}")
+    if plan.startup:
+        lines.append(f"ready in {_startup(plan, wide=False)}")
+    return [line for line in lines if line]
+
+
+def table(plan: Plan, *, wide: bool = False, ascii_only: bool = False) -> list[str]:
+    """The plan as lines of text."""
+    lines = list(_table(plan, wide, ascii_only))
+    return [line.translate(_ASCII) for line in lines] if ascii_only else lines
+
+
+def _table(plan: Plan, wide: bool, ascii_only: bool) -> Iterator[str]:
+    yield f"{_MARKS[plan.verdict][ascii_only]} {plan.model} {_words(plan)}{_where(plan)}"
+    sections = [
+        [("why", line) for line in _why(plan)] if not plan.runs else [],
+        [("instead", line) for line in _instead(plan)] if not plan.runs else [],
+        list(_rows(plan, wide)),
+        [("why", line) for line in _why(plan)] if plan.runs else [],
+        [("instead", line) for line in _instead(plan)] if plan.runs else [],
+        [("note", line) for line in plan.notes],
+    ]
+    if plan.memory:
+        yield ""
+        yield from _memory(plan.memory, ascii_only)
+    for section in sections:
+        if section:
+            yield ""
+            yield from _labelled(section)
+    yield from _explained(plan)
+
+
+def _labelled(rows: list[tuple[str, str]]) -> Iterator[str]:
+    """Rows of label and text, the text wrapped below itself and the label only where it changes."""
+    before = ""
+    for label, text in rows:
+        shown, before = ("" if label == before else label), label or before
+        indent = " " * (2 + _LABEL)
+        yield from textwrap.wrap(
+            text,
+            _WIDTH,
+            initial_indent=f"  {shown:<{_LABEL}}",
+            subsequent_indent=indent + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _why(plan: Plan) -> list[str]:
+    return [reason.message for reason in plan.reasons]
+
+
+def _instead(plan: Plan) -> list[str]:
+    width = max((len(suggestion.flags) for suggestion in plan.suggestions), default=0)
+    return [f"{s.flags:<{width}}  {s.effect}" for s in plan.suggestions]
+
+
+def _words(plan: Plan) -> str:
+    return {
+        "fits": "fits",
+        "risky": "may fit" if plan.proven else "cannot be checked from here",
+        "does-not-fit": "does not fit",
+        "invalid": "cannot be planned so",
+    }[plan.verdict]
+
+
+def _where(plan: Plan) -> str:
+    if plan.gpu is None or plan.parallelism is None:
+        return ""
+    layout = plan.parallelism
+    return f" on {layout.gpus_per_replica} × {plan.gpu.name}"
+
+
+def _engine_type(plan: Plan) -> str:
+    return plan.engine.dtype if plan.engine else ""
+
+
+def _rows(plan: Plan, wide: bool) -> Iterator[tuple[str, str]]:
+    if plan.engine:
+        yield "holds", _limits(plan)
+    if plan.throughput:
+        yield from (("speed", line) for line in _speed(plan.throughput, wide))
+    if plan.startup:
+        yield "ready in", _startup(plan, wide)
+    if plan.cost:
+        yield "cost", _cost(plan.cost, wide)
+    if plan.parallelism:
+        yield "layout", _layout(plan)
+    if plan.engine:
+        yield "engine", _engine(plan)
+    yield "facts", plan.facts_source
+
+
+def _layout(plan: Plan) -> str:
+    layout, pods = plan.parallelism, plan.pods
+    assert layout is not None
+    most = layout.max_replicas
+    replicas = f"{layout.replicas}" if most == layout.replicas else f"{layout.replicas} to {most}"
+    text = f"TP {layout.tensor} × PP {layout.pipeline} · {replicas} replica{'' if most == 1 else 's'}"
+    if pods is None:
+        return text
+    gpus = f"{pods.gpus_per_worker} GPU, " if pods.gpus_per_worker else ""
+    count = f"{pods.workers_per_replica} workers each " if pods.workers_per_replica > 1 else "worker "
+    worker = f"{count}{gpus}{pods.worker_cpu} CPU, {pods.worker_memory}"
+    return f"{text} · {worker} · head {pods.head_cpu} CPU, {pods.head_memory}"
+
+
+def _limits(plan: Plan) -> str:
+    if plan.engine is None:
+        return ""
+    text = f"context {plan.engine.max_model_len:,} tokens"
+    if plan.memory:
+        full = plan.memory.max_concurrency
+        text += f" · {_count(full)} request{'s' if full.typical >= 1.5 else ''} at full length"
+    if plan.throughput:
+        load = plan.throughput["load"]
+        length = load["inputTokens"] + load["outputTokens"]
+        text += f" · {_count(plan.throughput['concurrencyAtLoad'])} of {length:,} tokens"
+    return text
+
+
+def _engine(plan: Plan) -> str:
+    engine = plan.engine
+    assert engine is not None
+    parts = [f"vLLM {engine.vllm_version}", engine.dtype]
+    parts += [engine.quantization] if engine.quantization else []
+    parts += [f"KV {engine.kv_cache_dtype}"] if engine.kv_cache_dtype else []
+    parts += [f"{engine.max_num_seqs} sequences", f"{engine.max_num_batched_tokens:,} tokens a step"]
+    if engine.gpu_memory_utilization is not None:
+        parts.append(f"utilization {engine.gpu_memory_utilization:g}")
+    return " · ".join(parts)
+
+
+def _speed(speed: Mapping[str, Any], wide: bool) -> Iterator[str]:
+    load = speed["load"]
+    rows = ((f"{load['concurrency']:,.0f} in flight", speed["atLoad"]), ("1 alone", speed["oneRequest"]))
+    width = max(len(who) for who, _ in rows)
+    for who, part in rows:
+        tokens = _figure(part["outputTokensPerSecond"], "{:,.0f}", wide)
+        first, each = _figure(part["ttft"], "{:.2f}", wide), _figure(part["tpot"], "{:.1f}", wide, 1e3)
+        yield f"{who:>{width}}: {tokens} tokens/s, first after {first} s, then {each} ms each"
+    if speed["extrapolated"]:
+        yield "beyond what was measured: " + "; ".join(x if wide else x.split(":")[0] for x in speed["extrapolated"])
+
+
+def _startup(plan: Plan, wide: bool) -> str:
+    start = plan.startup
+    assert start is not None
+    steps = [("download", start.download), ("load", start.load), ("compile and capture", start.compile)]
+    told = ", ".join(f"{name} {_minutes(band.typical)}" for name, band in steps if band.typical >= 1)
+    total = start.total
+    text = f"about {_minutes(total.typical)} ({_minutes(total.low)} to {_minutes(total.high)})"
+    return f"{text}: {told}" + (f"; given up after {_minutes(start.wait_seconds)}" if wide else "")
+
+
+def _cost(cost: Mapping[str, Any], wide: bool) -> str:
+    if not cost["known"]:
+        return str(cost["note"])
+    text = f"{_band(cost['perHour'], '{:.2f}')} USD/h"
+    if cost["perHourAtMaxReplicas"] != cost["perHour"]:
+        text += f", at most {_figure(cost['perHourAtMaxReplicas'], '{:.2f}', wide)}"
+    if "perMillionOutputTokens" in cost:
+        text += f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens when full"
+    return text + (f" · prices: {cost['source']}" if wide else "")
+
+
+def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
+    parts = _sizes(memory)
+    total = sum(parts.values())
+    bar, filled, edge = "", 0.0, 0
+    for name, size in parts.items():
+        filled += size
+        width = round(_BAR * filled / total) - edge
+        edge += width
+        bar += _SHADES[name][ascii_only] * width
+    yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB"
+    legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items()]
+    yield f"  {'':<{_LABEL}}{'  '.join(legend)}"
+    kv = memory.kv_cache_bytes
+    held = f"KV cache between {gib(kv.low)} and {gib(kv.high)} GiB"
+    yield f"  {'':<{_LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f}"
+
+
+def _sizes(memory: MemoryPlan) -> dict[str, float]:
+    kv = max(0.0, memory.kv_cache_bytes.typical)
+    used = memory.weights_bytes + memory.activation_bytes + memory.cuda_graph_bytes + memory.non_torch_bytes + kv
+    return {
+        "weights": memory.weights_bytes,
+        "activations": memory.activation_bytes,
+        "graphs": memory.cuda_graph_bytes,
+        "outside torch": memory.non_torch_bytes,
+        "KV cache": kv,
+        "left": max(0.0, memory.total_bytes - used),
+    }
+
+
+def _parts(memory: MemoryPlan) -> str:
+    sizes = _sizes(memory)
+    kv = memory.kv_cache_bytes
+    rest = sizes["activations"] + sizes["graphs"] + sizes["outside torch"]
+    return (
+        f"weights {gib(sizes['weights'])} · graphs, activations {gib(rest)} · "
+        f"KV cache {gib(kv.typical)} ({gib(kv.low)}–{gib(kv.high)}) · left {gib(sizes['left'])}"
+    )
+
+
+def _explained(plan: Plan) -> Iterator[str]:
+    if plan.candidates:
+        yield ""
+        yield f"  candidates ({len(plan.candidates)}, best first)"
+        for row in plan.candidates:
+            shape = f"{row['tensor'] * row['pipeline']} × {row['gpu']}"
+            layout = f"TP {row['tensor']} PP {row['pipeline']}"
+            price = f"{row['pricePerHour']:.2f}" if row["pricePerHour"] is not None else "-"
+            yield f"    {row['verdict']:<13}{shape:<22}{layout:<11}{price:>8}  {row['line']}"
+    if plan.formulas:
+        yield ""
+        yield "  formulas"
+        yield from (f"    {line}" for line in plan.formulas)
+
+
+def _figure(band: Band, form: str, wide: bool, scale: float = 1.0) -> str:
+    return _band(band, form, scale) if wide else form.format(band.typical * scale)
+
+
+def _band(band: Band, form: str, scale: float = 1.0) -> str:
+    low, typical, high = (form.format(x * scale) for x in (band.low, band.typical, band.high))
+    return typical if low == high else f"{typical} ({low}–{high})"
+
+
+def _count(band: Band) -> str:
+    small = band.typical < 10
+    form = "{:.1f}" if small else "{:,.0f}"
+    return _band(Band(band.low, band.typical, band.high), form)
+
+
+def _minutes(seconds: float) -> str:
+    return format_duration(seconds) if seconds < 90 else f"{round(seconds / 60)} min"
