@@ -45,6 +45,10 @@ RESERVED_ENV = {
 }
 """Variables that would contradict what is rendered, and why."""
 
+OLDEST_RAY = (2, 56)
+"""The first Ray whose LLMConfig has what is rendered: accelerator_config and placement_group_config.bundle_per_worker
+(ray/llm/_internal/serve/core/configs, read in 2.50, 2.52, 2.54, 2.56 and 2.60)."""
+
 _SECRET_WORDS = frozenset({"TOKEN", "KEY", "KEYS", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS"})
 _SECRET_ENDINGS = ("TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY", "ACCESSKEY", "PRIVATEKEY")
 _PLACES = frozenset({"FILE", "PATH", "DIR"})

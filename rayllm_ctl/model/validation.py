@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
     KV_CACHE_DTYPES,
+    OLDEST_RAY,
     OWN_FIELD,
     RESERVED_ENV,
     holds_a_token,
@@ -98,6 +100,9 @@ def _engine(engine: Engine, kind: str) -> Iterator[Problem]:
     for name, version in (("vllmVersion", engine.vllm_version), ("rayVersion", engine.ray_version)):
         if version is not None and not VERSION.fullmatch(version):
             yield Problem((*at, name), f"{version!r} is no version such as 0.29.0")
+        elif version is not None and name == "rayVersion" and _release(version) < OLDEST_RAY:
+            oldest = ".".join(str(number) for number in OLDEST_RAY)
+            yield Problem((*at, name), f"what is rendered needs Ray {oldest} or newer, not {version}")
     for name, number in (
         ("maxModelLen", engine.max_model_len),
         ("maxNumSeqs", engine.max_num_seqs),
@@ -216,6 +221,11 @@ def _known(path: Path, word: str | None, words: Iterable[str]) -> Iterator[Probl
         close = nearest(word, words)
         hint = f"did you mean {close}?" if close else ""
         yield Problem(path, f"{word!r} is none of {', '.join(words)}", hint)
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int("".join(itertools.takewhile(str.isdigit, minor)))
 
 
 def _is_plain_data(value: Any) -> bool:

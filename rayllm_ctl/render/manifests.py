@@ -12,6 +12,7 @@ from rayllm_ctl.model.yamltext import dump as yaml_text
 from rayllm_ctl.model.yamltext import dump_all
 from rayllm_ctl.render.images import image, ray_version
 from rayllm_ctl.render.pods import pod_values
+from rayllm_ctl.render.schema import check
 from rayllm_ctl.render.serve import serve_values
 from rayllm_ctl.render.templating import fill
 
@@ -42,11 +43,13 @@ def render(service: LLMService, plan: Plan) -> list[Manifest]:
             "annotations": {MODEL: service.model.id},
             "serve_config": yaml_text(serve_config),
             "ray_version": ray_version(service),
-            "image": image(service),
+            "image": image(service, gpu),
             **pod_values(service, parallelism, pods, gpu, plan.startup),
         },
     )
-    return [_without_empty(manifest)]
+    manifest = _without_empty(manifest)
+    check(manifest)
+    return [manifest]
 
 
 def dump(manifests: list[Manifest]) -> str:

@@ -58,6 +58,7 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
         ({"engine": Engine(image="user:pass@host/image")}, "spec.engine.image", "no image"),
         ({"engine": Engine(vllm_version="latest")}, "spec.engine.vllmVersion", "no version"),
         ({"engine": Engine(ray_version="2")}, "spec.engine.rayVersion", "no version"),
+        ({"engine": Engine(ray_version="2.55.1")}, "spec.engine.rayVersion", "2.56 or newer"),
         ({"engine": Engine(max_model_len=0)}, "spec.engine.maxModelLen", "at least 1"),
         ({"engine": Engine(max_num_seqs=2**31)}, "spec.engine.maxNumSeqs", "below"),
         ({"engine": Engine(dtype="bf16")}, "spec.engine.dtype", "none of"),
