@@ -34,12 +34,14 @@ def look(cluster: Cluster, name: str, namespace: str) -> Health:
 
 def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = None) -> Iterator[Observed]:
     """A look now and at every change after it, until the caller stops or `timeout` seconds have passed."""
+    from rayllm_ctl.cluster.snapshot import Collector
     from rayllm_ctl.cluster.watch import watch
 
     begin = time.monotonic()
+    collector = Collector(cluster, name, namespace)
     with watch(cluster, ("RayService", "RayCluster", "Pod", "EndpointSlice"), namespace) as changes:
         while True:
-            yield Observed(look(cluster, name, namespace), time.monotonic() - begin)
+            yield Observed(diagnose(collector.collect(), name, namespace), time.monotonic() - begin)
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
             if left <= 0:
                 return

@@ -1,0 +1,99 @@
+"""What commands share while they run: the connection, the display, and data on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayllm_ctl.cli.options import KubeFlags
+from rayllm_ctl.model.events import Applied, Event, Observed, Ready
+from rayllm_ctl.model.jsonform import to_json
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.console.progress import Progress
+    from rayllm_ctl.console.style import Printer
+
+
+def connect(kube: KubeFlags) -> Cluster:
+    """The cluster that the flags and the kubeconfig name."""
+    from rayllm_ctl.cluster import connect as connect_to
+
+    return connect_to(kube.kubeconfig, kube.context, request_timeout=kube.request_timeout)
+
+
+def printer(ctx: click.Context) -> Printer:
+    """How standard output looks."""
+    from rayllm_ctl.console.style import Printer
+
+    return Printer.on(sys.stdout, ctx.meta.get("rayllm.color", "auto"))
+
+
+def print_data(data: Any, output: str) -> None:
+    """One document on standard output, as JSON or YAML."""
+    if output == "json":
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        from rayllm_ctl.model.yamltext import dump
+
+        click.echo(dump(data), nl=False)
+
+
+def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
+    """Manifests as canonical YAML, or as a v1 List in JSON, which kubectl reads as well."""
+    if output == "json":
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}, indent=2, ensure_ascii=False))
+    elif output == "name":
+        for manifest in manifests:
+            click.echo(f"{manifest['kind'].lower()}.ray.io/{manifest['metadata']['name']}")
+    else:
+        from rayllm_ctl.render import dump
+
+        click.echo(dump(list(manifests)), nl=False)
+
+
+class Display:
+    """Draws events on standard error and, for machines, writes what they come to on standard output."""
+
+    def __init__(self, progress: Progress, output: str | None, follow: bool) -> None:
+        self._progress, self._output, self._follow = progress, output, follow
+        self._applied: list[Applied] = []
+        self._last: Observed | Ready | None = None
+
+    def handle(self, event: Event) -> None:
+        """Draw one event; with -o json a followed service is a line per look."""
+        self._progress.handle(event)
+        if isinstance(event, Applied):
+            self._applied.append(event)
+            if self._output == "name":
+                click.echo(f"{event.kind.lower()}.ray.io/{event.name}")
+        elif isinstance(event, (Observed, Ready)):
+            self._last = event
+            if self._follow and self._output == "json":
+                click.echo(json.dumps(to_json(event.health), ensure_ascii=False))
+
+    def finish(self) -> None:
+        """The one document of -o json or yaml."""
+        if self._follow or self._output not in ("json", "yaml"):
+            return
+        health = to_json(self._last.health) if self._last else None
+        print_data({"applied": to_json(self._applied), "health": health}, self._output)
+
+
+@contextmanager
+def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
+    """A display for the events of one command; its document is written when all went well."""
+    from rayllm_ctl.console.progress import choose
+    from rayllm_ctl.console.style import Printer
+
+    style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
+    with choose(style, live=not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")) as progress:
+        display = Display(progress, output, follow)
+        yield display
+    display.finish()

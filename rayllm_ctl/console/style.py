@@ -1,0 +1,65 @@
+"""Symbols, colours and streams: data goes to standard output, all the rest to standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+Color = Literal["auto", "always", "never"]
+
+_UNICODE = {"ok": "✔", "error": "✗", "warning": "‼", "busy": "◎", "step": "►"}
+_ASCII = {"ok": "+", "error": "x", "warning": "!", "busy": "o", "step": ">"}
+_CODES = {"ok": "32", "error": "31", "warning": "33", "busy": "36", "step": "36", "dim": "2", "bold": "1"}
+
+
+@dataclass(frozen=True)
+class Printer:
+    """How text looks on one stream: whether it may have colours and symbols beyond ASCII, and whether it is a terminal."""
+
+    stream: TextIO
+    colors: bool
+    unicode: bool
+    terminal: bool
+
+    @classmethod
+    def on(cls, stream: TextIO, color: Color = "auto", environment: Mapping[str, str] | None = None) -> Printer:
+        """The style of `stream`. NO_COLOR (not empty) wins over everything, then `color`, then whether it is a terminal."""
+        env = os.environ if environment is None else environment
+        terminal = stream.isatty()
+        wanted = color == "always" or (color == "auto" and terminal and env.get("TERM") != "dumb")
+        return cls(stream, wanted and not env.get("NO_COLOR"), _speaks_unicode(stream), terminal)
+
+    @classmethod
+    def for_error(cls, color: Color = "auto") -> Printer:
+        """The style of standard error."""
+        return cls.on(sys.stderr, color)
+
+    def symbol(self, name: str) -> str:
+        """The symbol `name` (ok, error, warning, busy, step), coloured if this stream has colours."""
+        return self.paint((_UNICODE if self.unicode else _ASCII)[name], name)
+
+    def paint(self, text: str, name: str) -> str:
+        """`text` in the colour of `name` (a symbol's name, dim or bold)."""
+        return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.colors and text else text
+
+    def line(self, text: str = "") -> None:
+        """Write a line; characters that the stream cannot show are replaced."""
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        self.stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        self.stream.flush()
+
+    def error(self, message: str, hints: Sequence[str] = ()) -> None:
+        """What failed and why; after a blank line what to type next."""
+        self.line(f"{self.symbol('error')} {message}")
+        if hints:
+            self.line()
+        for number, hint in enumerate(hints):
+            self.line(f"{'hint:' if number == 0 else '     '} {hint}")
+
+
+def _speaks_unicode(stream: TextIO) -> bool:
+    encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
+    return encoding.startswith("utf")
