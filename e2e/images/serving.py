@@ -1,0 +1,134 @@
+"""The image for serving without a GPU: Debian, Python 3.11, Ray with Serve LLM, vLLM's CPU build, and a tiny model.
+
+It is for x86-64. Containers run as root, since its only use is the local cluster. Under /models/tiny lies a model that
+answers in sentences; on nodes that only claim to have GPUs its `ray` command brings in the stand-in engine
+(engine/rayllm_standin). Nothing is fetched when it runs.
+
+    python -m e2e.images.serving     make the image (or find it made) and print the archive's path
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from e2e.cluster import cache
+from e2e.cluster.progress import Progress, to_stderr
+from e2e.images import packages, rootfs
+from e2e.images.oci import Image, Layer, write_archive
+from e2e.versions import RAY
+
+REF: Final = f"rayllm.local/ray-llm-cpu:{RAY}"
+TINY_MODEL: Final = "/models/tiny"
+
+# Programs that `ensure` runs on this machine -> Debian package that has them.
+NEEDS: Final = {
+    "debootstrap": "debootstrap",
+    "gcc": "gcc",
+    "gpgv": "gpgv",
+    "nm": "binutils",
+    "readelf": "binutils",
+    "strip": "binutils",
+}
+
+# Properties of this image and not of a service, so that a service's manifest is the same here and on real GPUs.
+ENV: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray lowers its workers' priority; on a machine that is short of cores that starves their health checks.
+    "RAY_worker_niceness": "0",
+    # vLLM's CPU sampler compiles C++ for requests without a seed, and the image has no compiler: the engine would die.
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+_HERE = Path(__file__).parent
+_ENGINE = _HERE / "engine" / "rayllm_standin"
+_MODEL_SCRIPT = _HERE / "tiny_model.py"
+_LAUNCHER = "#!/usr/bin/python3\nfrom {module} import {function}\n\n{function}()\n"
+_LAUNCHERS = {"ray": ("rayllm_standin.ray_command", "main"), "serve": ("ray.serve.scripts", "cli")}
+
+
+def ensure(progress: Progress) -> Image:
+    """The serving image, made if it is not in the cache. Needs root and the programs of NEEDS.
+
+    Three cache entries, each keyed by a digest of what it is made from: `serving-base` (the root file system with all
+    packages), `tiny-model`, and `serving-image` (the archive). Raises RigError where a step fails.
+    """
+    key = _key([*sorted(_ENGINE.glob("*.py")), _HERE / "oci.py", Path(__file__)], _model_key())
+
+    def make(work: Path) -> None:
+        base = ensure_base(progress)
+        model = ensure_model(progress)
+        progress("serving image: writing the archive")
+        top = work / "top"
+        lay_out_top(top, model)
+        write_archive(REF, work / "image.tar", [Layer(base), Layer(top)], cmd=["bash"], env=ENV)
+        shutil.rmtree(top)
+
+    return Image(REF, cache.ensure("serving-image", key, make) / "image.tar")
+
+
+def ensure_base(progress: Progress) -> Path:
+    """The root file system with all packages and without what is ours, unpacked; see rootfs.start_inside."""
+
+    def make(work: Path) -> None:
+        root = work / "root"
+        progress(f"serving image: making a Debian {rootfs.SUITE} root file system")
+        rootfs.bootstrap(root)
+        packages.install(root, progress)
+
+    return cache.ensure("serving-base", _base_key(), make) / "root"
+
+
+def ensure_model(progress: Progress) -> Path:
+    """The directory of the tiny model, in the layout of the Hugging Face Hub."""
+
+    def make(work: Path) -> None:
+        base = ensure_base(progress)
+        progress("serving image: training the tiny model")
+        script = work / _MODEL_SCRIPT.name
+        shutil.copyfile(_MODEL_SCRIPT, script)
+        said = rootfs.run_inside(base, ["python3", f"/mnt/{script.name}", "/mnt/tiny"], mnt=work)
+        progress(f"serving image: tiny model: {said.strip().splitlines()[-1]}")
+
+    return cache.ensure("tiny-model", _model_key(), make) / "tiny"
+
+
+def lay_out_top(top: Path, model: Path) -> None:
+    """Fill `top` (absent) with the last layer: the tiny model, the stand-in engine, the commands `ray` and `serve`."""
+    shutil.copytree(model, top / TINY_MODEL.strip("/"))
+    site = top / packages.SITE_PACKAGES
+    shutil.copytree(_ENGINE, site / _ENGINE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    binaries = top / "usr" / "local" / "bin"
+    binaries.mkdir(parents=True)
+    for name, (module, function) in _LAUNCHERS.items():
+        launcher = binaries / name
+        launcher.write_text(_LAUNCHER.format(module=module, function=function))
+        launcher.chmod(0o755)
+
+
+def _base_key() -> str:
+    return _key([packages.LOCK, *(_HERE / name for name in ("rootfs.py", "packages.py", "cuda_stubs.py"))])
+
+
+def _model_key() -> str:
+    return _key([_MODEL_SCRIPT], _base_key())
+
+
+def _key(files: Iterable[Path], *parts: str) -> str:
+    """A cache key from the contents of files and from other keys."""
+    digest = hashlib.sha256("\0".join(parts).encode())
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{RAY}-{digest.hexdigest()[:12]}"
+
+
+if __name__ == "__main__":
+    print(ensure(to_stderr()).archive)
