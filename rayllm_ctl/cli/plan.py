@@ -47,7 +47,9 @@ def load_options(function: F) -> F:
 @facts_options
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
 @output_option("table", "wide", "json", "yaml", default="table")
+@click.pass_context
 def command(
+    ctx: click.Context,
     file: Path | None,
     overrides: dict[str, Any],
     load: dict[str, Any],
@@ -66,6 +68,8 @@ def command(
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
     """
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.service import resolve
 
@@ -80,11 +84,11 @@ def command(
         hand_sized=True if sized else None,
     )
     if output in ("json", "yaml"):
-        from rayllm_ctl.console.plan import document
-
-        click.echo(document(plan, output), nl=False)
+        print_data(to_json(plan), output)
     else:
         from rayllm_ctl.console.plan import table
 
-        click.echo("\n".join(table(plan, wide=output == "wide")))
+        style = printer(ctx)
+        for line in table(plan, style, wide=output == "wide"):
+            style.line(line)
     return OK if plan.runs else FAILED

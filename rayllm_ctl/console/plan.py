@@ -1,13 +1,12 @@
-"""A plan for people: what it is, where the memory of a GPU goes, the limits, and why. Machines get `document`."""
+"""A plan for people: what it is, where the memory of a GPU goes, the limits, and why."""
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.plan import Band, MemoryPlan, Plan
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
 
@@ -15,18 +14,8 @@ _WIDTH = 100
 _BAR = 64
 _LABEL = 11
 _SHADES = {"weights": "█#", "activations": "▓%", "graphs": "▒+", "outside torch": "░=", "KV cache": "▚k", "left": "·."}
-_MARKS = {"fits": "✔+", "risky": "‼!", "does-not-fit": "✗x", "invalid": "✗x"}
+_MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
 _ASCII = str.maketrans({"×": "x", "·": "|", "–": "-"})
-
-
-def document(plan: Plan, form: str) -> str:
-    """The plan as one JSON or YAML document."""
-    data = to_json(plan)
-    if form == "json":
-        return json.dumps(data, indent=2) + "\n"
-    from rayllm_ctl.model.yamltext import dump
-
-    return dump(data, sort=False)
 
 
 def summary(plan: Plan) -> list[str]:
@@ -39,14 +28,17 @@ def summary(plan: Plan) -> list[str]:
     return [line for line in lines if line]
 
 
-def table(plan: Plan, *, wide: bool = False, ascii_only: bool = False) -> list[str]:
-    """The plan as lines of text."""
-    lines = list(_table(plan, wide, ascii_only))
-    return [line.translate(_ASCII) for line in lines] if ascii_only else lines
+def table(plan: Plan, style: Printer, *, wide: bool = False) -> list[str]:
+    """The plan as lines of text; wide: with the band of every figure."""
+    lines = [_headline(plan, style), *_body(plan, wide, not style.unicode)]
+    return lines if style.unicode else [line.translate(_ASCII) for line in lines]
 
 
-def _table(plan: Plan, wide: bool, ascii_only: bool) -> Iterator[str]:
-    yield f"{_MARKS[plan.verdict][ascii_only]} {plan.model} {_words(plan)}{_where(plan)}"
+def _headline(plan: Plan, style: Printer) -> str:
+    return f"{style.symbol(_MARKS[plan.verdict])} {style.paint(plan.model, 'bold')} {_words(plan)}{_where(plan)}"
+
+
+def _body(plan: Plan, wide: bool, ascii_only: bool) -> Iterator[str]:
     sections = [
         [("why", line) for line in _why(plan)] if not plan.runs else [],
         [("instead", line) for line in _instead(plan)] if not plan.runs else [],

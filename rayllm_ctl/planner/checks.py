@@ -1,15 +1,19 @@
 """Contradictions between what a user asks and what the model, the GPU or the engine's version can do.
 
-Each is refused before memory is looked at, with the reason. What a version knows and needs is the catalog's data.
+Each is refused before memory is looked at, with the reason, and where one change mends it, that change: it is planned
+before it is suggested. What a version knows and needs is the data of the catalog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.plan import Reason
+from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.request import Request, Shape
 from rayllm_ctl.planner.settings import has_bfloat16, resolve_dtype
 
@@ -19,83 +23,87 @@ _FP8_CACHE_CAPABILITY = (8, 0)
 _NVFP4_CACHE_CAPABILITY = (10, 0)
 
 
-def request_problems(request: Request) -> Iterator[Reason]:
+CONTEXT = "{context}"
+"""Stands in a problem's flags for the context length that the plan with the change has."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contradiction; `change` mends it and `flags` is how a user types that (neither: no one change does)."""
+
+    reason: Reason
+    flags: str = ""
+    change: Callable[[LLMService], LLMService] | None = None
+
+
+def request_problems(request: Request) -> Iterator[Problem]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
     wanted, facts = request.service.engine, request.facts
     if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len and not _stretched(request):
-        yield Reason(
-            "context-above-model",
-            f"a context of {wanted.max_model_len:,} tokens is above the model's {facts.max_model_len:,}",
-            f"--max-model-len {facts.max_model_len}",
-        )
+        message = f"a context of {wanted.max_model_len:,} tokens is above the model's {facts.max_model_len:,}"
+        yield Problem(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
     yield from _architecture(request)
     yield from _quantization(request)
-    yield from _words(request)
+    yield from _arguments(request)
+    if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
+        known = request.engine.kv_cache_dtypes
+        if wanted.kv_cache_dtype not in known:
+            close = nearest(wanted.kv_cache_dtype, known) or "auto"
+            message = f"vLLM {request.engine.version} has no KV cache type {wanted.kv_cache_dtype!r}"
+            reason = Reason("kv-cache-dtype-unknown", message)
+            yield Problem(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
 
 
-def gpu_problems(request: Request, shape: Shape) -> Iterator[Reason]:
+def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
-    gpu, wanted = shape.gpu, request.service.engine
-    if shape.pipeline > 1 and request.facts.architecture in request.engine.no_pipeline:
-        yield Reason(
-            "no-pipeline-parallelism",
-            f"{request.facts.architecture} cannot be split into pipeline stages in vLLM {request.engine.version}",
-            "--pp 1",
-        )
+    gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
+    if shape.pipeline > 1 and facts.architecture in request.engine.no_pipeline:
+        message = f"{facts.architecture} cannot be split into pipeline stages in vLLM {request.engine.version}"
+        yield Problem(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
-        yield Reason(
-            "dtype-needs-newer-gpu",
-            f"{gpu.name} (compute capability {_capability(gpu)}) has no bfloat16; that begins with 8.0",
-            f"--dtype {resolve_dtype(None, request.facts, gpu)}",
-        )
+        message = f"{gpu.name} (compute capability {_capability(gpu)}) has no bfloat16, which begins with 8.0"
+        dtype = resolve_dtype(None, facts, gpu)
+        yield Problem(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
     cache = wanted.kv_cache_dtype or "auto"
     least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
     if gpu.compute_capability is not None and gpu.compute_capability < least:
-        yield Reason(
-            "kv-cache-dtype-needs-newer-gpu",
-            f"a KV cache of {cache} needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}",
-            "--kv-cache-dtype auto",
-        )
+        needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
+        reason = Reason("kv-cache-dtype-needs-newer-gpu", f"a KV cache of {cache} {needs}")
+        yield Problem(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
 
 
-def _architecture(request: Request) -> Iterator[Reason]:
+def _architecture(request: Request) -> Iterator[Problem]:
     name, engine = request.facts.architecture, request.engine
     if name in engine.architectures or not engine.architectures:
         return
     if name in engine.removed:
         last = engine.removed[name]
-        yield Reason(
-            "architecture-removed",
-            f"{name} was removed from vLLM after {last}; the plan is for {engine.version}",
-            f"--vllm-version {last}",
-        )
+        message = f"{name} was removed from vLLM after {last}; the plan is for {engine.version}"
+        yield Problem(Reason("architecture-removed", message, f"--vllm-version {last}"))
     else:
-        yield Reason("architecture-unknown", f"vLLM {engine.version} does not know the architecture {name}")
+        yield Problem(Reason("architecture-unknown", f"vLLM {engine.version} does not know the architecture {name}"))
 
 
-def _quantization(request: Request) -> Iterator[Reason]:
+def _quantization(request: Request) -> Iterator[Problem]:
     """A method that this version lacks, or one that is not the checkpoint's."""
-    methods = request.engine.quantization
+    methods, version = request.engine.quantization, request.engine.version
     own, wanted = request.facts.quantization, request.service.engine.quantization
-    for method in {own.method if own else None, wanted} - {None}:
-        if methods and method not in methods and method is not None:
-            close = nearest(method, methods)
-            hint = f"--quantization {close}" if close and method == wanted else ""
-            yield Reason("quantization-unknown", f"vLLM {request.engine.version} has no quantization {method!r}", hint)
-            return
-    if own and wanted and _family(own.method) != _family(wanted):
-        yield Reason(
-            "quantization-contradicts-checkpoint",
-            f"the checkpoint is quantized with {own.method}; {wanted} cannot be laid over it",
-            f"--quantization {own.method}",
-        )
-    if wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
-        yield Reason(
-            "quantization-needs-checkpoint",
-            f"{wanted} needs a checkpoint that was quantized so; this one is not quantized",
-            "--quantization fp8",
-        )
+    if methods and own and own.method not in methods:
+        message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not have"
+        yield Problem(Reason("quantization-unknown", message))
+    elif methods and wanted and wanted not in methods:
+        close = nearest(wanted, methods)
+        reason = Reason("quantization-unknown", f"vLLM {version} has no quantization {wanted!r}")
+        yield Problem(reason, f"--quantization {close}", _engine(quantization=close)) if close else Problem(reason)
+    elif own and wanted and _family(own.method) != _family(wanted):
+        message = f"the checkpoint is quantized with {own.method}; {wanted} cannot be laid over it"
+        reason = Reason("quantization-contradicts-checkpoint", message)
+        yield Problem(reason, f"--quantization {own.method}", _engine(quantization=own.method))
+    elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
+        message = f"{wanted} needs a checkpoint that was quantized so; this one is not quantized"
+        reason = Reason("quantization-needs-checkpoint", message)
+        yield Problem(reason, "--quantization fp8", _engine(quantization="fp8"))
 
 
 _CHECKPOINT_ONLY = frozenset(
@@ -105,50 +113,58 @@ _CHECKPOINT_ONLY = frozenset(
 
 
 def _family(method: str) -> str:
-    """A method without the name of its kernel (awq_marlin and auto_awq read the same checkpoints as awq)."""
-    return method.removeprefix("auto_").removesuffix("_marlin").replace("-", "_").replace("compressed_", "compressed-")
+    """A method without the name of its kernel: awq_marlin and auto_awq read the same checkpoints as awq."""
+    return method.removeprefix("auto_").removesuffix("_marlin")
 
 
-def _quantization_on(request: Request, gpu: GPU) -> Iterator[Reason]:
+def _quantization_on(request: Request, gpu: GPU) -> Iterator[Problem]:
     capability = gpu.compute_capability
     own, wanted = request.facts.quantization, request.service.engine.quantization
     if capability is None:
         return
+    unquantized = ("without --quantization", _engine(quantization=None)) if not own else ("", None)
     for method in (own.method if own else None, wanted):
         least = request.engine.quantization.get(method or "")
         if least is not None and capability < least:
-            yield Reason(
-                "quantization-needs-newer-gpu",
-                f"{method} needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}",
-            )
+            needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
+            yield Problem(Reason("quantization-needs-newer-gpu", f"{method} {needs}"), *unquantized)
             return
     if wanted and not own and wanted.startswith("fp8") and "fp8" not in gpu.flops:
-        yield Reason(
-            "quantization-needs-newer-gpu",
+        message = (
             f"{gpu.name} (compute capability {_capability(gpu)}) does not compute in fp8, which begins with 8.9; "
-            "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic",
+            "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
         )
+        yield Problem(Reason("quantization-needs-newer-gpu", message), *unquantized)
 
 
-def _words(request: Request) -> Iterator[Reason]:
-    """Names that this version does not have: engine arguments, KV cache types."""
-    wanted, engine = request.service.engine, request.engine
-    for name in wanted.args:
-        if engine.arguments and name not in engine.arguments:
-            close = nearest(name.replace("-", "_"), engine.arguments)
-            meant = f"; did you mean {close}?" if close else ""
-            yield Reason(
-                "unknown-engine-argument",
-                f"vLLM {engine.version} has no engine argument {name!r}{meant}",
-                f"--engine-arg {close}={wanted.args[name]}" if close else "",
-            )
-    if wanted.kv_cache_dtype and engine.kv_cache_dtypes and wanted.kv_cache_dtype not in engine.kv_cache_dtypes:
-        close = nearest(wanted.kv_cache_dtype, engine.kv_cache_dtypes) or "auto"
-        yield Reason(
-            "kv-cache-dtype-unknown",
-            f"vLLM {engine.version} has no KV cache type {wanted.kv_cache_dtype!r}",
-            f"--kv-cache-dtype {close}",
-        )
+def _arguments(request: Request) -> Iterator[Problem]:
+    args, engine = request.service.engine.args, request.engine
+    for name in args:
+        if name in engine.arguments or not engine.arguments:
+            continue
+        close = nearest(name.replace("-", "_"), engine.arguments)
+        message = f"vLLM {engine.version} has no engine argument {name!r}"
+        if close is None:
+            yield Problem(Reason("unknown-engine-argument", message))
+        else:
+            reason = Reason("unknown-engine-argument", f"{message}; did you mean {close}?")
+            yield Problem(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
+
+
+def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:
+    return lambda service: replace(service, engine=replace(service.engine, **fields))
+
+
+def _renamed(name: str, close: str) -> Callable[[LLMService], LLMService]:
+    def change(service: LLMService) -> LLMService:
+        args = {close if key == name else key: value for key, value in service.engine.args.items()}
+        return replace(service, engine=replace(service.engine, args=args))
+
+    return change
+
+
+def _one_stage(service: LLMService) -> LLMService:
+    return replace(service, parallelism=replace(service.parallelism, pipeline=1))
 
 
 def _stretched(request: Request) -> bool:

@@ -23,7 +23,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     """The verdict on `shape` with a context of `context` tokens."""
     price = replica_price(shape.gpu, shape.gpus)
     layout = layout_problem(request.facts, shape.gpu, shape.tensor, shape.pipeline)
-    refusals = (*gpu_problems(request, shape), *((layout,) if layout else ()))
+    refusals = (*(p.reason for p in gpu_problems(request, shape)), *((layout,) if layout else ()))
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
     settings = resolve(request, shape, context)

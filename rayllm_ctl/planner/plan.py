@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, Reason
-from rayllm_ctl.planner.checks import request_problems
+from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
+from rayllm_ctl.planner.checks import Problem, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
 from rayllm_ctl.planner.pods import gpu_pods
@@ -13,21 +13,21 @@ from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings
 from rayllm_ctl.planner.startup import startup
-from rayllm_ctl.planner.suggest import suggestions
+from rayllm_ctl.planner.suggest import alternatives, mended, suggestions
 
 
 def decide(request: Request, *, explain: bool = False) -> Plan:
     """The plan of a GPU service. explain: with every candidate and every formula."""
     problems = tuple(request_problems(request))
     if problems:
-        return Plan("invalid", request.service.model.id, request.source, problems, notes=request.notes)
+        return _refused(request, problems)
     ranked = search(request)
     chosen = ranked[0]
-    changes = () if chosen.verdict == "fits" else suggestions(request, chosen)
-    reasons = chosen.reasons if chosen.verdict != "fits" else (*chosen.reasons, *why(request, ranked))
-    if changes and reasons and not reasons[0].suggestion:
-        first = Reason(reasons[0].code, reasons[0].message, changes[0].flags)
-        reasons = (first, *reasons[1:])
+    if chosen.verdict == "fits":
+        changes, reasons = alternatives(request, ranked), why(request, ranked)
+    else:
+        changes = suggestions(request, chosen)
+        reasons = _with_suggestion(chosen.reasons, changes)
     formulas = chosen.estimate.formulas if explain and chosen.estimate else ()
     plan = Plan(
         verdict=chosen.verdict,
@@ -40,6 +40,25 @@ def decide(request: Request, *, explain: bool = False) -> Plan:
         notes=request.notes,
     )
     return _filled(plan, request, chosen)
+
+
+def _refused(request: Request, problems: tuple[Problem, ...]) -> Plan:
+    changes = mended(request, problems)
+    return Plan(
+        verdict="invalid",
+        model=request.service.model.id,
+        facts_source=request.source,
+        reasons=_with_suggestion(tuple(problem.reason for problem in problems), changes),
+        suggestions=changes,
+        notes=request.notes,
+    )
+
+
+def _with_suggestion(reasons: tuple[Reason, ...], changes: tuple[Suggestion, ...]) -> tuple[Reason, ...]:
+    """`reasons`, the first with the first of `changes` unless it has a remedy of its own."""
+    if not reasons or not changes or reasons[0].suggestion:
+        return reasons
+    return (replace(reasons[0], suggestion=changes[0].flags), *reasons[1:])
 
 
 def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Suggestion
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.checks import CONTEXT, Problem, gpu_problems
 from rayllm_ctl.planner.evaluate import longest_sure_context
-from rayllm_ctl.planner.parallelism import nearest_tensor_sizes, valid_tensor_sizes
+from rayllm_ctl.planner.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import cheapest, search
 
 _MOST = 4
 _FEWER_SEQUENCES = 256
+
+
+def mended(request: Request, problems: Sequence[Problem]) -> tuple[Suggestion, ...]:
+    """The change that mends all `problems` of a request at once, if there is one and the plan then fits."""
+    service = request.service
+    for problem in problems:
+        if problem.change is None:
+            return ()
+        service = problem.change(service)
+    best = cheapest(search(replace(request, service=service)))
+    if best is None:
+        return ()
+    return (Suggestion(_flags(problems, best), effect(best)),)
 
 
 def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...]:
@@ -29,6 +43,21 @@ def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...
     return tuple([*found, other] if other else found)
 
 
+def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggestion, ...]:
+    """What also fits beside the first of `ranked`: fewer GPUs where the user named TP, other kinds where he did not."""
+    chosen = ranked[0]
+    if request.service.parallelism.tensor is not None:
+        return _fewer_gpus(request, chosen)
+    found: dict[str, Suggestion] = {}
+    for candidate in ranked[1:]:
+        gpu = candidate.shape.gpu.name
+        if candidate.verdict == "fits" and gpu != chosen.shape.gpu.name and gpu not in found:
+            found[gpu] = Suggestion(_layout_flags(candidate), effect(candidate))
+        if len(found) == 2:
+            break
+    return tuple(found.values())
+
+
 def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:
     """A candidate that fits, in a line: requests, context, price."""
     text = ["fits"]
@@ -38,20 +67,32 @@ def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:
         text.append(f"{requests:,.0f} request{plural} of {chosen.settings.max_model_len:,} tokens")
     if chosen.total_price is not None:
         other = instead_of.total_price if instead_of else None
-        text.append(f"{chosen.total_price:.2f} USD/h" + (f" instead of {other:.2f}" if other else ""))
+        changed = other is not None and other != chosen.total_price
+        text.append(f"{chosen.total_price:.2f} USD/h" + (f" instead of {other:.2f}" if changed else ""))
     return ", ".join(text)
+
+
+def _fewer_gpus(request: Request, chosen: Candidate) -> tuple[Suggestion, ...]:
+    """The fewest GPUs of a node that hold the same context."""
+    parallel, context = request.service.parallelism, chosen.settings.max_model_len if chosen.settings else None
+    engine = replace(request.service.engine, max_model_len=context)
+    for tensor in valid_tensor_sizes(request.facts, chosen.shape.gpu):
+        if tensor >= chosen.shape.tensor or tensor & (tensor - 1):
+            continue
+        service = replace(request.service, parallelism=replace(parallel, tensor=tensor), engine=engine)
+        best = cheapest(search(replace(request, service=service, gpus=(chosen.shape.gpu,))))
+        if best is not None:
+            return (Suggestion(f"--tp {tensor}", f"{effect(best)} (fewer GPUs, fewer requests)"),)
+    return ()
 
 
 def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, LLMService]]:
     """Changes worth a try, the smallest first."""
+    if candidate.verdict == "invalid":
+        yield from _legal(request, candidate)
+        return
     service, facts, gpu, shape = request.service, request.facts, candidate.shape.gpu, candidate.shape
     engine, parallel = service.engine, service.parallelism
-    if candidate.verdict == "invalid":
-        if engine.dtype not in (None, "auto"):
-            yield "--dtype auto", replace(service, engine=replace(engine, dtype=None))
-        for tensor in nearest_tensor_sizes(facts, gpu, shape.tensor):
-            yield f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))
-        return
     longest = longest_sure_context(candidate, facts.max_model_len)
     if engine.max_model_len is not None and 0 < longest < engine.max_model_len:
         yield f"--max-model-len {longest}", replace(service, engine=replace(engine, max_model_len=longest))
@@ -71,13 +112,36 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, L
         yield "--quantization fp8", replace(service, engine=replace(engine, quantization="fp8"))
 
 
+def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, LLMService]]:
+    """The request without what its GPU or its layout cannot do."""
+    shape, service = candidate.shape, request.service
+    problems = list(gpu_problems(request, shape))
+    for problem in problems:
+        if problem.change is None:
+            return
+        service = problem.change(service)
+    flags = _flags(problems, candidate)
+    if layout_problem(request.facts, shape.gpu, shape.tensor, service.parallelism.pipeline or 1) is None:
+        yield flags, service
+        return
+    for tensor in nearest_tensor_sizes(request.facts, shape.gpu, shape.tensor):
+        parallel = replace(service.parallelism, tensor=tensor)
+        yield f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
+
+
+def _flags(problems: Sequence[Problem], best: Candidate) -> str:
+    context = str(best.settings.max_model_len) if best.settings else ""
+    return " ".join(problem.flags.replace(CONTEXT, context) for problem in problems)
+
+
+def _layout_flags(candidate: Candidate) -> str:
+    shape = candidate.shape
+    return f"--gpu {shape.gpu.name} --tp {shape.tensor}" + (f" --pp {shape.pipeline}" if shape.pipeline > 1 else "")
+
+
 def _other_gpu(request: Request, candidate: Candidate) -> Suggestion | None:
     """The cheapest other kind of GPU that does what was asked."""
     others = tuple(gpu for gpu in request.catalog if gpu.name != candidate.shape.gpu.name and gpu.price_per_hour)
     free = replace(request.service, parallelism=replace(request.service.parallelism, tensor=None, pipeline=None))
     best = cheapest(search(replace(request, service=free, gpus=others)))
-    if best is None:
-        return None
-    flags = f"--gpu {best.shape.gpu.name} --tp {best.shape.tensor}"
-    flags += f" --pp {best.shape.pipeline}" if best.shape.pipeline > 1 else ""
-    return Suggestion(flags, effect(best, candidate))
+    return None if best is None else Suggestion(_layout_flags(best), effect(best, candidate))
