@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.catalog import gpus
+from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.modelconfig import read_config
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
+from rayllm_ctl.planner.plan import decide
+from rayllm_ctl.planner.request import Request
 
 _ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 128, 2**31, 2**63, 10**30, -(10**18), 0.0, 0.5, -1.5, 1e300, float("inf"),
@@ -102,3 +110,19 @@ def service(rng: random.Random, gpus: tuple[str, ...]) -> LLMService:
             rate=maybe(1e-3, 5.0, 1e6, unset=0.8),
         ),
     )
+
+
+def outcome(config: Mapping[str, Any], asked: LLMService, version: str) -> str:
+    """The verdict of a plan for `config`, or "refused" where the config is refused with a reason."""
+    try:
+        facts = read_config(config)
+    except UserError:
+        return "refused"
+    catalog = gpus.load()
+    wanted = asked.accelerator.gpu
+    chosen = (catalog[wanted],) if wanted else tuple(catalog.values())
+    plan = decide(Request(asked, facts, "fuzz", engine(version), chosen), explain=True)
+    json.dumps(to_json(plan))
+    assert plan.verdict in ("fits", "risky", "does-not-fit", "invalid")
+    assert plan.verdict == "fits" or plan.reasons
+    return plan.verdict
