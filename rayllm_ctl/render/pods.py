@@ -8,6 +8,7 @@ may depend on what changes often.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,9 @@ from rayllm_ctl.model.service import LLMService, Toleration, Volume
 from rayllm_ctl.render.sizing import replica_bounds, worker_bounds, worker_cpus
 
 ENGINE_START_SECONDS = 3600
-"""Ray Serve LLM's limit for the start of an engine (RAYLLM_ENGINE_START_TIMEOUT_S)."""
+"""Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
+
+_START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 
 IDLE_TIMEOUT_SECONDS = 60
 """How long a worker without a replica is kept; Ray's default, written so that it does not change with Ray's version."""
@@ -93,9 +96,11 @@ def _requests(cpu: str, memory: str, extended: Mapping[str, str]) -> dict[str, A
 
 def _environment(service: LLMService, startup: StartupPlan | None) -> list[dict[str, Any]]:
     variables: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in service.engine.env.items()]
-    if startup is not None and startup.wait_seconds > ENGINE_START_SECONDS:
-        # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning.
-        variables.append({"name": "RAYLLM_ENGINE_START_TIMEOUT_S", "value": str(startup.wait_seconds)})
+    if startup is not None and startup.wait_seconds > ENGINE_START_SECONDS and _START_LIMIT not in service.engine.env:
+        # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
+        # so that a slightly different estimate does not ask for a second cluster.
+        hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
+        variables.append({"name": _START_LIMIT, "value": str(hours * ENGINE_START_SECONDS)})
     token = service.model.token_secret
     if token is not None:
         # On the head as well: it reads the model's configuration when it builds the application.

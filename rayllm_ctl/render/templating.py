@@ -28,8 +28,16 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  YAML, not HTML: the filter quotes
     )
-    env.filters["yaml"] = flow
+    env.filters["yaml"] = _quoted
     return env
+
+
+def _quoted(value: Any) -> str:
+    import jinja2
+
+    if isinstance(value, jinja2.Undefined):
+        str(value)  # raises UndefinedError, with the name
+    return flow(value)
 
 
 def fill(template: str, values: Mapping[str, Any]) -> Any:

@@ -1,0 +1,36 @@
+"""The templates stay thin: every value goes through the one filter, and undefined names fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+import pytest
+from jinja2 import nodes
+
+from rayllm_ctl.render.templating import environment, fill
+
+NAMES = environment().list_templates()
+
+
+def test_there_are_templates() -> None:
+    assert {"rayservice.yaml.j2", "serve-config.yaml.j2"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_expression_ends_in_the_quoting_filter(name: str) -> None:
+    loader = environment().loader
+    assert loader is not None
+    source, _, _ = loader.get_source(environment(), name)
+    outputs = list(environment().parse(source).find_all(nodes.Output))
+    expressions = [node for output in outputs for node in output.nodes if not isinstance(node, nodes.TemplateData)]
+    assert expressions
+    for node in expressions:
+        assert isinstance(node, nodes.Filter), f"{name}:{node.lineno}: a bare expression"
+        assert node.name == "yaml", f"{name}:{node.lineno}: ends in |{node.name}"
+    assert "| safe" not in source
+
+
+def test_an_undefined_name_fails(tmp_path: Path) -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'name' is undefined"):
+        fill("serve-config.yaml.j2", {})
