@@ -130,13 +130,12 @@ def _gptq(fields: Fields) -> Quantizer:
     bits = fields.integer("bits", default=4, high=8)
     group = fields.integer("group_size", default=128, low=-1)
     reorder = fields.flag("desc_act")
-    symmetric = fields.flag("sym", default=True)
     scheme = Scheme(
         "gptq",
         bits,
         group=max(group, 0),
         scale_bytes=2,
-        zero_points=not symmetric,
+        zero_points=True,
         activation_order=reorder,
         weight_only=True,
     )

@@ -1,0 +1,193 @@
+"""What one rank holds: tensors of a layer after tensor parallelism and quantization, layers of a pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, Scheme, Tower, Vector
+
+_VOCAB_PADDING = 64
+"""vLLM pads vocabularies to a multiple of this before splitting them (layers/vocab_parallel_embedding.py)."""
+
+DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Multiples that a kernel for mxfp4 experts rounds sizes up to. `inputs`: of the packed values' inputs only,
+    `scales`: of both sizes of the scales only."""
+
+    intermediate: int = 1
+    hidden: int = 1
+    inputs: int = 1
+    scales: int = 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a model is cut and stored: TP ranks, bytes per element, a scheme that vLLM applies while loading,
+    and whether experts are spread over the ranks whole (expert parallelism)."""
+
+    tensor: int = 1
+    dtype_bytes: int = 2
+    online: Scheme | None = None
+    expert_parallel: bool = False
+    mxfp4: Padding = Padding()
+
+
+def ceil_to(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def vocab_rows(vocab: int, tensor: int) -> int:
+    """Rows of the embedding or the output head on one rank."""
+    return -(-ceil_to(vocab, _VOCAB_PADDING) // tensor)
+
+
+def linear_tensors(linear: Linear, shape: Shape) -> Iterator[int]:
+    """Bytes of each tensor of a linear layer on one rank."""
+    inputs, outputs = linear_size(linear, shape.tensor)
+    element = 4 if linear.float32 else shape.dtype_bytes
+    scheme = linear.scheme or (shape.online if linear.quantizable else None)
+    if scheme is None:
+        yield inputs * outputs * element
+    else:
+        yield from scheme_tensors(scheme, inputs, outputs, len(linear.parts))
+    if linear.bias:
+        yield outputs * element
+
+
+def linear_size(linear: Linear, tensor: int) -> tuple[int, int]:
+    """(inputs, outputs) of a linear layer on one rank."""
+    outputs, inputs = linear.outputs, linear.inputs
+    if linear.split == "column":
+        outputs = sum(part.per_rank(tensor) for part in linear.parts)
+    elif linear.split == "row":
+        units = linear.input_units or inputs
+        inputs = max(1, -(-units // tensor)) * (inputs // units)
+    return inputs, outputs
+
+
+def scheme_tensors(scheme: Scheme, inputs: int, outputs: int, shards: int = 1) -> Iterator[int]:
+    """Bytes of the weight and of what its quantization stores beside it."""
+    yield -(-inputs * outputs * scheme.bits // 8)
+    if scheme.block is not None:
+        rows, columns = scheme.block
+        yield -(-outputs // rows) * -(-inputs // columns) * scheme.scale_bytes
+    elif scheme.group < 0:
+        yield scheme.scale_bytes * shards
+    elif scheme.group == 0:
+        yield outputs * scheme.scale_bytes
+    else:
+        groups = max(1, -(-inputs // scheme.group))
+        yield outputs * groups * scheme.scale_bytes
+        if scheme.zero_points:
+            yield -(-outputs * groups * scheme.bits // 8)
+    if scheme.activation_order:
+        yield inputs * 4
+        yield inputs * 4
+    if scheme.input_scale:
+        yield 4 * shards
+    if scheme.global_scale:
+        yield 4 * shards
+
+
+def expert_tensors(experts: Experts, shape: Shape) -> Iterator[int]:
+    """Bytes of the fused expert tensors on one rank: w13, w2, their scales and biases."""
+    count, width, hidden = experts.count, experts.intermediate, experts.hidden
+    if shape.expert_parallel:
+        count = -(-count // shape.tensor)
+    else:
+        width = -(-width // shape.tensor)
+    scheme = experts.scheme or shape.online
+    mxfp4 = scheme is not None and scheme.bits == 4 and scheme.group == 32
+    if mxfp4:
+        width, hidden = ceil_to(width, shape.mxfp4.intermediate), ceil_to(hidden, shape.mxfp4.hidden)
+    inward = width * (2 if experts.gated else 1)
+    for inputs, outputs in ((hidden, inward), (width, hidden)):
+        if scheme is None:
+            yield count * inputs * outputs * shape.dtype_bytes
+        elif mxfp4:
+            yield count * outputs * ceil_to(inputs, shape.mxfp4.inputs) // 2
+            yield count * ceil_to(outputs, shape.mxfp4.scales) * (ceil_to(inputs, shape.mxfp4.scales) // 32)
+        else:
+            for size in scheme_tensors(scheme, inputs, outputs, 2):
+                yield count * size
+        if experts.bias:
+            yield count * outputs * shape.dtype_bytes
+
+
+def vector_bytes(vector: Vector, shape: Shape) -> int:
+    size = vector.size
+    if vector.units:
+        size = max(1, -(-vector.units // shape.tensor)) * (vector.size // vector.units)
+    return size * (4 if vector.float32 else shape.dtype_bytes)
+
+
+def layer_tensors(layer: Layer, shape: Shape) -> Iterator[int]:
+    """Bytes of every tensor of a layer on one rank, in the order vLLM makes them."""
+    for linear in layer.linears:
+        yield from linear_tensors(linear, shape)
+    for experts in layer.experts:
+        yield from expert_tensors(experts, shape)
+    for vector in layer.vectors:
+        yield vector_bytes(vector, shape)
+
+
+def tower_tensors(tower: Tower, shape: Shape) -> Iterator[int]:
+    """Bytes of every tensor of an encoder on one rank."""
+    cut = shape if tower.sharded else Shape(1, shape.dtype_bytes, shape.online)
+    for layer, count in tower.blocks:
+        sizes = tuple(layer_tensors(layer, cut))
+        for _ in range(count):
+            yield from sizes
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The layers of one pipeline rank; `first` holds the embedding and the encoders, `last` the output head."""
+
+    layers: tuple[Layer, ...]
+    first: bool
+    last: bool
+
+
+def stages(facts: ModelFacts, pipeline: int) -> tuple[Stage, ...]:
+    """Layers per pipeline rank as vLLM cuts them: what is left over goes to the stages before the last one."""
+    count = facts.layer_count
+    share, rest = divmod(count, pipeline)
+    sizes = [share] * pipeline
+    for index in range(2, rest + 2):
+        sizes[-index % pipeline] += 1
+    found, start = [], 0
+    for index, size in enumerate(sizes):
+        found.append(Stage(facts.layers[start : start + size], index == 0, index == pipeline - 1))
+        start += size
+    return tuple(found)
+
+
+def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape) -> Iterator[int]:
+    """Bytes of every tensor of one pipeline stage on one tensor-parallel rank."""
+    rows = vocab_rows(facts.vocab_size, shape.tensor)
+    if stage.first:
+        for tower in facts.towers:
+            yield from tower_tensors(tower, shape)
+    if stage.first or (stage.last and facts.tied_embeddings):
+        yield rows * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes
+    known: dict[int, tuple[int, ...]] = {}
+    for layer in stage.layers:
+        sizes = known.get(id(layer))
+        if sizes is None:
+            sizes = known[id(layer)] = tuple(layer_tensors(layer, shape))
+        yield from sizes
+    if stage.last:
+        for layer in facts.extra:
+            yield from layer_tensors(layer, shape)
+        if not facts.tied_embeddings:
+            if facts.head_scheme is None:
+                yield rows * facts.hidden_size * shape.dtype_bytes
+            else:
+                yield from scheme_tensors(facts.head_scheme, facts.hidden_size, rows)
+        if facts.head_bias:
+            yield rows * shape.dtype_bytes
