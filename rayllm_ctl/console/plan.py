@@ -136,7 +136,7 @@ def _limits(plan: Plan) -> str:
     if plan.engine is None:
         return ""
     text = f"context {plan.engine.max_model_len:,} tokens"
-    if plan.memory:
+    if plan.memory and plan.runs:
         full = plan.memory.max_concurrency
         text += f" · {_count(full)} request{'s' if full.typical >= 1.5 else ''} at full length"
     if plan.throughput:
@@ -203,9 +203,9 @@ def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
     yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB"
     legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items()]
     yield f"  {'':<{_LABEL}}{'  '.join(legend)}"
-    kv = memory.kv_cache_bytes
-    held = f"KV cache between {gib(kv.low)} and {gib(kv.high)} GiB"
-    yield f"  {'':<{_LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f}"
+    low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
+    held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "nothing left for a KV cache"
+    yield f"  {'':<{_LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f} GiB"
 
 
 def _sizes(memory: MemoryPlan) -> dict[str, float]:

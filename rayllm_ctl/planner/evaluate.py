@@ -14,7 +14,6 @@ from rayllm_ctl.planner.request import Candidate, Request, Settings, Shape
 from rayllm_ctl.planner.settings import memory_settings, resolve, resolve_load, round_context
 from rayllm_ctl.planner.sizing import size
 from rayllm_ctl.planner.throughput import speed, throughput
-from rayllm_ctl.planner.work import model_work
 
 _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
 
@@ -36,10 +35,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
 def _with_load(request: Request, candidate: Candidate, settings: Settings, memory: MemoryEstimate) -> Candidate:
     """The candidate with its speed, and the replicas that the load needs."""
     shape, facts = candidate.shape, request.facts
-    work = model_work(
-        facts, dtype=settings.dtype, kv_cache_dtype=settings.kv_cache_dtype, quantization=settings.quantization
-    )
-    rate = speed(facts, work, shape.gpu, shape.tensor, shape.pipeline)
+    rate = speed(facts, request.work(settings), shape.gpu, shape.tensor, shape.pipeline)
     load = resolve_load(request.service, settings.max_model_len)
     sizing = size(request, memory, rate, load, settings.max_num_seqs)
     return replace(
@@ -61,9 +57,7 @@ def _memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) ->
     plan, need = memory.plan, memory.kv_bytes_per_request
     name, per_gpu = shape.gpu.name, f"{gib(plan.weights_bytes)} GiB of weights in {gib(plan.requested_bytes)} GiB a GPU"
     if plan.kv_cache_bytes.typical <= 0:
-        return "does-not-fit", (
-            Reason("weights-exceed-memory", f"{per_gpu} of {name} leave nothing for a KV cache ({shape})"),
-        )
+        return "does-not-fit", (Reason("weights-exceed-memory", f"{per_gpu} of {name} leave nothing for a KV cache"),)
     context = f"one request of {settings.max_model_len:,} tokens"
     if not likely:
         return "does-not-fit", (

@@ -6,14 +6,12 @@ columns), and a quantized shard must hold whole blocks or groups. KV heads may b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rayllm_ctl.model.facts import Experts, Linear, ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason
 
 _SEARCHED_TENSOR = (1, 2, 4, 8)
-_SEARCHED_PIPELINE = (1, 2, 3, 4, 6, 8)
+_SEARCHED_PIPELINE = (2, 3, 4, 6, 8)
 _ACROSS_NODES = (
     "across a plain network TP costs more than it brings: 2.32, 0.98 and 0.59 requests/s were measured at TP 1, 2 and 4"
 )
@@ -68,22 +66,19 @@ def nearest_tensor_sizes(facts: ModelFacts, gpu: GPU, wanted: int) -> tuple[int,
     return (*below[-1:], *above[:1])
 
 
-def layouts(facts: ModelFacts, gpu: GPU, tensor: int | None, pipeline: int | None) -> Iterator[tuple[int, int]]:
-    """The (TP, PP) pairs to try, fewest GPUs first: TP inside a node, PP over nodes only with whole nodes.
+def node_layouts(gpu: GPU, tensor: int | None, pipeline: int | None) -> list[tuple[int, int]]:
+    """The (TP, PP) pairs to try first, fewest GPUs first: what the user gave, else TP inside one node."""
+    tensors = [tensor] if tensor is not None else [t for t in _SEARCHED_TENSOR if t <= gpu.max_per_node]
+    return [(t, pipeline or 1) for t in tensors]
 
-    A size that the user gave is the only one tried. Pipeline stages wait for one another, so a second node comes only
-    once TP has used up the first.
+
+def staged_layouts(facts: ModelFacts, gpu: GPU) -> list[tuple[int, int]]:
+    """The (TP, PP) pairs over several nodes: the largest TP of a node, and a pipeline stage on each.
+
+    Pipeline stages wait for one another, so they are worth it only where no node holds the model.
     """
-    node = gpu.max_per_node
-    if tensor is not None or pipeline is not None:
-        pipelines = (pipeline or 1,)
-        tensors: tuple[int, ...] = (tensor,) if tensor is not None else _SEARCHED_TENSOR
-        yield from ((t, p) for p in pipelines for t in tensors if tensor is not None or t <= node)
-        return
-    single = [t for t in _SEARCHED_TENSOR if t <= node]
-    yield from ((t, 1) for t in single)
-    usable = [t for t in single if sharding_problem(facts, t) is None]
-    yield from ((usable[-1], p) for p in _SEARCHED_PIPELINE if p > 1 and p <= facts.layer_count)
+    usable = [t for t in _SEARCHED_TENSOR if t <= gpu.max_per_node and sharding_problem(facts, t) is None]
+    return [(usable[-1], p) for p in _SEARCHED_PIPELINE if p <= facts.layer_count]
 
 
 def _kinds(facts: ModelFacts) -> list[Linear | Experts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rayllm_ctl.model.enginefacts import EngineFacts
@@ -12,6 +12,7 @@ from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.memory import MemoryEstimate
+from rayllm_ctl.planner.work import ModelWork, model_work
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Request:
     gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
     start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
+    works: the model's work by (dtype, KV dtype, quantization), filled as it is needed: it is the same for every GPU.
     """
 
     service: LLMService
@@ -33,11 +35,14 @@ class Request:
     download: bool = True
     hand_sized: bool = False
     notes: tuple[str, ...] = ()
+    works: dict[tuple[str, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def chosen(self) -> GPU | None:
-        """The GPU that the user named, or None where the planner chooses."""
-        return self.gpus[0] if len(self.gpus) == 1 else None
+    def work(self, settings: Settings) -> ModelWork:
+        """What one token costs at these settings."""
+        key = (settings.dtype, settings.kv_cache_dtype, settings.quantization)
+        if key not in self.works:
+            self.works[key] = model_work(self.facts, dtype=key[0], kv_cache_dtype=key[1], quantization=key[2])
+        return self.works[key]
 
 
 @dataclass(frozen=True)

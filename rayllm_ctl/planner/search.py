@@ -9,12 +9,12 @@ GPUs without a known price come after those with one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.planner.evaluate import evaluate, longest_sure_context
-from rayllm_ctl.planner.parallelism import layouts
+from rayllm_ctl.planner.parallelism import node_layouts, staged_layouts
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 
 CONTEXT_WITHOUT_A_WISH = 131072
@@ -27,11 +27,11 @@ SHORTEST_CONTEXT = 8192
 def search(request: Request) -> list[Candidate]:
     """All candidates, best first.
 
-    With a context that the user named, or that the load needs, only that one is looked at. Without, the model's whole
-    context (at most 128k) is asked for first, and a shorter one only where no candidate on one node holds it.
+    With a context that the user named only that one is looked at. Without, the model's whole context (at most 128k) is
+    asked for first, and a shorter one only where no candidate on one node holds it.
     """
     context = wanted_context(request)
-    candidates = [evaluate(request, shape, context) for shape in shapes(request)]
+    candidates = [candidate for gpu in request.gpus for candidate in _on(request, gpu, context)]
     if request.service.engine.max_model_len is None:
         candidates = _lengthened(request, candidates, context)
         if not any(c.verdict == "fits" and c.shape.pipeline == 1 for c in candidates):
@@ -39,15 +39,22 @@ def search(request: Request) -> list[Candidate]:
     return sorted(candidates, key=_preference(request))
 
 
-def shapes(request: Request) -> list[Shape]:
-    """Every shape worth judging: the GPUs to choose from, times TP, times PP."""
-    wanted = request.service.parallelism
-    quantization = request.service.engine.quantization if request.facts.quantization is None else None
-    return [
-        Shape(gpu, tensor, pipeline, quantization)
-        for gpu in request.gpus
-        for tensor, pipeline in layouts(request.facts, gpu, wanted.tensor, wanted.pipeline)
-    ]
+def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
+    """The candidates on one kind of GPU: inside a node, and over several as soon as no node holds the model."""
+    wanted, facts = request.service.parallelism, request.facts
+    quantization = request.service.engine.quantization if facts.quantization is None else None
+    fitting = False
+    for tensor, pipeline in node_layouts(gpu, wanted.tensor, wanted.pipeline):
+        candidate = evaluate(request, Shape(gpu, tensor, pipeline, quantization), context)
+        fitting = fitting or candidate.verdict == "fits"
+        yield candidate
+    if fitting or wanted.tensor is not None or wanted.pipeline is not None:
+        return
+    for tensor, pipeline in staged_layouts(facts, gpu):
+        candidate = evaluate(request, Shape(gpu, tensor, pipeline, quantization), context)
+        yield candidate
+        if candidate.verdict == "fits":
+            return
 
 
 def wanted_context(request: Request) -> int:

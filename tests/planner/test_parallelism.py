@@ -4,9 +4,10 @@ import pytest
 
 from rayllm_ctl.planner.parallelism import (
     layout_problem,
-    layouts,
     nearest_tensor_sizes,
+    node_layouts,
     sharding_problem,
+    staged_layouts,
     valid_tensor_sizes,
 )
 from tests.planner.facts import FP8_BLOCK, dense, moe
@@ -65,7 +66,11 @@ def test_nearest_sizes_are_on_both_sides() -> None:
 
 
 def test_layouts_fill_one_node_before_they_take_a_second() -> None:
-    found = list(layouts(dense(), H100, None, None))
-    assert found[:4] == [(1, 1), (2, 1), (4, 1), (8, 1)]
-    assert all(tensor == 8 for tensor, pipeline in found if pipeline > 1)
-    assert list(layouts(dense(), H100, 3, None)) == [(3, 1)]
+    assert node_layouts(H100, None, None) == [(1, 1), (2, 1), (4, 1), (8, 1)]
+    assert node_layouts(H100, 3, None) == [(3, 1)]
+    assert node_layouts(H100, None, 2) == [(1, 2), (2, 2), (4, 2), (8, 2)]
+    assert staged_layouts(dense(), H100) == [(8, 2), (8, 3), (8, 4), (8, 6), (8, 8)]
+    assert staged_layouts(dense(heads=28, kv_heads=4, hidden=3584, intermediate=18944, layers=3), H100) == [
+        (4, 2),
+        (4, 3),
+    ]
