@@ -18,7 +18,12 @@ ARTIFACTS = Path(__file__).parent / ".artifacts"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cluster")
-    group.addoption("--cluster", choices=["own", "existing"], default="own", help="own: bring one up; existing: use the kubeconfig's")
+    group.addoption(
+        "--cluster",
+        choices=["own", "existing"],
+        default="own",
+        help="own: bring one up; existing: use the kubeconfig's",
+    )
     group.addoption("--image", default="", help="with --cluster existing: an image with Ray, vLLM and /models/tiny")
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
 
@@ -33,14 +38,14 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         path = Path(os.environ.get("KUBECONFIG", str(Path.home() / ".kube/config")))
         yield Target(path, options.image, own=False)
         return
-    from e2e.images.serving import REFERENCE
+    from e2e.images.serving import REF
 
     was_up = rig("status").returncode == 0
     if code := rig("up", *OWN_CLUSTER).returncode:
         pytest.exit(f"the cluster did not come up (exit code {code})", returncode=1)
     kubeconfig = Path(rig("kubeconfig").stdout.strip())
     try:
-        yield Target(kubeconfig, REFERENCE, own=True)
+        yield Target(kubeconfig, REF, own=True)
     finally:
         if not (was_up or options.keep):
             rig("down")
@@ -84,7 +89,7 @@ def _finish(bench: Bench, request: pytest.FixtureRequest) -> None:
         bench.dump(folder)
         print(f"\nobjects and logs of the failure: {folder}", file=sys.stderr)
     bench.close()
-    bench.wait("the pods are gone", lambda: not bench.list("pods"), timeout=120)
+    bench.wait("the pods are gone", lambda: not bench.items("pods"), timeout=120)
 
 
 _FAILED = pytest.StashKey[bool]()
@@ -98,4 +103,4 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         module = item.getparent(pytest.Module)
         if module is not None:
             module.stash[_FAILED] = True
-    return report  # type: ignore[return-value]
+    return report

@@ -26,9 +26,9 @@ def main() -> int:
         parser.error("--cluster existing needs --image")
     begin = time.monotonic()
     if options.cluster == "own":
-        from e2e.images.serving import REFERENCE
+        from e2e.images.serving import REF
 
-        image = REFERENCE
+        image = REF
         say("a Kubernetes of our own: etcd, API server, scheduler, two nodes, KubeRay")
         if rig("up", *OWN_CLUSTER).returncode:
             return 1
@@ -41,7 +41,11 @@ def main() -> int:
         "deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", NAME,
         "--image", image, "--min-replicas", "1", "--max-replicas", "2", "--max-model-len", "1024", "-n", NAMESPACE,
     ]  # fmt: skip
-    for command in (deploy, ["chat", NAME, QUESTION, "-n", NAMESPACE, "--max-tokens", "64"], ["endpoint", NAME, "-n", NAMESPACE]):
+    for command in (
+        deploy,
+        ["chat", NAME, QUESTION, "-n", NAMESPACE, "--max-tokens", "64"],
+        ["endpoint", NAME, "-n", NAMESPACE],
+    ):
         if code := show(command):
             return code
     total = time.monotonic() - begin

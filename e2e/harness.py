@@ -17,7 +17,7 @@ from typing import Any
 Object = dict[str, Any]
 
 OWN_CLUSTER = ("--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8")
-"""What the demo and the tests ask of the project's own cluster: two real nodes, one of which claims GPUs, and two simulated."""
+"""What demo and tests ask of the project's own cluster: two real nodes, one claiming GPUs, and two simulated ones."""
 
 
 def rig(*args: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +39,9 @@ class Result:
         return json.loads(self.out)
 
     def __str__(self) -> str:
-        return f"$ rayllm-ctl {' '.join(self.args)}\nexit {self.code} after {self.seconds:.1f} s\n{self.out}\n{self.err}"
+        return (
+            f"$ rayllm-ctl {' '.join(self.args)}\nexit {self.code} after {self.seconds:.1f} s\n{self.out}\n{self.err}"
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,12 @@ class Bench:
     def kubectl(self, *args: str, check: bool = True, input_text: str | None = None) -> str:
         """kubectl's standard output."""
         done = subprocess.run(
-            ["kubectl", *args], env=self.target.environment, capture_output=True, text=True, timeout=120, input=input_text
+            ["kubectl", *args],
+            env=self.target.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            input=input_text,
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(args)}: {done.stderr}")
@@ -99,7 +106,7 @@ class Bench:
         found: Object = json.loads(self.kubectl("get", kind, name, "-n", self.namespace, "-o", "json"))
         return found
 
-    def list(self, kind: str, selector: str = "") -> list[Object]:
+    def items(self, kind: str, selector: str = "") -> list[Object]:
         """Objects of the namespace, with a label selector."""
         args = ["get", kind, "-n", self.namespace, "-o", "json"] + (["-l", selector] if selector else [])
         items: list[Object] = json.loads(self.kubectl(*args))["items"]
@@ -147,13 +154,17 @@ class Bench:
         """Write down what the namespace holds: objects, events, Serve's answers, the containers' last lines."""
         folder.mkdir(parents=True, exist_ok=True)
         kinds = "rayservices,rayclusters,pods,services,endpointslices,events,jobs,persistentvolumeclaims"
-        (folder / "objects.yaml").write_text(self.kubectl("get", kinds, "-n", self.namespace, "-o", "yaml", check=False))
+        (folder / "objects.yaml").write_text(
+            self.kubectl("get", kinds, "-n", self.namespace, "-o", "yaml", check=False)
+        )
         (folder / "pods.txt").write_text(self.kubectl("describe", "pods", "-n", self.namespace, check=False))
-        for cluster in self.list("rayclusters"):
+        for cluster in self.items("rayclusters"):
             name = cluster["metadata"]["name"]
-            path = f"/api/v1/namespaces/{self.namespace}/services/{name}-head-svc:dashboard/proxy/api/serve/applications/"
+            path = (
+                f"/api/v1/namespaces/{self.namespace}/services/{name}-head-svc:dashboard/proxy/api/serve/applications/"
+            )
             (folder / f"serve-{name}.json").write_text(self.kubectl("get", "--raw", path, check=False))
-        for pod in self.list("pods"):
+        for pod in self.items("pods"):
             name = pod["metadata"]["name"]
             log = self.kubectl("logs", "-n", self.namespace, name, "--all-containers", "--tail=200", check=False)
             (folder / f"{name}.log").write_text(log)
@@ -187,7 +198,9 @@ class Load:
         messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
         while not self._stop.is_set():
             try:
-                client.chat.completions.create(model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number)
+                client.chat.completions.create(
+                    model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number
+                )
             except openai.OpenAIError as error:
                 with self._lock:
                     self.failures.append(repr(error)[:200])

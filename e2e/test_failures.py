@@ -15,7 +15,7 @@ LIMIT = 20.0
 
 
 def deploy_until(bench: Bench, evidence: Callable[[], bool], *args: str) -> tuple[Result, float]:
-    """Run deploy; also when `evidence` was first true. Returns the result and the seconds from the evidence to the end."""
+    """Run deploy. Returns its result and the seconds from when `evidence` was first true to its end."""
     first: list[float] = []
     done = threading.Event()
 
@@ -39,7 +39,7 @@ def container_states(bench: Bench) -> str:
     return json.dumps(
         [
             status.get(key)
-            for pod in bench.list("pods")
+            for pod in bench.items("pods")
             for field in ("initContainerStatuses", "containerStatuses")
             for status in pod.get("status", {}).get(field, [])
             for key in ("state", "lastState")
@@ -48,7 +48,7 @@ def container_states(bench: Bench) -> str:
 
 
 def serve_answer(bench: Bench) -> str:
-    for cluster in bench.list("rayclusters"):
+    for cluster in bench.items("rayclusters"):
         service = f"{cluster['metadata']['name']}-head-svc:dashboard"
         return bench.kubectl(
             "get", "--raw", f"/api/v1/namespaces/{bench.namespace}/services/{service}/proxy/api/serve/applications/"
@@ -58,7 +58,9 @@ def serve_answer(bench: Bench) -> str:
 
 def test_an_image_that_does_not_exist(bench: Bench) -> None:
     args = [flag if flag != bench.target.image else "ghcr.io/rayllm/none:0" for flag in bench.tiny("noimage")]
-    result, seconds = deploy_until(bench, lambda: "ErrImagePull" in container_states(bench) or "ImagePullBackOff" in container_states(bench), *args)
+    result, seconds = deploy_until(
+        bench, lambda: "ErrImagePull" in container_states(bench) or "ImagePullBackOff" in container_states(bench), *args
+    )
     assert result.code == 1, str(result)
     assert "ghcr.io/rayllm/none:0" in result.err
     assert "ImagePullFailed" in result.err

@@ -1,4 +1,4 @@
-"""Input that cannot work and clusters that cannot be used: one clear error each, exit code by the table, nothing applied."""
+"""Input that cannot work, clusters that cannot be used: one clear error each, its exit code, and nothing applied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_flags(bench: Bench, flags: list[str], said: str) -> None:
     assert result.code in (1, 2), str(result)
     assert said.lower() in result.err.lower(), str(result)
     assert "hint" in result.err, str(result)
-    assert not bench.list("rayservices")
+    assert not bench.items("rayservices")
 
 
 def test_tp_3_for_32_heads(bench: Bench) -> None:
@@ -38,11 +38,13 @@ def test_tp_3_for_32_heads(bench: Bench) -> None:
                        "-n", bench.namespace, code=1)  # fmt: skip
     assert "32" in result.err
     assert "--tp" in result.err
-    assert not bench.list("rayservices")
+    assert not bench.items("rayservices")
 
 
 def test_a_spec_with_a_misspelled_and_a_duplicate_key(bench: Bench, tmp_path: Path) -> None:
-    head = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: x}\nspec:\n  model: {id: Qwen/Qwen3-8B}\n"
+    head = (
+        "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: x}\nspec:\n  model: {id: Qwen/Qwen3-8B}\n"
+    )
     (tmp_path / "misspelled.yaml").write_text(head + "  engine:\n    maxModelLenght: 4096\n")
     result = bench.run("deploy", "-f", str(tmp_path / "misspelled.yaml"), "-n", bench.namespace, code=2)
     assert "misspelled.yaml:7" in result.err
@@ -50,7 +52,7 @@ def test_a_spec_with_a_misspelled_and_a_duplicate_key(bench: Bench, tmp_path: Pa
     (tmp_path / "duplicate.yaml").write_text(head + "  model: {id: Qwen/Qwen3-4B}\n")
     result = bench.run("apply", "-f", str(tmp_path / "duplicate.yaml"), "-n", bench.namespace, code=2)
     assert "duplicate.yaml:6" in result.err
-    assert not bench.list("rayservices")
+    assert not bench.items("rayservices")
 
 
 def test_a_kubeconfig_that_is_missing(bench: Bench, tmp_path: Path) -> None:
@@ -92,10 +94,12 @@ def test_rights_that_are_lacking(bench: Bench, tmp_path: Path) -> None:
     assert "rayservices" in result.err
     assert "kubectl auth can-i" in result.err
     assert token not in result.err
-    assert not bench.list("rayservices")
+    assert not bench.items("rayservices")
 
 
 def test_a_namespace_that_does_not_exist(bench: Bench) -> None:
-    result = bench.run("deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", "nowhere", code=None)
+    result = bench.run(
+        "deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", "nowhere", code=None
+    )
     assert result.code != 0
     assert "kubectl create namespace nowhere" in result.err, str(result)

@@ -1,4 +1,4 @@
-"""One service from nothing to an answer, through changes and load, to its end. The tests build on one another, in order."""
+"""One service from nothing to an answer, through changes and load, to its end. Each test builds on those before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = (
 
 
 def clusters(bench: Bench) -> list[str]:
-    return sorted(item["metadata"]["name"] for item in bench.list("rayclusters"))
+    return sorted(item["metadata"]["name"] for item in bench.items("rayclusters"))
 
 
 def state(bench: Bench) -> Any:
@@ -30,7 +30,7 @@ def state(bench: Bench) -> Any:
 
 def test_a_killed_deploy_can_be_run_again_and_ends_ready(shared: Bench) -> None:
     first = shared.start(*shared.tiny(NAME, *FLAGS))
-    shared.wait("the RayService exists", lambda: shared.list("rayservices"), timeout=60, pause=0.2)
+    shared.wait("the RayService exists", lambda: shared.items("rayservices"), timeout=60, pause=0.2)
     first.send_signal(signal.SIGKILL)
     first.wait(10)
     again = shared.run(*shared.tiny(NAME, *FLAGS))
@@ -46,7 +46,9 @@ def test_status_says_ready_and_shows_the_parts(shared: Bench) -> None:
 
 
 def test_chat_streams_an_answer_in_words(shared: Bench) -> None:
-    answer = shared.run("chat", NAME, "What is Kubernetes?", "-n", shared.namespace, "--max-tokens", "48", "--seed", "1")
+    answer = shared.run(
+        "chat", NAME, "What is Kubernetes?", "-n", shared.namespace, "--max-tokens", "48", "--seed", "1"
+    )
     assert len(answer.out.split()) >= 3, str(answer)
 
 
@@ -75,7 +77,7 @@ def test_deploying_again_changes_nothing(shared: Bench) -> None:
 def test_the_manifest_passes_a_server_side_dry_run(shared: Bench) -> None:
     dry = shared.run(*shared.tiny("never", *FLAGS, "--dry-run=server"))
     assert "created (server dry run)" in dry.err, str(dry)
-    assert [item["metadata"]["name"] for item in shared.list("rayservices")] == [NAME]
+    assert [item["metadata"]["name"] for item in shared.items("rayservices")] == [NAME]
 
 
 def test_load_scales_to_two_replicas_and_back_and_watch_sees_it(shared: Bench) -> None:
@@ -120,7 +122,9 @@ def test_a_changed_engine_argument_is_made_in_place(shared: Bench) -> None:
     answer = shared.run("chat", NAME, "Hello", "-n", shared.namespace, "--max-tokens", "8", "--seed", "1")
     assert answer.out.strip()
     head = f"{names[0]}-head-svc:dashboard"
-    raw = shared.kubectl("get", "--raw", f"/api/v1/namespaces/{shared.namespace}/services/{head}/proxy/api/serve/applications/")
+    raw = shared.kubectl(
+        "get", "--raw", f"/api/v1/namespaces/{shared.namespace}/services/{head}/proxy/api/serve/applications/"
+    )
     assert '"max_num_seqs": 4' in raw or '"max_num_seqs":4' in raw
 
 
@@ -135,8 +139,8 @@ def test_a_second_service_beside_it(shared: Bench) -> None:
 def test_delete_waits_until_the_pods_are_gone(shared: Bench) -> None:
     begin = time.monotonic()
     shared.run("delete", NAME, "-n", shared.namespace)
-    assert not shared.list("pods"), f"pods are left after {time.monotonic() - begin:.0f} s"
-    assert not shared.list("rayservices")
+    assert not shared.items("pods"), f"pods are left after {time.monotonic() - begin:.0f} s"
+    assert not shared.items("rayservices")
     missing = shared.run("delete", NAME, "-n", shared.namespace, code=1)
     assert "not found" in missing.err.lower()
 

@@ -1,4 +1,4 @@
-"""GPU shapes: simulated nodes of any size, and a real node that claims GPUs with a stand-in for the engine's arithmetic."""
+"""GPU shapes: simulated nodes of any size, and a real node that claims GPUs, with a stand-in for the engine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ def gpus(pod: Object) -> int:
 
 
 def workers(bench: Bench) -> list[Object]:
-    return bench.list("pods", "ray.io/node-type=worker")
+    return bench.items("pods", "ray.io/node-type=worker")
 
 
 @pytest.fixture
 def simulated(own: Target, bench: Bench) -> Bench:
     """A namespace whose pods all go to simulated nodes."""
+    assert bench.target is own
     bench.kubectl(
         "annotate", "namespace", bench.namespace,
         "scheduler.alpha.kubernetes.io/node-selector=type=kwok",
@@ -51,7 +52,7 @@ def test_tp_16_over_nodes_of_8_is_refused_before_anything_is_applied(simulated: 
     result = simulated.run(*LLAMA, "--tp", "16", "-n", simulated.namespace, code=1)
     assert "16" in result.err
     assert "nothing was applied" in result.err
-    assert not simulated.list("rayservices")
+    assert not simulated.items("rayservices")
 
 
 def test_the_stand_in_engine_serves_and_scales_groups_of_four_gpus(own: Target, bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Write docs/cli-reference.md from the code: `python scripts/cli_reference.py`; with --check only say whether it is current."""
+"""Write docs/cli-reference.md from the code; with --check only say whether it is current."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The lazy command group, and the one place where errors become text and exit codes.
 
-`--help` and `--version` import no command: their one-line help stands in COMMANDS, and a test holds it to the command's own.
+`--help` and `--version` import no command: their one-line help stands in COMMANDS, and a test holds it to the
+command's own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 class LazyGroup(click.Group):
     """Commands are modules of rayllm_ctl.cli with an attribute `command`, imported when they run."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for section in COMMANDS.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -62,7 +63,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"no command {name!r}." + (f" Did you mean {close!r}?" if close else ""), ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for title, section in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl(list(section.items()))
@@ -121,7 +122,9 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except Exception as error:  # the last resort: a defect of ours must not spill a traceback over a user
         if "--debug" in arguments:
             raise
-        _explain(f"internal error: {type(error).__name__}: {error}", ("run again with --debug first: rayllm-ctl --debug …",))
+        _explain(
+            f"internal error: {type(error).__name__}: {error}", ("run again with --debug first: rayllm-ctl --debug …",)
+        )
         return FAILED
     else:
         return result if isinstance(result, int) else OK

@@ -10,14 +10,26 @@ from rayllm_ctl.cli.options import Duration, KubeFlags, kube_options, output_opt
 
 
 @click.command(short_help="Apply the services of spec files.")
-@click.option("-f", "--file", "files", type=click.Path(path_type=Path, dir_okay=False), multiple=True, required=True,
-              help="Spec file, - for standard input; repeatable.")  # fmt: skip
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    required=True,
+    help="Spec file, - for standard input; repeatable.",
+)
 @click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
 @click.option("--offline", is_flag=True, help="Use no network to look up the models.")
 @click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
 @click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")
-@click.option("--dry-run", type=click.Choice(["none", "server"]), default="none", show_default=True,
-              help="server: let the API server check the manifests; nothing is written.")  # fmt: skip
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "server"]),
+    default="none",
+    show_default=True,
+    help="server: let the API server check the manifests; nothing is written.",
+)
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
 @output_option("json", "name")
 @kube_options

@@ -16,7 +16,13 @@ from rayllm_ctl.cli.options import Duration, KubeFlags, kube_options, output_opt
 @kube_options
 @click.pass_context
 def command(
-    ctx: click.Context, name: str, wait: bool, timeout: float, ignore_not_found: bool, output: str | None, kube: KubeFlags
+    ctx: click.Context,
+    name: str,
+    wait: bool,
+    timeout: float,
+    ignore_not_found: bool,
+    output: str | None,
+    kube: KubeFlags,
 ) -> None:
     """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
     from rayllm_ctl.cli.session import connect, show

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, Duration, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    Duration,
+    KubeFlags,
+    facts_options,
+    kube_options,
+    output_option,
+    service_options,
+)
 
 
 @click.command(short_help="Plan, render, apply and wait until the model answers.")
@@ -16,8 +24,13 @@ from rayllm_ctl.cli.options import FLAGS, Duration, KubeFlags, facts_options, ku
 @click.option("--accept-risk", is_flag=True, help="Deploy a plan that is risky.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
 @click.option("--timeout", type=Duration(), help="How long to wait; from the plan by default.")
-@click.option("--dry-run", type=click.Choice(["none", "client", "server"]), default="none", show_default=True,
-              help="client: print the manifests; server: let the API server check them. Nothing is written.")  # fmt: skip
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    show_default=True,
+    help="client: print the manifests; server: let the API server check them; nothing is written.",
+)
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
 @output_option("json", "yaml", "name")
 @kube_options

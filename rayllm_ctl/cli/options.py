@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from rayllm_ctl.model.service import SecretKey, Toleration, Volume
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A Go duration; its value is seconds."""
 
     name = "duration"
@@ -29,7 +29,7 @@ class Duration(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Quantity(click.ParamType):
+class Quantity(click.ParamType[str]):
     """A Kubernetes quantity, kept as text."""
 
     name = "quantity"
@@ -42,8 +42,8 @@ class Quantity(click.ParamType):
         return str(value)
 
 
-class KeyValue(click.ParamType):
-    """KEY=VALUE. With typed=True the value is read as YAML would read a scalar or a flow collection (1024, true, [a])."""
+class KeyValue(click.ParamType[tuple[str, Any]]):
+    """KEY=VALUE. With typed=True a value that is JSON (1024, true, [1]) is read as such, any other as text."""
 
     def __init__(self, typed: bool = False) -> None:
         self.typed = typed
@@ -67,7 +67,7 @@ def _typed(text: str) -> Any:
         return text
 
 
-class SecretReference(click.ParamType):
+class SecretReference(click.ParamType[SecretKey]):
     """NAME/KEY of a Secret in the service's namespace."""
 
     name = "name/key"
@@ -78,15 +78,17 @@ class SecretReference(click.ParamType):
         name, separator, key = str(value).partition("/")
         if not (separator and name and key) or "/" in key:
             # The value is not repeated: somebody may have typed the token itself.
-            self.fail("expected NAME/KEY, the name of a Secret and one of its keys (never the token itself)", param, ctx)
+            self.fail(
+                "expected NAME/KEY, the name of a Secret and one of its keys (never the token itself)", param, ctx
+            )
         return SecretKey(name, key)
 
 
-class VolumeSpec(click.ParamType):
+class VolumeSpec(click.ParamType[Volume]):
     """KIND:SOURCE:MOUNT_PATH[:rw], where KIND is pvc, hostPath, configMap or secret."""
 
     name = "kind:source:path"
-    _FIELDS = {
+    _FIELDS: ClassVar[dict[str, str]] = {
         "pvc": "persistent_volume_claim",
         "hostPath": "host_path",
         "configMap": "config_map",
@@ -97,7 +99,11 @@ class VolumeSpec(click.ParamType):
         if isinstance(value, Volume):
             return value
         parts = str(value).split(":")
-        if len(parts) not in (3, 4) or parts[0] not in self._FIELDS or (len(parts) == 4 and parts[3] not in ("rw", "ro")):
+        if (
+            len(parts) not in (3, 4)
+            or parts[0] not in self._FIELDS
+            or (len(parts) == 4 and parts[3] not in ("rw", "ro"))
+        ):
             self.fail(
                 f"{value!r} is not KIND:SOURCE:MOUNT_PATH[:rw] with KIND one of {', '.join(self._FIELDS)}; "
                 "for example pvc:models:/models",
@@ -106,10 +112,12 @@ class VolumeSpec(click.ParamType):
             )
         kind, source, path = parts[:3]
         name = "".join(c if c.isalnum() else "-" for c in path.lower()).strip("-") or "root"
-        return Volume(name=name[:63].rstrip("-"), mount_path=path, read_only=parts[3:] != ["rw"], **{self._FIELDS[kind]: source})  # type: ignore[arg-type]
+        return Volume(
+            name=name[:63].rstrip("-"), mount_path=path, read_only=parts[3:] != ["rw"], **{self._FIELDS[kind]: source}
+        )
 
 
-class TolerationSpec(click.ParamType):
+class TolerationSpec(click.ParamType[Toleration]):
     """KEY[=VALUE][:EFFECT], as kubectl writes taints."""
 
     name = "key[=value][:effect]"
@@ -137,14 +145,18 @@ class KubeFlags:
 def kube_options(function: F) -> F:
     """--kubeconfig, --context, -n and --request-timeout, handed over as `kube: KubeFlags`."""
 
-    def wrapper(*args: Any, kubeconfig: str | None, context: str | None, namespace: str | None, request_timeout: float, **kwargs: Any) -> Any:  # fmt: skip
-        return function(*args, kube=KubeFlags(kubeconfig, context, namespace, request_timeout), **kwargs)
+    names = ("kubeconfig", "context", "namespace", "request_timeout")
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, kube=KubeFlags(*(kwargs.pop(name) for name in names)), **kwargs)
 
     wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
     wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Any = wrapper
     for option in (
-        click.option("--request-timeout", type=Duration(), default="30s", show_default=True, help="Limit of one request."),
+        click.option(
+            "--request-timeout", type=Duration(), default="30s", show_default=True, help="Limit of one request."
+        ),
         click.option("--context", help="Context of the kubeconfig; the current one by default."),
         click.option("--kubeconfig", help="Kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
         click.option("-n", "--namespace", help="Namespace; the context's by default."),
@@ -161,41 +173,140 @@ def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]
 
 # One line per flag: what a user types, the field of the LLMService it sets, and how its value is read.
 _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
-    (("--model",), "model.id", {"metavar": "NAME", "help": "Model: a Hugging Face name, or any name with --model-path."}),
+    (
+        ("--model",),
+        "model.id",
+        {"metavar": "NAME", "help": "Model: a Hugging Face name, or any name with --model-path."},
+    ),
     (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; from the model's by default."}),
     (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "Kind of GPU, such as H100-80GB; see `gpus`."}),
-    (("--accelerator",), "accelerator.kind", {"type": click.Choice(["gpu", "cpu"]), "help": "Serve on GPUs (default) or CPUs."}),
-    (("--tp",), "parallelism.tensor", {"type": int, "metavar": "N", "help": "Tensor parallelism: GPUs of one node that share each layer."}),
-    (("--pp",), "parallelism.pipeline", {"type": int, "metavar": "N", "help": "Pipeline parallelism: groups of layers, one node each."}),
+    (
+        ("--accelerator",),
+        "accelerator.kind",
+        {"type": click.Choice(["gpu", "cpu"]), "help": "Serve on GPUs (default) or CPUs."},
+    ),
+    (
+        ("--tp",),
+        "parallelism.tensor",
+        {"type": int, "metavar": "N", "help": "Tensor parallelism: GPUs of one node that share each layer."},
+    ),
+    (
+        ("--pp",),
+        "parallelism.pipeline",
+        {"type": int, "metavar": "N", "help": "Pipeline parallelism: groups of layers, one node each."},
+    ),
     (("--replicas",), "replicas.fixed", {"type": int, "metavar": "N", "help": "A fixed number of replicas."}),
-    (("--min-replicas",), "replicas.min", {"type": int, "metavar": "N", "help": "Autoscaling: at least so many replicas."}),
-    (("--max-replicas",), "replicas.max", {"type": int, "metavar": "N", "help": "Autoscaling: at most so many replicas."}),
-    (("--target-ongoing-requests",), "replicas.target_ongoing_requests", {"type": int, "metavar": "N", "help": "Autoscaling: requests in flight that a replica should have."}),
-    (("--upscale-delay",), "replicas.upscale_delay", {"type": Duration(), "help": "Autoscaling: load must last so long before a replica is added."}),
-    (("--downscale-delay",), "replicas.downscale_delay", {"type": Duration(), "help": "Autoscaling: idleness must last so long before one is taken away."}),
-    (("--max-model-len",), "engine.max_model_len", {"type": int, "metavar": "TOKENS", "help": "Context length of a request."}),
+    (
+        ("--min-replicas",),
+        "replicas.min",
+        {"type": int, "metavar": "N", "help": "Autoscaling: at least so many replicas."},
+    ),
+    (
+        ("--max-replicas",),
+        "replicas.max",
+        {"type": int, "metavar": "N", "help": "Autoscaling: at most so many replicas."},
+    ),
+    (
+        ("--target-ongoing-requests",),
+        "replicas.target_ongoing_requests",
+        {"type": int, "metavar": "N", "help": "Autoscaling: requests in flight that a replica should have."},
+    ),
+    (
+        ("--upscale-delay",),
+        "replicas.upscale_delay",
+        {"type": Duration(), "help": "Autoscaling: load must last so long before a replica is added."},
+    ),
+    (
+        ("--downscale-delay",),
+        "replicas.downscale_delay",
+        {"type": Duration(), "help": "Autoscaling: idleness must last so long before one is taken away."},
+    ),
+    (
+        ("--max-model-len",),
+        "engine.max_model_len",
+        {"type": int, "metavar": "TOKENS", "help": "Context length of a request."},
+    ),
     (("--dtype",), "engine.dtype", {"help": "Type of weights and activations: auto, bfloat16, float16, float32."}),
     (("--quantization",), "engine.quantization", {"help": "Quantization method, in vLLM's terms."}),
     (("--kv-cache-dtype",), "engine.kv_cache_dtype", {"help": "Type of the KV cache: auto, fp8, …"}),
-    (("--gpu-memory-utilization",), "engine.gpu_memory_utilization", {"type": float, "help": "Share of the GPU's memory that vLLM may use."}),
+    (
+        ("--gpu-memory-utilization",),
+        "engine.gpu_memory_utilization",
+        {"type": float, "help": "Share of the GPU's memory that vLLM may use."},
+    ),
     (("--max-num-seqs",), "engine.max_num_seqs", {"type": int, "help": "Requests that run at once in a replica."}),
-    (("--max-num-batched-tokens",), "engine.max_num_batched_tokens", {"type": int, "help": "Tokens of one engine step."}),
+    (
+        ("--max-num-batched-tokens",),
+        "engine.max_num_batched_tokens",
+        {"type": int, "help": "Tokens of one engine step."},
+    ),
     (("--vllm-version",), "engine.vllm_version", {"help": "vLLM version to plan for."}),
-    (("--engine-arg",), "engine.args", {"type": KeyValue(typed=True), "multiple": True, "metavar": "KEY=VALUE", "help": "A further engine argument by its vLLM name; repeatable."}),
+    (
+        ("--engine-arg",),
+        "engine.args",
+        {
+            "type": KeyValue(typed=True),
+            "multiple": True,
+            "metavar": "KEY=VALUE",
+            "help": "A further engine argument by its vLLM name; repeatable.",
+        },
+    ),
     (("--revision",), "model.revision", {"help": "Revision of the model on the hub."}),
-)  # fmt: skip
+)
 
 _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (("--image",), "engine.image", {"help": "Container image with Ray and vLLM."}),
     (("--model-path",), "model.path", {"metavar": "FOLDER", "help": "Folder in the pods that holds the model."}),
-    (("--volume",), "storage.volumes", {"type": VolumeSpec(), "multiple": True, "help": "Mount a volume: pvc:CLAIM:/models, hostPath:/data:/models; repeatable."}),
-    (("--hf-token-secret",), "model.token_secret", {"type": SecretReference(), "help": "Secret with a Hugging Face token."}),
-    (("--env",), "engine.env", {"type": KeyValue(), "multiple": True, "metavar": "NAME=VALUE", "help": "An environment variable of the pods; repeatable."}),
-    (("--cpu",), "resources.worker.cpu", {"type": Quantity(), "help": "CPU of a worker pod; from the plan by default."}),
-    (("--memory",), "resources.worker.memory", {"type": Quantity(), "help": "Memory limit of a worker pod; from the plan by default."}),
-    (("--node-selector",), "scheduling.node_selector", {"type": KeyValue(), "multiple": True, "metavar": "LABEL=VALUE", "help": "Only nodes with this label; repeatable."}),
-    (("--toleration",), "scheduling.tolerations", {"type": TolerationSpec(), "multiple": True, "help": "Tolerate a taint; repeatable."}),
-)  # fmt: skip
+    (
+        ("--volume",),
+        "storage.volumes",
+        {
+            "type": VolumeSpec(),
+            "multiple": True,
+            "help": "Mount a volume: pvc:CLAIM:/models, hostPath:/data:/models; repeatable.",
+        },
+    ),
+    (
+        ("--hf-token-secret",),
+        "model.token_secret",
+        {"type": SecretReference(), "help": "Secret with a Hugging Face token."},
+    ),
+    (
+        ("--env",),
+        "engine.env",
+        {
+            "type": KeyValue(),
+            "multiple": True,
+            "metavar": "NAME=VALUE",
+            "help": "An environment variable of the pods; repeatable.",
+        },
+    ),
+    (
+        ("--cpu",),
+        "resources.worker.cpu",
+        {"type": Quantity(), "help": "CPU of a worker pod; from the plan by default."},
+    ),
+    (
+        ("--memory",),
+        "resources.worker.memory",
+        {"type": Quantity(), "help": "Memory limit of a worker pod; from the plan by default."},
+    ),
+    (
+        ("--node-selector",),
+        "scheduling.node_selector",
+        {
+            "type": KeyValue(),
+            "multiple": True,
+            "metavar": "LABEL=VALUE",
+            "help": "Only nodes with this label; repeatable.",
+        },
+    ),
+    (
+        ("--toleration",),
+        "scheduling.tolerations",
+        {"type": TolerationSpec(), "multiple": True, "help": "Tolerate a taint; repeatable."},
+    ),
+)
 
 FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in _SERVICE_FLAGS + _DEPLOY_FLAGS}
 """The flag that sets a field, for messages."""
@@ -237,7 +348,9 @@ def facts_options(function: F) -> F:
     for option in (
         click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="Your own GPU prices (YAML)."),
         click.option("--offline", is_flag=True, help="Use no network to look up the model."),
-        click.option("--model-config", type=click.Path(path_type=Path), help="config.json of the model, or its folder."),
+        click.option(
+            "--model-config", type=click.Path(path_type=Path), help="config.json of the model, or its folder."
+        ),
     ):
         function = option(function)
     return function

@@ -48,7 +48,9 @@ def print_data(data: Any, output: str) -> None:
 def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
     """Manifests as canonical YAML, or as a v1 List in JSON, which kubectl reads as well."""
     if output == "json":
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}, indent=2, ensure_ascii=False))
+        click.echo(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}, indent=2, ensure_ascii=False)
+        )
     elif output == "name":
         for manifest in manifests:
             click.echo(f"{manifest['kind'].lower()}.ray.io/{manifest['metadata']['name']}")

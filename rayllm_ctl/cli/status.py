@@ -11,8 +11,12 @@ from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
 
 @click.command(short_help="Say how a service is and why.")
 @click.argument("name", required=False)
-@click.option("--from", "bundle", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="Read a recorded bundle instead of a cluster.")  # fmt: skip
+@click.option(
+    "--from",
+    "bundle",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Read a recorded bundle instead of a cluster.",
+)
 @output_option("json", "yaml", "name")
 @kube_options
 @click.pass_context

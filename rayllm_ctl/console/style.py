@@ -17,7 +17,7 @@ _CODES = {"ok": "32", "error": "31", "warning": "33", "busy": "36", "step": "36"
 
 @dataclass(frozen=True)
 class Printer:
-    """How text looks on one stream: whether it may have colours and symbols beyond ASCII, and whether it is a terminal."""
+    """How text looks on one stream: may it have colours, may it have symbols beyond ASCII, is it a terminal."""
 
     stream: TextIO
     colors: bool
@@ -26,7 +26,7 @@ class Printer:
 
     @classmethod
     def on(cls, stream: TextIO, color: Color = "auto", environment: Mapping[str, str] | None = None) -> Printer:
-        """The style of `stream`. NO_COLOR (not empty) wins over everything, then `color`, then whether it is a terminal."""
+        """The style of `stream`. A NO_COLOR that is not empty wins, then `color`, then whether it is a terminal."""
         env = os.environ if environment is None else environment
         terminal = stream.isatty()
         wanted = color == "always" or (color == "auto" and terminal and env.get("TERM") != "dumb")

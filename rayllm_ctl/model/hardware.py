@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class NodeShape:
-    """A machine type. `memory_gib` is the machine's RAM in GiB, `interconnect` how its GPUs talk: nvlink, pcie, xgmi, none."""
+    """A machine type. `memory_gib` is the machine's RAM in GiB."""
 
     cloud: str
     instance_type: str
@@ -23,9 +23,10 @@ class GPU:
 
     memory_bytes: total memory as torch reports it (what gpu_memory_utilization multiplies).
     memory_measured: False where it is derived from the driver's figure rather than read from a log.
-    compute_capability: (major, minor); None for AMD. bandwidth: bytes/s. flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
+    compute_capability: (major, minor); None for AMD. bandwidth: bytes/s.
+    flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
     link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links; interconnect: nvlink, pcie, xgmi.
-    node_labels: label key -> values, any of which marks a node of this GPU (GPU feature discovery, GKE, EKS, AKS).
+    node_labels: label key -> values, any of which marks a node of this GPU (feature discovery, GKE, EKS, AKS).
     taints: those that clouds put on such nodes, as key=value:effect. price_per_hour: USD by cloud
     ("any": wherever it is rented); price_source: where they are from, with their date.
     """

@@ -32,7 +32,7 @@ def serve_service(name: str) -> str:
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
-    """The OpenAI-compatible address of a service and the models it says it serves. UserError while it does not serve."""
+    """The OpenAI-compatible address of a service and the models it serves. UserError while it does not serve."""
     from rayllm_ctl.cluster.proxy import request_json
 
     answer = request_json(cluster, namespace, serve_service(name), PORT, "/v1/models")
@@ -65,7 +65,9 @@ def _pieces(text: str) -> Iterator[str]:
         raise UserError(f"the service streamed something that is not JSON: {text[:200]}") from error
     if "error" in chunk:
         problem = chunk["error"]
-        raise UserError(f"the engine answered: {problem.get('message', problem) if isinstance(problem, dict) else problem}")
+        raise UserError(
+            f"the engine answered: {problem.get('message', problem) if isinstance(problem, dict) else problem}"
+        )
     for choice in chunk.get("choices", []):
         piece = (choice.get("delta") or {}).get("content")
         if piece:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeployOptions:
-    """timeout: seconds to wait; None: the plan's limit. dry_run_server: nothing is written, the API server only checks."""
+    """timeout: seconds to wait; None: the plan's limit. dry_run_server: the API server only checks."""
 
     dry_run_server: bool = False
     wait: bool = True
@@ -53,11 +53,15 @@ def check(cluster: Cluster, service: LLMService) -> Iterator[Event]:
 def put(
     cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, Any]], options: DeployOptions
 ) -> Iterator[Applied]:
-    """Server-side apply of `objects`, and of changed replica bounds to the live RayCluster, where KubeRay does not carry them."""
+    """Apply `objects`; changed replica bounds go to the live RayCluster as well: KubeRay does not carry them."""
     from rayllm_ctl.cluster.apply import apply, propagate_bounds
 
-    dry_run = "server" if options.dry_run_server else "none"
-    yield from apply(cluster, objects, dry_run=dry_run, force_conflicts=options.force_conflicts)
+    yield from apply(
+        cluster,
+        objects,
+        dry_run="server" if options.dry_run_server else "none",
+        force_conflicts=options.force_conflicts,
+    )
     if not options.dry_run_server:
         for manifest in objects:
             if manifest["kind"] == "RayService":

@@ -12,7 +12,7 @@ from rayllm_ctl.model.service import LLMService
 def manifests(service: LLMService, plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     """The manifests of `service` as `plan` sizes it.
 
-    Raises UserError with the plan's reasons when it does not fit or is invalid, and when it is risky without accept_risk.
+    Raises UserError with the plan's reasons when it does not fit, and when it is risky without accept_risk.
     """
     require(plan, accept_risk=accept_risk)
     from rayllm_ctl.render import render

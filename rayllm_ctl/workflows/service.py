@@ -75,7 +75,9 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
         high = max(low, given.max)
     elif high is not None and low is None:
         low = min(given.min, high) if high >= 0 else given.min
-    rest = {field.removeprefix("replicas."): value for field, value in overrides.items() if field.startswith("replicas.")}
+    rest = {
+        field.removeprefix("replicas."): value for field, value in overrides.items() if field.startswith("replicas.")
+    }
     changed = {**rest, "min": low, "max": high}
     changed.pop("fixed", None)
     return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})

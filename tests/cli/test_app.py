@@ -110,7 +110,9 @@ def test_a_defect_is_no_traceback_unless_asked(failing: list[Exception], capsys:
         app.run(["--debug", "version"])
 
 
-def test_debug_shows_the_traceback_of_a_user_error(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_shows_the_traceback_of_a_user_error(
+    failing: list[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
     failing.append(UserError("it is broken"))
     assert app.run(["--debug", "version"]) == 1
     assert "Traceback" in capsys.readouterr().err

@@ -29,7 +29,7 @@ from rayllm_ctl.model.service import SecretKey, Toleration, Volume
         (TolerationSpec(), "team=search:NoSchedule", Toleration("team", "search", "NoSchedule")),
     ],
 )
-def test_values(type_: click.ParamType, text: str, value: Any) -> None:
+def test_values(type_: click.ParamType[Any], text: str, value: Any) -> None:
     assert type_.convert(text, None, None) == value
 
 
@@ -47,7 +47,7 @@ def test_values(type_: click.ParamType, text: str, value: Any) -> None:
         (TolerationSpec(), "a=b:Sometimes"),
     ],
 )
-def test_refusals(type_: click.ParamType, text: str) -> None:
+def test_refusals(type_: click.ParamType[Any], text: str) -> None:
     with pytest.raises(click.BadParameter):
         type_.convert(text, None, None)
 

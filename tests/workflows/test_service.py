@@ -81,7 +81,12 @@ def test_replicas(spec: Path, overrides: dict[str, Any], bounds: tuple[int, int]
 
 
 def test_autoscaling_settings() -> None:
-    overrides = {"model.id": "m", "replicas.max": 2, "replicas.upscale_delay": 2.0, "replicas.target_ongoing_requests": 3}
+    overrides = {
+        "model.id": "m",
+        "replicas.max": 2,
+        "replicas.upscale_delay": 2.0,
+        "replicas.target_ongoing_requests": 3,
+    }
     assert resolve(None, overrides).replicas == Replicas(min=1, max=2, target_ongoing_requests=3, upscale_delay=2.0)
 
 
