@@ -1,7 +1,7 @@
 """The GPU catalog: what each kind of GPU has, how clusters label its nodes, and which machines carry it.
 
-Data: data/gpus.json (one entry per kind, with its sources) and data/nodes.json (machine types by cloud: name, GPUs, CPUs,
-RAM in GiB). "on-premises" shapes are the usual build of such a server, not one machine.
+Data: data/gpus.json (one entry per kind, with its sources) and data/nodes.json (machine types by cloud: name, GPUs,
+CPUs, RAM in GiB). "on-premises" shapes are the usual build of such a server, not one machine.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog import prices as price_lists
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.hardware import GPU, NodeShape
@@ -26,7 +26,7 @@ _TAINTS = {"nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule")
 
 
 def load(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:
-    """All GPUs by name, in the catalog's order (oldest and smallest first), with `prices` (default: the built-in ones)."""
+    """All GPUs by name, in the catalog's order (oldest and smallest first), with the user's `prices` over the built-in."""
     if prices is None:
         return _built_in()
     return _gpus(prices)
@@ -69,7 +69,7 @@ def torch_memory(driver_mib: int) -> int:
 
 @cache
 def _entries() -> tuple[Mapping[str, Any], ...]:
-    return tuple(json.loads(_data("gpus.json")))
+    return tuple(json.loads(data.read("gpus.json")))
 
 
 @cache
@@ -78,7 +78,7 @@ def _built_in() -> Mapping[str, GPU]:
 
 
 def _gpus(prices: price_lists.PriceList) -> dict[str, GPU]:
-    shapes = json.loads(_data("nodes.json"))
+    shapes = json.loads(data.read("nodes.json"))
     priced: dict[str, tuple[Mapping[str, float], str]] = {}
     for source in (price_lists.built_in(), prices):
         for name, by_cloud in source.by_gpu.items():
@@ -140,7 +140,3 @@ def _names() -> Mapping[str, str]:
 def _key(name: str) -> str:
     """`name` without what people write differently: case, vendor and product words, blanks, dashes and underscores."""
     return re.sub(r"^(nvidia|geforce|tesla|amd|instinct)+", "", re.sub(r"[^a-z0-9]", "", name.lower()))
-
-
-def _data(file: str) -> str:
-    return resources.files("rayllm_ctl.catalog").joinpath("data", file).read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ A price file (YAML or JSON) looks like the built-in one:
       H100-80GB: {aws: 4.10, on-premises: 2.20}
       L4: 0.62
 
-A bare number holds wherever the GPU is rented. The GPUs that a user's file names lose their built-in prices, all others keep
-them. The file is `--prices FILE`, else `$XDG_CONFIG_HOME/rayllm-ctl/prices.yaml` where it exists.
+A bare number holds wherever the GPU is rented. The GPUs that a user's file names lose their built-in prices, all others
+keep them. The file is `--prices FILE`, else `$XDG_CONFIG_HOME/rayllm-ctl/prices.yaml` where it exists.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from rayllm_ctl.catalog import data
 from rayllm_ctl.errors import UsageError
 
 ANYWHERE = "any"
@@ -53,7 +53,7 @@ def user_file() -> Path:
 @cache
 def built_in() -> PriceList:
     """The prices that come with the program."""
-    text = resources.files("rayllm_ctl.catalog").joinpath("data/prices.json").read_text(encoding="utf-8")
+    text = data.read("prices.json")
     return _checked(json.loads(text), "built-in")
 
 
@@ -104,5 +104,5 @@ def _checked(document: Any, where: str) -> PriceList:
 def _wrong(where: str, problem: str) -> UsageError:
     return UsageError(
         f"price list {where}: {problem}",
-        hint="a price list looks like: {date: 2026-10-01, source: our contract, prices: {H100-80GB: {aws: 4.10}, L4: 0.62}}",
+        hint="a price list looks like: {date: 2026-10-01, source: our contract, prices: {H100-80GB: {aws: 4.1}, L4: 0.6}}",
     )

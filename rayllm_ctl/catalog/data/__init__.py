@@ -1,0 +1,10 @@
+"""The catalog's data files, read as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read(file: str) -> str:
+    """The text of one data file."""
+    return (Path(__file__).parent / file).read_text(encoding="utf-8")
