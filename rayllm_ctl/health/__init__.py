@@ -1,1 +1,5 @@
-"""Pure readers: objects in, health out."""
+"""What objects mean: a Snapshot in, a Health out. Pure; nothing here reads a file, a socket or a clock."""
+
+from rayllm_ctl.health.diagnose import diagnose
+
+__all__ = ["diagnose"]

@@ -1,0 +1,36 @@
+"""What a rule hands back: a cause, and what is needed to order, merge and date it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rayllm_ctl.model.health import Cause
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause found. `headline` says it in a few words; findings of one `key` are the same trouble of several pods."""
+
+    cause: Cause
+    headline: str
+    since: datetime | None = None
+    key: tuple[str, ...] = field(default=())
+
+
+def finding(
+    code: str,
+    subject: str,
+    message: str,
+    *,
+    headline: str,
+    evidence: Sequence[str],
+    hint: Sequence[str],
+    terminal: bool = False,
+    since: datetime | None = None,
+    key: Sequence[str] = (),
+) -> Finding:
+    """A Finding with its Cause. `subject` is `kind/name`; findings without a `key` are never merged."""
+    cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal)
+    return Finding(cause, headline, since, (code, *key) if key else (code, subject))

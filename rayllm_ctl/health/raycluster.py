@@ -1,0 +1,98 @@
+"""A RayCluster of a service with its pods and what Serve says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.clusterspec import ClusterSpec
+from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.serve import Application, Deployment, ServeState
+from rayllm_ctl.model.health import Object
+
+RUNNING = ("RUNNING", "PENDING_MIGRATION")
+"""States of a replica that answers: one that is to move goes on answering until its successor does."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """`role` is active or pending; `item` None: the object could not be read. `lost`: pods whose node is down."""
+
+    name: str
+    role: str
+    item: Object | None
+    spec: ClusterSpec
+    pods: tuple[Pod, ...]
+    serve: ServeState
+    lost: frozenset[str]
+
+    @property
+    def subject(self) -> str:
+        return f"raycluster/{self.name}"
+
+    @property
+    def live_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if pod.alive)
+
+    @property
+    def head(self) -> Pod | None:
+        """The head pod; the newest, should a second one be on its way out."""
+        heads = [pod for pod in self.live_pods if pod.head]
+        return max(heads, key=lambda pod: pod.created.timestamp() if pod.created else 0.0) if heads else None
+
+    @property
+    def workers(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.live_pods if not pod.head)
+
+    @property
+    def workers_wanted(self) -> int:
+        """Worker pods that the cluster wants now, by its groups' replicas."""
+        return sum(group.replicas * group.hosts for group in self.spec.groups)
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether all pods ran once. The condition latches: it says nothing about now."""
+        return self.item is not None and fields.condition(self.item, "RayClusterProvisioned").get("status") == "True"
+
+    def running(self, deployment: Deployment) -> int:
+        """Replicas of a deployment that answer: those on a pod that is gone, or on a dead node, do not."""
+        if self.serve.from_status:
+            return 1 if deployment.status in ("HEALTHY", "UPSCALING", "DOWNSCALING") else 0
+        live = {pod.name for pod in self.live_pods} - self.lost
+        return sum(
+            replica.state in RUNNING and (not self.pods or not replica.pod or replica.pod in live)
+            for replica in deployment.replicas
+        )
+
+    def answers(self, app: Application) -> bool:
+        """Whether an application answers requests: every deployment has a replica, or is scaled to zero on purpose."""
+        if self.serve.from_status and app.status == "RUNNING":
+            return True
+        return bool(app.deployments) and all(
+            self.running(one) > 0 or (one.target == 0 and one.low == 0 and not self.serve.from_status)
+            for one in app.deployments
+        )
+
+    @property
+    def serving(self) -> bool:
+        """Whether at least one application answers."""
+        return any(self.answers(app) for app in self.serve.applications)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every application runs with all the replicas wanted."""
+        return bool(self.serve.applications) and all(
+            app.status == "RUNNING"
+            and self.answers(app)
+            and all(
+                one.status in ("HEALTHY", "") and (self.serve.from_status or self.running(one) >= one.target)
+                for one in app.deployments
+            )
+            for app in self.serve.applications
+        )
+
+    @property
+    def models(self) -> tuple[Deployment, ...]:
+        """The deployments that hold the model: all but the ingress, where Serve says which one that is."""
+        found = tuple(one for one in self.serve.deployments if not one.ingress)
+        return found or self.serve.deployments

@@ -1,0 +1,77 @@
+"""The diagnosis rules in the order in which they are asked: root causes first.
+
+A pod has one root cause at most: the first step of its life that fails. A cluster is asked in the same spirit: a cause
+of an earlier stage explains what a later one would say, so that later stages are asked only while nothing was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rayllm_ctl.health.finding import Finding
+from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.rules import (
+    containers,
+    head,
+    images,
+    machines,
+    probes,
+    refusals,
+    replicas,
+    scheduling,
+    service,
+    storage,
+    upgrade,
+)
+from rayllm_ctl.health.scene import Scene
+
+PodRule = Callable[[Scene, Pod], Finding | None]
+ClusterRule = Callable[[Scene, RayCluster], Finding | None]
+ServiceRule = Callable[[Scene], Finding | None]
+
+SERVICE_RULES: tuple[ServiceRule, ...] = (
+    service.validation_failed,
+    service.initializing_timeout,
+    service.config_rejected,
+    service.not_reconciled,
+    refusals.cluster_refused,
+)
+"""What the RayService or its events say outright. The first that applies counts."""
+
+CLUSTER_RULES: tuple[ClusterRule, ...] = (
+    refusals.service_account_missing,
+    refusals.invalid_cluster,
+    refusals.refused,
+)
+"""Why pods of a cluster are not even made."""
+
+POD_RULES: tuple[PodRule, ...] = (
+    machines.node_lost,
+    machines.evicted,
+    scheduling.gated,
+    scheduling.unschedulable,
+    storage.unprovisioned,
+    scheduling.overlooked,
+    images.image,
+    storage.configuration,
+    storage.unmounted,
+    containers.out_of_memory,
+    containers.killed_by_probe,
+    containers.crash,
+    probes.probe,
+)
+"""Why a pod does not run, along its life. The first that applies counts."""
+
+AFTERMATH_RULES: tuple[ClusterRule, ...] = (machines.lost_pods,)
+"""What happened to pods that are gone, while nothing is wrong with those that are there."""
+
+CONSEQUENCE_RULES: tuple[ClusterRule, ...] = (
+    head.head_down,
+    replicas.unhealthy_replica,
+    replicas.unschedulable_replica,
+)
+"""What is said of a cluster only if no pod, no refusal and no exception explains it."""
+
+LAST_RULES: tuple[ServiceRule, ...] = (upgrade.no_gateway, service.bounds_not_applied, service.unreached)
+"""True beside anything else."""

@@ -1,0 +1,135 @@
+"""Applications that Serve cannot start or keep: the exception behind it, by what it stands for."""
+
+from __future__ import annotations
+
+import re
+
+from rayllm_ctl.health.exceptions import DEATH, Failure, classify, one_line, read_failure, read_log
+from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.rules.containers import memory_hints
+from rayllm_ctl.health.scene import Scene
+from rayllm_ctl.health.serve import Application, Deployment
+
+_DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
+"""Causes that the next of Serve's three tries meets as well."""
+
+_SLOW = "taken more than"
+"""Serve's warnings of a replica that waits or loads: no failure."""
+
+_NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
+
+_HEADLINES = {
+    "OOMKilled": "Ray killed a replica for memory",
+    "EngineOutOfMemory": "the engine does not fit the memory",
+    "ModelNotFound": "the model does not exist there",
+    "ModelAccessDenied": "the hub refuses access to the model",
+    "ApplicationFailed": "the application fails to start",
+}
+
+
+def application_failed(scene: Scene, cluster: RayCluster, app: Application) -> Finding | None:
+    """DEPLOY_FAILED, or a replica's start that has failed already and is tried again."""
+    for deployment in sorted(app.deployments, key=lambda one: one.status != "DEPLOY_FAILED"):
+        found = _deployment_failed(scene, cluster, app, deployment)
+        if found is not None:
+            return found
+    if app.status != "DEPLOY_FAILED":
+        return None
+    failure = read_failure(app.message)
+    if failure is None:
+        text = one_line(app.message) or "Serve gives no reason"
+        failure = Failure(classify(text), text, False)
+    return _failed(scene, cluster, app, None, failure)
+
+
+def _deployment_failed(scene: Scene, cluster: RayCluster, app: Application, deployment: Deployment) -> Finding | None:
+    failed = deployment.status in ("DEPLOY_FAILED", "UNHEALTHY") or app.status in ("DEPLOY_FAILED", "UNHEALTHY")
+    if deployment.status in ("HEALTHY", "") or (not failed and _SLOW in deployment.message):
+        return None
+    failure = read_failure(deployment.message)
+    if failure is None and deployment.status != "DEPLOY_FAILED":
+        return None
+    if failure is None or failure.wrapped:
+        failure = _from_logs(scene, cluster, deployment) or failure
+    if failure is None:
+        text = one_line(deployment.message) or "Serve gives no reason"
+        failure = Failure(classify(text), text, False)
+    if failure.code == "ApplicationFailed" and deployment.status == "UNHEALTHY" and DEATH.search(failure.text):
+        return None
+    return _failed(scene, cluster, app, deployment, failure)
+
+
+def _from_logs(scene: Scene, cluster: RayCluster, deployment: Deployment) -> Failure | None:
+    """The root exception in the files of the deployment's replicas: Serve's answer says only that there is one."""
+    prefix = f"replica-{deployment.app}.{re.sub(r'[^A-Za-z0-9_.-]', '.', deployment.name)}-"
+    pods = {pod.name for pod in cluster.pods} | {replica.pod for replica in deployment.dead if replica.pod}
+    found = [read_log(log) for log in scene.logs_of(sorted(pods), prefix)]
+    return next((failure for failure in reversed(found) if failure is not None), None)
+
+
+def _failed(
+    scene: Scene, cluster: RayCluster, app: Application, deployment: Deployment | None, failure: Failure
+) -> Finding:
+    where = f"application {app.name}" + (f", deployment {deployment.name}" if deployment else "")
+    status = f"{where}: {deployment.status if deployment else app.status}"
+    pod = _pod_of(cluster, deployment, failure)
+    limit = ""
+    if failure.code == "OOMKilled" and pod is not None and pod.main is not None:
+        limit = f"; the memory limit of {pod.subject} is {pod.main.memory_limit or 'that of its node'}"
+    code = failure.code
+    final = app.status == "DEPLOY_FAILED"
+    served = bool(scene.service and scene.service.active)
+    return finding(
+        code,
+        f"application/{app.name}",
+        f"{where} fails: {failure.text}{limit}",
+        headline=_HEADLINES[code],
+        evidence=(
+            status,
+            failure.text,
+            f"{pod.subject}: memory limit {pod.main.memory_limit}" if limit and pod and pod.main else "",
+        ),
+        hint=_hints(scene, cluster, code, failure, pod),
+        terminal=final or (code in _DEFINITE and not served),
+        key=(cluster.name, code, failure.text),
+    )
+
+
+def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure) -> Pod | None:
+    """The pod that an exception speaks of: by the address in it, else by the replica's last place."""
+    address = _NODE_IP.search(failure.text)
+    by_address = [pod for pod in cluster.pods if address and pod.ip == address[1]]
+    if by_address:
+        return by_address[0]
+    places = [replica.pod for replica in (*deployment.replicas, *deployment.dead) if replica.pod] if deployment else []
+    return next((pod for pod in cluster.pods if pod.name in places), None)
+
+
+def _hints(scene: Scene, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None) -> tuple[str, ...]:
+    head = cluster.head.name if cluster.head else f"{cluster.name}-head"
+    logs = f"kubectl exec -n {scene.namespace} {head} -c ray-head -- ls /tmp/ray/session_latest/logs/serve"
+    match code:
+        case "OOMKilled":
+            return memory_hints(scene, pod)
+        case "EngineOutOfMemory":
+            longest = re.search(r"estimated maximum model length is (\d+)", failure.text)
+            return (
+                f"rayllm-ctl deploy … --max-model-len {longest[1] if longest else 'TOKENS'}   (a context that fits)",
+                "rayllm-ctl plan --model MODEL --gpu GPU   (how the memory is divided, and what fits)",
+            )
+        case "ModelNotFound":
+            if re.search(r"['\"]/|No such (?:model directory|file)", failure.text):
+                return (
+                    "rayllm-ctl deploy … --volume KIND:SOURCE:PATH --model-path FOLDER   (a folder that the pods have)",
+                    f"kubectl exec -n {scene.namespace} {head} -c ray-head -- ls /models",
+                )
+            return ("rayllm-ctl deploy … --model NAME --revision REVISION   (as the hub writes them)", logs)
+        case "ModelAccessDenied":
+            return (
+                "rayllm-ctl deploy … --hf-token-secret NAME/KEY   (a token whose owner has been granted access)",
+                f"kubectl create secret generic hf-token -n {scene.namespace} --from-file=token=FILE",
+            )
+        case _:
+            return ("rayllm-ctl deploy …   (with what the exception names corrected)", logs)

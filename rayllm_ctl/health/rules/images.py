@@ -1,0 +1,140 @@
+"""Images that cannot be pulled, and whether another try can help."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from rayllm_ctl.health.exceptions import one_line
+from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.pod import Container, Pod
+from rayllm_ctl.health.scene import Scene
+
+_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """`patience`: seconds of failing pulls after which no further try is expected to help; None: never."""
+
+    pattern: re.Pattern[str]
+    what: str
+    patience: float | None
+
+
+def _kind(pattern: str, what: str, patience: float | None) -> _Kind:
+    return _Kind(re.compile(pattern, re.I), what, patience)
+
+
+# What registries and containerd answer, first match wins. "pull access denied" is what a registry says of a repository
+# that does not exist to somebody who is not logged in.
+_KINDS = (
+    _kind(r"InvalidImageName|couldn't parse image name|invalid reference format", "is no valid image name", 0.0),
+    _kind(r"ErrImageNeverPull|pull policy of Never", "is not on the node, and the pull policy is Never", 0.0),
+    _kind(r"no match for platform|no matching manifest", "has no variant for the node's platform", 0.0),
+    _kind(r"no space left on device", "does not fit on the node's disk", None),
+    _kind(r"pull access denied|insufficient_scope", "does not exist or needs credentials", 0.0),
+    _kind(r"\b401\b|\b403\b|unauthorized|no basic auth credentials|denied:|authentication required",
+          "needs credentials that the pod does not have", 0.0),
+    _kind(r"too ?many ?requests|\b429\b", "is refused for now: the registry limits the rate", 300.0),
+    _kind(r"NotFound|not found|manifest unknown|does not exist|name unknown|\b404\b",
+          "does not exist in its registry", 0.0),
+    _kind(r"no such host|server misbehaving", "is in a registry whose name does not resolve", 12.0),
+    _kind(r"connection refused|network is unreachable|no route to host",
+          "is in a registry that cannot be reached", 12.0),
+    _kind(r"x509|certificate", "is in a registry whose certificate is not trusted", 12.0),
+    _kind(r"", "cannot be pulled", 180.0),
+)  # fmt: skip
+
+
+def image(scene: Scene, pod: Pod) -> Finding | None:
+    """The first container whose image cannot be had; with a wrong worker image that is KubeRay's init container."""
+    for container in pod.containers:
+        if container.state != "waiting":
+            continue
+        if container.reason in _REASONS:
+            return _failed(scene, pod, container, f"{container.reason}: {container.message}")
+        said = _failing_again(scene, pod, container)
+        if said:
+            return _failed(scene, pod, container, said)
+    return None
+
+
+def _failing_again(scene: Scene, pod: Pod, container: Container) -> str:
+    """Between two tries a container only says ContainerCreating: what the last try ended with stands in the events."""
+    if container.reason not in ("ContainerCreating", "PodInitializing"):
+        return ""
+    quoted = f'"{container.image}"'
+    about = [
+        event
+        for event in scene.events.of("Pod", pod.name, "Failed", "Pulled", "InspectFailed")
+        if quoted in event.message
+    ]
+    return about[-1].message if about and about[-1].warning else ""
+
+
+def _failed(scene: Scene, pod: Pod, container: Container, said: str) -> Finding:
+    told = [
+        event for event in scene.events.of("Pod", pod.name, "Failed", "InspectFailed", "ErrImageNeverPull")
+        if f'"{container.image}"' in event.message
+    ]  # fmt: skip
+    first = told[0].first if told else pod.created
+    secrets = scene.events.of("Pod", pod.name, "FailedToRetrieveImagePullSecret")
+    # The back-off's own message may lack the reason, which only the pull's event has.
+    text = f"{said} {told[-1].message if told else ''}"
+    kind = next(kind for kind in _KINDS if kind.pattern.search(text.replace(container.image, "")))
+    return finding(
+        "ImagePullFailed",
+        pod.subject,
+        f"the image {container.image} of container {container.name} {kind.what}",
+        headline=f"the image {container.image} {kind.what}",
+        evidence=(
+            f"{pod.subject}: {one_line(said, 500)}",
+            *(event.quoted()[:500] for event in (*told[-1:], *secrets[-1:])),
+        ),
+        hint=_hints(scene, pod, container, kind.what),
+        terminal=kind.patience is not None and scene.age(first) >= kind.patience,
+        since=first,
+        key=(container.image,),
+    )
+
+
+def _hints(scene: Scene, pod: Pod, container: Container, what: str) -> tuple[str, ...]:
+    if container.name == "autoscaler":
+        change = f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (autoscalerOptions.image)"
+    else:
+        change = "rayllm-ctl deploy … --image IMAGE   (one that the cluster can pull)"
+    if "credentials" in what:
+        return (f"kubectl get serviceaccount default -n {scene.namespace} -o yaml   (its imagePullSecrets)", change)
+    return (change, f"kubectl describe pod {pod.name} -n {scene.namespace}")
+
+
+def pulled(scene: Scene, pod: Pod) -> tuple[datetime | None, str] | None:
+    """When the pod's last image was pulled and how long that took ("48.2s"), or None if none had to be."""
+    event = next(
+        (
+            one
+            for one in reversed(scene.events.of("Pod", pod.name, "Pulled"))
+            if one.message.startswith("Successfully pulled")
+        ),
+        None,
+    )
+    if event is None:
+        return None
+    took = re.search(r" in ([\d.hms]+)", event.message)
+    return event.last, took[1] if took else ""
+
+
+def pulling(scene: Scene, pod: Pod) -> str:
+    """The image that is being pulled for the pod now, or an empty string."""
+    newest = scene.events.last("Pod", pod.name, "Pulling", "Pulled", "Failed", "BackOff")
+    named = re.search(r'Pulling image "([^"]+)"', newest.message) if newest and newest.reason == "Pulling" else None
+    return named[1] if named else ""

@@ -1,0 +1,213 @@
+"""Why no node takes a pod, by the nodes as they are: labels first, then room, then taints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.node import CORDONED, Node, required_terms
+from rayllm_ctl.health.pod import Pod, is_accelerator
+from rayllm_ctl.health.quantity import show
+from rayllm_ctl.health.scene import Scene
+
+_CERTAIN = 10.0
+"""Seconds after which "no node of this cluster can take it" is believed: nodes may still be registering."""
+
+_BETWEEN_PODS = re.compile(
+    r"didn't (?:match|satisfy) (?:pod|Pod)(?:'s)? (?:anti-affinity|affinity|topology spread)[^,.]*"
+)
+_ORDER = ("cpu", "memory", "ephemeral-storage", "pods")
+_LINES = 6
+"""Nodes that are listed one by one."""
+
+
+def by_nodes(scene: Scene, pod: Pod, sentence: str) -> Finding | None:
+    """The cause by labels, taints and free resources; None where the figures say that there is room."""
+    nodes = sorted(scene.nodes.values(), key=lambda node: node.name)
+    selected = [node for node in nodes if node.selected_by(pod)]
+    if not selected:
+        return _mismatch(scene, pod, nodes, _requirements(pod), sentence)
+    down = [node for node in selected if not node.ready]
+    usable = [node for node in selected if node.ready]
+    open_ = [node for node in usable if not node.untolerated(pod)]
+    if any(node.fits(pod.requests) for node in open_):
+        # There is room by the figures: what is left are rules between pods, or figures that are too old.
+        found = _BETWEEN_PODS.search(sentence)
+        return _mismatch(scene, pod, nodes, found[0], sentence) if found else None
+    roomy = [node for node in usable if node.fits(pod.requests)]
+    if roomy:
+        return _tainted(scene, pod, roomy, sentence)
+    lost = [node for node in down if node.fits(pod.requests)]
+    if lost:
+        return _nodes_down(pod, lost, sentence)
+    return _no_room(scene, pod, open_ or usable or selected, sentence)
+
+
+def _no_room(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+    """No node has enough free. Nodes with the accelerator count first: that a CPU node has no GPU explains nothing."""
+    wanted = [name for name in pod.requests if is_accelerator(name) and pod.requests[name] > 0]
+    with_it = [node for node in nodes if all(node.allocatable.get(name, 0) > 0 for name in wanted)]
+    nodes = with_it or nodes
+    fewest = min(len(node.lacks(pod.requests)) for node in nodes)
+    lacking = {name for node in nodes for name in node.lacks(pod.requests) if len(node.lacks(pod.requests)) == fewest}
+    order = sorted(
+        lacking, key=lambda name: (not is_accelerator(name), _ORDER.index(name) if name in _ORDER else 9, name)
+    )
+    resource = order[0]
+    need = pod.requests.get(resource, 1.0)
+    best = max(nodes, key=lambda node: (node.free.get(resource, 0.0), node.name))
+    free = show(resource, best.free.get(resource, 0.0))
+    largest = max(node.allocatable.get(resource, 0.0) for node in nodes)
+    never = not any(node.could_fit(pod.requests) for node in nodes)
+    grows = any(node.autoscaled for node in scene.nodes.values())
+    outlook = "no node of this cluster is large enough" if never else "it has to wait until some is freed"
+    if grows:
+        outlook += ", unless a node autoscaler adds one"
+    gpu = is_accelerator(resource)
+    amount = f"{show(resource, need)} {resource}" if gpu else f"{resource} {show(resource, need)}"
+    return finding(
+        "InsufficientGPU" if gpu else "InsufficientResources",
+        pod.subject,
+        f"{pod.subject} needs {amount} on one node; the most free on one node is {free} ({best.name}), "
+        f"the largest node has {show(resource, largest)}: {outlook}",
+        headline=f"no node has {show(resource, need)} free GPUs"
+        if gpu
+        else f"no node has {resource} {show(resource, need)} free",
+        evidence=(*_room(nodes, resource), scheduling_event(scene, pod, sentence)),
+        hint=_room_hints(scene, pod, resource, gpu, never),
+        terminal=never and not grows and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        since=unscheduled_since(pod),
+        key=(pod.cluster, pod.group, resource),
+    )
+
+
+def _room(nodes: Sequence[Node], resource: str) -> list[str]:
+    """A line per node: what is free, and who holds the rest. The nodes with most free first, _LINES at most."""
+    lines = []
+    for node in sorted(nodes, key=lambda node: (-node.free.get(resource, 0.0), node.name))[:_LINES]:
+        holders = sorted(
+            ((requests.get(resource, 0.0), name) for name, requests in node.holders.items() if requests.get(resource)),
+            reverse=True,
+        )
+        held = ", ".join(f"{name} holds {show(resource, amount)}" for amount, name in holders[:3])
+        free, total = show(resource, node.free.get(resource, 0.0)), show(resource, node.allocatable.get(resource, 0.0))
+        lines.append(f"{node.name}: {free} of {total} {resource} free" + (f" ({held})" if held else ""))
+    if len(nodes) > _LINES:
+        lines.append(f"and {len(nodes) - _LINES} more nodes")
+    return lines
+
+
+def _room_hints(scene: Scene, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
+    model = scene.service.model if scene.service else ""
+    asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE   (who holds {resource})"
+    if gpu and model:
+        return (f"rayllm-ctl plan --model {model}   (what fits with fewer GPUs)", *(() if never else (asked,)))
+    if gpu:
+        return ("rayllm-ctl plan --model MODEL --tp N   (what fits with fewer GPUs)", *(() if never else (asked,)))
+    flag = {"cpu": "--cpu", "memory": "--memory"}.get(resource)
+    smaller = (f"rayllm-ctl deploy … {flag} QUANTITY   (ask for less {resource})",) if flag and not pod.head else ()
+    return (*smaller, *(() if never and smaller else (asked,)))
+
+
+def _tainted(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+    taints = sorted({str(taint) for node in nodes for taint in node.untolerated(pod)})
+    keys = {taint.key for node in nodes for taint in node.untolerated(pod)}
+    names = ", ".join(node.name for node in nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
+    cordoned = keys == {CORDONED}
+    grows = any(node.autoscaled for node in nodes)
+    what = "cordoned" if cordoned else "tainted"
+    toleration = next((taint for taint in taints if not taint.startswith(CORDONED)), "")
+    return finding(
+        "UntoleratedTaint",
+        pod.subject,
+        f"the nodes with room for {pod.subject} are {what}: {names} ({', '.join(taints)}); it does not tolerate that",
+        headline=f"the nodes with room are {what}",
+        evidence=(
+            *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
+            scheduling_event(scene, pod, sentence),
+        ),
+        hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"rayllm-ctl deploy … --toleration {toleration}",),
+        terminal=not (cordoned or grows) and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        since=unscheduled_since(pod),
+        key=(pod.cluster, *taints),
+    )  # fmt: skip
+
+
+def _mismatch(scene: Scene, pod: Pod, nodes: Sequence[Node], asked: str, sentence: str) -> Finding:
+    grows = any(node.autoscaled for node in nodes)
+    selected = any(node.selected_by(pod) for node in nodes)
+    keys = _label_keys(pod)
+    have = [
+        f"{key}: " + (", ".join(sorted({node.labels[key] for node in nodes if key in node.labels})) or "on no node")
+        for key in keys
+    ]
+    what = (
+        f"a rule between pods keeps {pod.subject} from every node"
+        if selected
+        else f"no node matches what {pod.subject} asks"
+    )
+    return finding(
+        "NodeSelectorMismatch",
+        pod.subject,
+        f"{what}: {asked}" + (f"; the nodes have {'; '.join(have)}" if have and not selected else ""),
+        headline="no node satisfies the pod's affinity" if selected else "no node has the labels asked for",
+        evidence=(f"{pod.subject}: {asked}", *have, scheduling_event(scene, pod, sentence)),
+        hint=(f"kubectl get nodes -L {','.join(keys)}",)
+        if keys
+        else (f"kubectl describe pod {pod.name} -n {scene.namespace}",),
+        terminal=not selected and not grows and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        since=unscheduled_since(pod),
+        key=(pod.cluster, pod.group, asked),
+    )
+
+
+def _nodes_down(pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+    names = ", ".join(node.name for node in nodes)
+    return finding(
+        "NodeLost",
+        f"node/{nodes[0].name}",
+        f"the only nodes with room for {pod.subject} are down: {names}",
+        headline=f"node {nodes[0].name} is down",
+        evidence=(*(f"node {node.name}: NotReady ({node.not_ready_reason})" for node in nodes), sentence),
+        hint=(f"kubectl describe node {nodes[0].name}",),
+        since=nodes[0].not_ready_since or unscheduled_since(pod),
+        key=[node.name for node in nodes],
+    )
+
+
+def _requirements(pod: Pod) -> str:
+    selector = fields.mapping(pod.item, "spec", "nodeSelector")
+    asked = [f"{key}={value}" for key, value in sorted(selector.items())]
+    for term in required_terms(pod):
+        parts = [
+            " ".join(
+                filter(
+                    None,
+                    (fields.text(one, "key"), fields.text(one, "operator"), ", ".join(fields.words(one, "values"))),
+                )
+            )
+            for one in (*fields.items(term, "matchExpressions"), *fields.items(term, "matchFields"))
+        ]
+        asked.append(" and ".join(parts))
+    return "node selector or affinity " + " or ".join(asked)
+
+
+def _label_keys(pod: Pod) -> list[str]:
+    keys = {str(key) for key in fields.mapping(pod.item, "spec", "nodeSelector")}
+    for term in required_terms(pod):
+        keys |= {fields.text(one, "key") for one in fields.items(term, "matchExpressions")}
+    return sorted(keys - {""})
+
+
+def unscheduled_since(pod: Pod) -> datetime | None:
+    """When the scheduler first found no node."""
+    return fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created
+
+
+def scheduling_event(scene: Scene, pod: Pod, sentence: str) -> str:
+    """The scheduler's newest event about the pod as evidence, or its sentence."""
+    event = scene.events.last("Pod", pod.name, "FailedScheduling")
+    return event.quoted() if event else f"{pod.subject}: {sentence}"

@@ -1,0 +1,95 @@
+"""Probes that fail though they should not.
+
+Most failing probes mean nothing: a start, a busy node, or an idle worker. That one is never Ready by design: its
+readiness probe asks for a Serve proxy, and only workers with a replica have one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.events import ONGOING, Event
+from rayllm_ctl.health.exceptions import one_line
+from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.pod import Container, Pod
+from rayllm_ctl.health.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.scene import Scene
+
+_WRONG = re.compile(
+    r"statuscode: 4\d\d|command not found|executable file not found|no such file or directory|not implemented|"
+    r"invalid header|malformed HTTP|server gave HTTP response to HTTPS|unsupported protocol|strconv|permission denied",
+    re.I,
+)
+"""Answers that no waiting changes: the probe itself is wrong for what runs there."""
+
+_TWICE = 2
+_START_WITH_RAY_UP = 90.0
+"""Seconds after which a head whose dashboard answers should have passed its probe."""
+
+START = 240.0
+"""Seconds that Ray may take to start on a busy node before its failing probes count (recorded: up to 70 s)."""
+
+
+def probe(scene: Scene, pod: Pod) -> Finding | None:
+    """A container that runs and is not ready because its probe cannot pass, or has not passed for too long."""
+    cluster = scene.cluster_of(pod)
+    if not pod.up or cluster is None:
+        return None
+    unhealthy = [event for event in scene.events.of("Pod", pod.name, "Unhealthy") if scene.age(event.last) <= ONGOING]
+    for container in pod.containers:
+        if container.init or container.state != "running":
+            continue
+        mine = [event for event in unhealthy if _since_start(event, container) and not _by_design(event, pod, cluster)]
+        wrong = [event for event in mine if _WRONG.search(event.message) and event.count >= _TWICE]
+        # A container may be ready while its liveness probe, which will kill it, fails.
+        telling = [event for event in wrong if not container.ready or event.message.startswith("Liveness")]
+        if telling:
+            return _failing(scene, pod, container, telling[-1], certain=True)
+        if mine and not container.ready and scene.age(container.started) > _patience(cluster, pod):
+            return _failing(scene, pod, container, mine[-1], certain=False)
+    return None
+
+
+def _since_start(event: Event, container: Container) -> bool:
+    return event.last is None or container.started is None or event.last >= container.started
+
+
+def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
+    """Whether a worker's readiness probe fails because no Serve replica runs there."""
+    if pod.head or not event.message.startswith("Readiness"):
+        return False
+    if _WRONG.search(event.message):
+        return False
+    return not _holds_replica(pod, cluster)
+
+
+def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
+    return any(
+        replica.pod == pod.name and replica.state in RUNNING
+        for deployment in cluster.serve.deployments
+        for replica in deployment.replicas
+    )
+
+
+def _patience(cluster: RayCluster, pod: Pod) -> float:
+    return _START_WITH_RAY_UP if pod.head and not cluster.serve.error and not cluster.serve.from_status else START
+
+
+def _failing(scene: Scene, pod: Pod, container: Container, event: Event, certain: bool) -> Finding:
+    which = event.message.split(" probe", 1)[0].lower()
+    asked = fields.mapping(container.spec, f"{which}Probe", "httpGet")
+    target = f" (GET {asked.get('path', '/')} on port {asked.get('port', '')})" if asked else ""
+    said = one_line(event.message.partition(":")[2] or event.message, 300)
+    return finding(
+        "ProbeFailing",
+        pod.subject,
+        f"container {container.name} of {pod.subject} runs, but its {which} probe{target} fails: {said}",
+        headline=f"the {which} probe of the {pod.role} fails",
+        evidence=(event.quoted(), f"{pod.subject}: {container.name} runs, not ready"),
+        hint=(f"kubectl get pod {pod.name} -n {scene.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
+              f"kubectl describe pod {pod.name} -n {scene.namespace}"),
+        terminal=certain and event.count > _TWICE,
+        since=event.first,
+        key=(pod.cluster, pod.group, container.name, which),
+    )  # fmt: skip

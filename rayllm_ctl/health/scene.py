@@ -1,0 +1,193 @@
+"""All that the rules look at for one service: the Snapshot read, sorted and joined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.clusterspec import ClusterSpec, read_cluster_spec
+from rayllm_ctl.health.events import EventLog
+from rayllm_ctl.health.node import Node, read_nodes
+from rayllm_ctl.health.operator import Operator, is_operator, read_operator
+from rayllm_ctl.health.pod import Pod, read_pod
+from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.rayservice import Service, read_service
+from rayllm_ctl.health.serve import ServeState, read_serve, read_status_applications
+from rayllm_ctl.model.health import Object, Snapshot
+
+NEVER = float("inf")
+
+SAME_EVENTS = ("v1", "")
+"""The core API also serves what is written through events.k8s.io: its copy is enough where both were collected."""
+
+
+class Scene:
+    """One service in a Snapshot. Everything is read once and lazily; nothing raises on odd objects."""
+
+    def __init__(self, snapshot: Snapshot, name: str, namespace: str) -> None:
+        self.snapshot = snapshot
+        self.name = name
+        self.namespace = namespace
+        self.now: datetime = snapshot.now
+        self._by_kind: dict[str, list[Object]] = {}
+        for item in snapshot.objects:
+            if isinstance(item, Mapping):
+                self._by_kind.setdefault(fields.kind(item), []).append(item)
+
+    def of_kind(self, kind: str, everywhere: bool = False) -> list[Object]:
+        """Objects of a kind, in the service's namespace unless `everywhere`."""
+        found = self._by_kind.get(kind, [])
+        return found if everywhere else [item for item in found if fields.namespace(item) == self.namespace]
+
+    def age(self, moment: datetime | None) -> float:
+        """Seconds from `moment` to the time of the snapshot; infinite if the moment is unknown."""
+        return NEVER if moment is None else (self.now - moment).total_seconds()
+
+    @cached_property
+    def service(self) -> Service | None:
+        found = [item for item in self.of_kind("RayService") if fields.name(item) == self.name]
+        return read_service(found[0]) if found else None
+
+    @cached_property
+    def events(self) -> EventLog:
+        """Events of the namespace, and those of Nodes, which live in the namespace default."""
+        mine = [
+            item for item in self._by_kind.get("Event", [])
+            if fields.namespace(item) == self.namespace or fields.text(item, "involvedObject", "kind") == "Node"
+        ]  # fmt: skip
+        return EventLog(mine)
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """Nodes by name; empty where they cannot be read."""
+        return read_nodes(self.of_kind("Node", everywhere=True), self.of_kind("Pod", everywhere=True))
+
+    @cached_property
+    def operator(self) -> Operator:
+        deployments = [item for item in self.of_kind("Deployment", everywhere=True) if is_operator(item)]
+        pods = [item for item in self.of_kind("Pod", everywhere=True) if is_operator(item)]
+        return read_operator(deployments, pods, self.snapshot.logs)
+
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods of the service's RayClusters, old and new, by name."""
+        mine = self.cluster_names
+        found = (item for item in self.of_kind("Pod") if fields.label(item, "ray.io/cluster") in mine)
+        return tuple(sorted((read_pod(item) for item in found), key=lambda pod: (not pod.head, pod.name)))
+
+    @cached_property
+    def cluster_names(self) -> frozenset[str]:
+        """Names of all RayClusters of the service, those included of which only pods are left."""
+        objects = {fields.name(item) for item in self.ray_clusters}
+        foreign = {fields.name(item) for item in self.of_kind("RayCluster")} - objects
+        labels = {fields.label(item, "ray.io/cluster") for item in self.of_kind("Pod")}
+        pattern = re.compile(re.escape(self.name) + r"-[a-z0-9]{5}")
+        named = {label for label in labels if pattern.fullmatch(label) and label not in foreign}
+        status = {self.service.active, self.service.pending} - {""} if self.service else set()
+        return frozenset(objects | named | status)
+
+    @cached_property
+    def ray_clusters(self) -> tuple[Object, ...]:
+        """The RayCluster objects that this service made, oldest first."""
+        found = [
+            item for item in self.of_kind("RayCluster")
+            if fields.label(item, "ray.io/originated-from-cr-name") == self.name
+            and fields.label(item, "ray.io/originated-from-crd") in ("RayService", "")
+        ]  # fmt: skip
+        return tuple(
+            sorted(found, key=lambda item: (fields.text(item, "metadata", "creationTimestamp"), fields.name(item)))
+        )
+
+    @cached_property
+    def clusters(self) -> tuple[RayCluster, ...]:
+        """The RayClusters that count now: the active one, then the pending one.
+
+        Where the status names none (the first seconds, or after the initializing timeout emptied it), the newest one.
+        """
+        service = self.service
+        if service is None:
+            return ()
+        named = [(name, role) for name, role in ((service.active, "active"), (service.pending, "pending")) if name]
+        if not named:
+            alive = [item for item in self.ray_clusters if fields.deleted(item) is None]
+            named = [(fields.name(item), "pending") for item in alive[-1:]]
+        return tuple(self._cluster(name, role) for name, role in named)
+
+    def cluster_of(self, pod: Pod) -> RayCluster | None:
+        """The RayCluster that counts now and to which the pod belongs."""
+        return next((cluster for cluster in self.clusters if cluster.name == pod.cluster), None)
+
+    @property
+    def active(self) -> RayCluster | None:
+        return next((cluster for cluster in self.clusters if cluster.role == "active"), None)
+
+    @property
+    def pending(self) -> RayCluster | None:
+        return next((cluster for cluster in self.clusters if cluster.role == "pending"), None)
+
+    @cached_property
+    def endpoints(self) -> int:
+        """Addresses behind the serve service that take requests; the operator's count where no slice was collected."""
+        slices = [
+            item for item in self.of_kind("EndpointSlice")
+            if fields.label(item, "kubernetes.io/service-name") == f"{self.name}-serve-svc"
+        ]  # fmt: skip
+        if not slices:
+            return self.service.endpoints if self.service else 0
+        return sum(
+            len(fields.words(endpoint, "addresses"))
+            for item in slices
+            for endpoint in fields.items(item, "endpoints")
+            if fields.at(endpoint, "conditions", "ready") is not False
+        )
+
+    @cached_property
+    def spec(self) -> ClusterSpec:
+        """The cluster that the RayService asks for."""
+        return read_cluster_spec(fields.mapping(self.service.item, "spec", "rayClusterConfig") if self.service else {})
+
+    def claim(self, name: str) -> Object | None:
+        """The PersistentVolumeClaim of that name, if it was collected."""
+        return next((item for item in self.of_kind("PersistentVolumeClaim") if fields.name(item) == name), None)
+
+    def logs_of(self, pods: Iterable[str], prefix: str) -> list[str]:
+        """Logs of the named pods whose file name starts with `prefix`."""
+        wanted = tuple(f"{pod}/{prefix}" for pod in pods)
+        return [text for key, text in sorted(self.snapshot.logs.items()) if key.startswith(wanted)] if wanted else []
+
+    def container_log(self, pod: str, container: str) -> str:
+        """The log of a container's last life, or of its present one."""
+        logs = self.snapshot.logs
+        return logs.get(f"{pod}/{container}.previous.log") or logs.get(f"{pod}/{container}.log", "")
+
+    def _cluster(self, name: str, role: str) -> RayCluster:
+        item = next((one for one in self.of_kind("RayCluster") if fields.name(one) == name), None)
+        spec = read_cluster_spec(fields.mapping(item, "spec")) if item is not None else self.spec
+        pods = tuple(pod for pod in self.pods if pod.cluster == name)
+        return RayCluster(
+            name,
+            role,
+            item,
+            spec,
+            pods,
+            self._serve(name, role),
+            frozenset(pod.name for pod in pods if self.node_down(pod)),
+        )
+
+    def _serve(self, name: str, role: str) -> ServeState:
+        answer: Any = self.snapshot.serve.get(name)
+        state = read_serve(answer) if answer is not None else ServeState(error="Serve was not asked")
+        copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
+        if state.error and copied:
+            return read_status_applications(copied)
+        return state
+
+    def node_down(self, pod: Pod) -> bool:
+        """Whether the pod's node is down or gone; False where nodes cannot be read."""
+        if not self.nodes or not pod.node:
+            return False
+        return pod.node not in self.nodes or not self.nodes[pod.node].ready

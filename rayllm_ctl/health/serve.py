@@ -1,0 +1,176 @@
+"""Serve's answer to GET /api/serve/applications/: applications, deployments, replicas."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rayllm_ctl.health import fields
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A replica; `pod` is where it runs, empty while Ray looks for a place."""
+
+    id: str
+    state: str
+    pod: str
+    actor: str
+    started: datetime | None
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A Serve deployment. `target` is the number of replicas wanted now, `high` the most that autoscaling may ask for.
+
+    `bundles`: what a replica needs, one mapping per process; `packed`: all of them on one node.
+    """
+
+    app: str
+    name: str
+    status: str
+    trigger: str
+    message: str
+    target: int
+    low: int
+    high: int
+    autoscaled: bool
+    ingress: bool
+    bundles: tuple[Mapping[str, float], ...]
+    packed: bool
+    replicas: tuple[Replica, ...]
+    dead: tuple[Replica, ...]
+
+    @property
+    def needs(self) -> str:
+        """What one replica needs, as Ray writes it: {CPU: 1, GPU: 1} × 4."""
+        shapes: dict[str, int] = {}
+        for bundle in self.bundles:
+            plain = [f"{name}: {amount:g}" for name, amount in bundle.items() if ":" not in name]
+            kinds = [name.partition(":")[2] for name in bundle if ":" in name]
+            shape = "{" + ", ".join([*plain, *kinds]) + "}"
+            shapes[shape] = shapes.get(shape, 0) + 1
+        return " + ".join(f"{shape} × {count}" if count > 1 else shape for shape, count in shapes.items())
+
+
+@dataclass(frozen=True)
+class Application:
+    name: str
+    status: str
+    message: str
+    deployments: tuple[Deployment, ...]
+
+
+@dataclass(frozen=True)
+class ServeState:
+    """What Serve says of one RayCluster.
+
+    `error`: why there is no answer. `from_status`: the operator's copy stands in for Serve, without replicas.
+    """
+
+    applications: tuple[Application, ...] = ()
+    error: str = ""
+    from_status: bool = False
+
+    @property
+    def deployments(self) -> tuple[Deployment, ...]:
+        return tuple(deployment for app in self.applications for deployment in app.deployments)
+
+
+_REQUIRED = re.compile(r"Resources required for each replica: (\[.*?\]|\{.*?\}), total resources available", re.S)
+
+
+def read_serve(answer: Any) -> ServeState:
+    """The body of Serve's answer, or {"error": text}."""
+    error = fields.text(answer, "error")
+    if error or not isinstance(fields.at(answer, "applications"), Mapping):
+        return ServeState(error=error or "no answer of Serve")
+    return ServeState(tuple(_application(key, app) for key, app in fields.mapping(answer, "applications").items()))
+
+
+def read_status_applications(applications: Mapping[str, Any]) -> ServeState:
+    """The copy that the operator keeps in the RayService's status, where Serve itself could not be asked."""
+    found = []
+    for name, app in applications.items():
+        deployments = tuple(
+            Deployment(
+                app=name, name=key, status=fields.text(one, "status"), trigger="", message=fields.text(one, "message"),
+                target=0, low=0, high=0, autoscaled=False, ingress=False, bundles=(), packed=False,
+                replicas=(), dead=(),
+            )
+            for key, one in fields.mapping(app, "serveDeploymentStatuses").items()
+        )  # fmt: skip
+        found.append(Application(name, fields.text(app, "status"), fields.text(app, "message"), deployments))
+    return ServeState(tuple(found), from_status=True)
+
+
+def _application(name: str, app: Any) -> Application:
+    ingress = fields.text(app, "deployment_topology", "ingress_deployment")
+    deployments = tuple(
+        _deployment(name, key, value, bool(ingress) and key == ingress)
+        for key, value in fields.mapping(app, "deployments").items()
+    )
+    return Application(name, fields.text(app, "status"), fields.text(app, "message"), deployments)
+
+
+def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
+    config = fields.mapping(value, "deployment_config")
+    scaling = fields.mapping(config, "autoscaling_config")
+    message = fields.text(value, "message")
+    fixed = fields.integer(config, "num_replicas", default=1)
+    target = fields.integer(value, "target_num_replicas", default=fixed)
+    return Deployment(
+        app=app,
+        name=name,
+        status=fields.text(value, "status"),
+        trigger=fields.text(value, "status_trigger"),
+        message=message,
+        target=target,
+        low=fields.integer(scaling, "min_replicas", default=1) if scaling else fixed,
+        high=fields.integer(scaling, "max_replicas", default=1) if scaling else fixed,
+        autoscaled=bool(scaling),
+        ingress=ingress,
+        bundles=_bundles(value, config, message),
+        packed=config.get("placement_group_strategy") == "STRICT_PACK",
+        replicas=tuple(_replica(one) for one in fields.items(value, "replicas")),
+        dead=tuple(_replica(one) for one in fields.items(value, "recent_dead_replicas")),
+    )
+
+
+def _bundles(value: Any, config: Mapping[str, Any], message: str) -> tuple[Mapping[str, float], ...]:
+    """What a replica needs. Serve LLM's placement group shows only in the warning of a replica that waits."""
+    found = _REQUIRED.search(message)
+    if found:
+        try:
+            written = json.loads(found[1])
+        except ValueError:
+            written = None
+        bundles = written if isinstance(written, list) else [written]
+        shaped = tuple(_shape(bundle) for bundle in bundles if isinstance(bundle, Mapping))
+        if shaped:
+            return shaped
+    grouped = fields.items(config, "placement_group_bundles")
+    if grouped:
+        return tuple(_shape(bundle) for bundle in grouped)
+    single = _shape(fields.mapping(value, "required_resources"))
+    return (single,) if single else ()
+
+
+def _shape(bundle: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        str(name): float(amount) for name, amount in bundle.items() if isinstance(amount, (int, float)) and amount > 0
+    }
+
+
+def _replica(value: Mapping[str, Any]) -> Replica:
+    return Replica(
+        id=fields.text(value, "replica_id"),
+        state=fields.text(value, "state"),
+        pod=fields.text(value, "node_instance_id"),
+        actor=fields.text(value, "actor_id"),
+        started=fields.epoch(value, "start_time_s"),
+    )
