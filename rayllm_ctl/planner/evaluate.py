@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Reason, Verdict
@@ -30,6 +31,18 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     verdict, reasons = _memory_verdict(memory, settings, shape)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
+
+
+def hopeless(request: Request, shape: Shape) -> Candidate | None:
+    """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
+    settings = resolve(request, shape, 1)
+    weights = request.work(settings).weight_bytes(math.inf) / shape.gpus
+    requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
+    if weights <= requested:
+        return None
+    message = f"at least {gib(weights)} GiB of weights a GPU are more than the {gib(requested)} GiB of {shape.gpu.name}"
+    reason = Reason("weights-exceed-memory", message)
+    return Candidate(shape, "does-not-fit", (reason,), price=replica_price(shape.gpu, shape.gpus))
 
 
 def _with_load(request: Request, candidate: Candidate, settings: Settings, memory: MemoryEstimate) -> Candidate:

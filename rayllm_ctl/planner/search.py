@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
-from rayllm_ctl.planner.evaluate import evaluate, longest_sure_context
+from rayllm_ctl.planner.evaluate import evaluate, hopeless, longest_sure_context
 from rayllm_ctl.planner.parallelism import node_layouts, staged_layouts
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 
@@ -28,30 +28,37 @@ def search(request: Request) -> list[Candidate]:
     """All candidates, best first.
 
     With a context that the user named only that one is looked at. Without, the model's whole context (at most 128k) is
-    asked for first, and a shorter one only where no candidate on one node holds it.
+    asked for first, and a shorter one only where no candidate on one node holds it; the best then gets as much more of
+    the model's context as it surely holds.
     """
-    context = wanted_context(request)
+    context, preference = wanted_context(request), _preference(request)
     candidates = [candidate for gpu in request.gpus for candidate in _on(request, gpu, context)]
-    if request.service.engine.max_model_len is None:
-        candidates = _lengthened(request, candidates, context)
-        if not any(c.verdict == "fits" and c.shape.pipeline == 1 for c in candidates):
-            candidates += _shortened(request, candidates)
-    return sorted(candidates, key=_preference(request))
+    open_context = request.service.engine.max_model_len is None
+    if open_context and not any(c.verdict == "fits" and c.shape.pipeline == 1 for c in candidates):
+        candidates += _shortened(request, candidates)
+    best, *rest = sorted(candidates, key=preference)
+    if best.verdict == "does-not-fit" and best.estimate is None:
+        best = evaluate(request, best.shape, context)
+    if open_context and best.verdict == "fits" and context < request.facts.max_model_len:
+        best = _at_longest(request, best)
+    return [best, *rest]
 
 
 def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
     """The candidates on one kind of GPU: inside a node, and over several as soon as no node holds the model."""
     wanted, facts = request.service.parallelism, request.facts
     quantization = request.service.engine.quantization if facts.quantization is None else None
-    fitting = False
+    many, fitting = len(request.gpus) > 1, False
     for tensor, pipeline in node_layouts(gpu, wanted.tensor, wanted.pipeline):
-        candidate = evaluate(request, Shape(gpu, tensor, pipeline, quantization), context)
+        shape = Shape(gpu, tensor, pipeline, quantization)
+        candidate = (hopeless(request, shape) if many else None) or evaluate(request, shape, context)
         fitting = fitting or candidate.verdict == "fits"
         yield candidate
     if fitting or wanted.tensor is not None or wanted.pipeline is not None:
         return
     for tensor, pipeline in staged_layouts(facts, gpu):
-        candidate = evaluate(request, Shape(gpu, tensor, pipeline, quantization), context)
+        shape = Shape(gpu, tensor, pipeline, quantization)
+        candidate = hopeless(request, shape) or evaluate(request, shape, context)
         yield candidate
         if candidate.verdict == "fits":
             return
@@ -63,24 +70,16 @@ def wanted_context(request: Request) -> int:
     return named if named is not None else min(request.facts.max_model_len, CONTEXT_WITHOUT_A_WISH)
 
 
-def _lengthened(request: Request, candidates: list[Candidate], context: int) -> list[Candidate]:
-    """A model with more context than is asked for gets as much of it as surely fits."""
-    limit = request.facts.max_model_len
-    if context >= limit:
-        return candidates
-    return [_at_longest(request, c, limit) if c.verdict == "fits" else c for c in candidates]
-
-
 def _shortened(request: Request, candidates: list[Candidate]) -> list[Candidate]:
-    """The candidates on one node that hold their weights, at the longest context that they surely hold."""
-    limit = request.facts.max_model_len
-    short = [_at_longest(request, c, limit) for c in candidates if c.verdict in ("does-not-fit", "risky")]
+    """The candidates that hold their weights, at the longest context that they surely hold."""
+    short = [_at_longest(request, c) for c in candidates if c.verdict in ("does-not-fit", "risky")]
     return [c for c in short if c.verdict == "fits"]
 
 
-def _at_longest(request: Request, candidate: Candidate, limit: int) -> Candidate:
+def _at_longest(request: Request, candidate: Candidate) -> Candidate:
+    """`candidate` with the longest context that it surely holds, or as it is where that is too short to be of use."""
+    load, limit = request.service.load, request.facts.max_model_len
     longest = longest_sure_context(candidate, limit)
-    load = request.service.load
     least = min(limit, max(SHORTEST_CONTEXT, (load.input_tokens or 0) + (load.output_tokens or 0)))
     if longest < least or (candidate.settings and longest == candidate.settings.max_model_len):
         return candidate
@@ -99,6 +98,9 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
         # A shorter context on one node is better than pipeline stages over several, but worse than the whole context.
         place = (candidate.shape.pipeline > 1) * 2 if not shorter else 1
         size = (candidate.shape.gpus, candidate.shape.gpu.memory_bytes)
+        if not candidate.runs:
+            # Of what does not fit, the largest comes nearest to fitting.
+            return (rank[candidate.verdict], -size[0] * size[1])
         return (rank[candidate.verdict], place, *objective(candidate), *size)
 
     return key
