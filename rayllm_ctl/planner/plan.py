@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
+from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
 from rayllm_ctl.planner.checks import Problem, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
@@ -82,7 +82,12 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     tokens = chosen.throughput["atLoad"]["outputTokensPerSecond"] if chosen.throughput else None
     return replace(
         plan,
-        memory=replace(memory, kv_needed_bytes=chosen.estimate.kv_bytes_per_request),
+        memory=replace(
+            memory,
+            kv_needed_bytes=chosen.estimate.kv_bytes_per_request,
+            kv_cache_bytes=_whole(memory.kv_cache_bytes),
+            kv_cache_tokens=_whole(memory.kv_cache_tokens),
+        ),
         engine=engine_settings(request, chosen.settings),
         pods=pods,
         startup=startup(
@@ -95,3 +100,8 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         throughput=chosen.throughput,
         cost=cost(shape.gpu, shape.gpus, parallelism.replicas, parallelism.max_replicas, tokens),
     )
+
+
+def _whole(band: Band) -> Band:
+    """Bytes and tokens are counted, so a machine reads them as whole numbers."""
+    return Band(int(band.low), int(band.typical), int(band.high))

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.model.facts import ModelFacts, Quantization
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Parallelism, Replicas
+from rayllm_ctl.planner.plan import decide
+from rayllm_ctl.planner.request import Request
+from tests.planner.facts import FP8_BLOCK, dense, moe
+from tests.planner.gpus import H100, L4, T4
+
+LLAMA_70B = dense(layers=80, hidden=8192, heads=64, kv_heads=8, intermediate=28672)
+CATALOG = (T4, L4, H100)
+
+
+def plan(
+    facts: ModelFacts,
+    *gpus: GPU,
+    tp: int | None = None,
+    pp: int | None = None,
+    load: Load | None = None,
+    replicas: Replicas | None = None,
+    version: str | None = None,
+    explain: bool = False,
+    **settings: Any,
+) -> Plan:
+    service = LLMService(
+        "test",
+        Model("test/model"),
+        engine=Engine(**settings),
+        parallelism=Parallelism(tp, pp),
+        load=load or Load(),
+        replicas=replicas or Replicas(),
+    )
+    request = Request(
+        service, facts, "test", engine(version), gpus or CATALOG, CATALOG, hand_sized=replicas is not None
+    )
+    return decide(request, explain=explain)
+
+
+def codes(found: Plan) -> list[str]:
+    return [reason.code for reason in found.reasons]
+
+
+def test_without_a_gpu_the_cheapest_that_fits_is_taken_and_the_cheaper_one_explained() -> None:
+    found = plan(dense())
+    assert found.verdict == "fits"
+    assert found.gpu is not None
+    assert found.parallelism is not None
+    assert (found.gpu.name, found.parallelism.tensor) == ("L4", 2)
+    assert codes(found)[0] == "chosen"
+    assert "1 × L4 (TP 1) does not do" in found.reasons[1].message
+
+
+def test_the_objective_changes_the_choice() -> None:
+    cheap = plan(dense(), load=Load(objective="cost"))
+    fast = plan(dense(), load=Load(objective="latency"))
+    assert cheap.gpu is not None
+    assert fast.gpu is not None
+    assert fast.parallelism is not None
+    assert cheap.gpu.name == "L4"
+    assert (fast.gpu.name, fast.parallelism.tensor) == ("H100-80GB", 8)
+
+
+def test_the_smallest_tensor_parallel_size_that_fits_is_taken() -> None:
+    found = plan(LLAMA_70B, H100)
+    assert found.verdict == "fits"
+    assert found.parallelism is not None
+    assert found.parallelism.tensor == 4
+    assert found.engine is not None
+    assert found.engine.max_model_len == 131072
+
+
+def test_what_the_user_leaves_open_is_written_out() -> None:
+    found = plan(dense(), H100, tp=1)
+    assert found.engine is not None
+    assert (found.engine.max_num_seqs, found.engine.max_num_batched_tokens) == (1024, 8192)
+    assert found.engine.gpu_memory_utilization == 0.92
+    small = plan(dense(), L4, tp=1)
+    assert small.engine is not None
+    assert (small.engine.max_num_seqs, small.engine.max_num_batched_tokens) == (256, 2048)
+
+
+def test_a_context_is_shortened_only_where_none_was_named() -> None:
+    free = plan(dense(), L4, tp=1)
+    assert free.verdict == "fits"
+    assert free.engine is not None
+    assert 8192 <= free.engine.max_model_len < 131072
+    assert free.engine.max_model_len % 1024 == 0
+    named = plan(dense(), L4, tp=1, max_model_len=131072)
+    assert named.verdict == "does-not-fit"
+    assert codes(named) == ["kv-cache-too-small"]
+    assert named.memory is not None
+    assert named.memory.kv_needed_bytes == 131072 * 32 * 2 * 8 * 128 * 2
+
+
+def test_every_suggestion_works_when_it_is_taken() -> None:
+    found = plan(dense(), L4, tp=1, max_model_len=131072)
+    flags = [suggestion.flags for suggestion in found.suggestions]
+    assert flags[0].startswith("--max-model-len ")
+    assert found.reasons[0].suggestion == flags[0]
+    shorter = int(flags[0].split()[1])
+    assert plan(dense(), L4, tp=1, max_model_len=shorter).verdict == "fits"
+    assert plan(dense(), L4, tp=1, max_model_len=2 * shorter).verdict != "fits"
+    assert "--gpu L4" not in flags[-1]
+
+
+def test_weights_that_exceed_the_memory_say_so() -> None:
+    found = plan(LLAMA_70B, H100, tp=1)
+    assert (found.verdict, codes(found)) == ("does-not-fit", ["weights-exceed-memory"])
+    assert any(suggestion.flags == "--tp 4" for suggestion in found.suggestions)
+
+
+def test_tensor_parallelism_over_nodes_is_refused_with_what_works() -> None:
+    found = plan(LLAMA_70B, H100, tp=16)
+    assert (found.verdict, codes(found)) == ("invalid", ["tensor-parallel-across-nodes"])
+    assert found.suggestions[0].flags == "--tp 8"
+    assert found.memory is None
+
+
+def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
+    found = plan(dense(layers=126, hidden=16384, heads=128, kv_heads=8, intermediate=53248), H100)
+    assert found.verdict == "fits"
+    assert found.parallelism is not None
+    assert found.parallelism.tensor == 8
+    assert found.parallelism.pipeline >= 2
+    assert found.pods is not None
+    assert found.pods.workers_per_replica == found.parallelism.pipeline
+
+
+@pytest.mark.parametrize(
+    ("gpu", "settings", "code", "remedy"),
+    [
+        (H100, {"max_model_len": 200_000}, "context-above-model", "--max-model-len 131072"),
+        (
+            H100,
+            {"args": {"enable_prefix_cachin": True}},
+            "unknown-engine-argument",
+            "--engine-arg enable_prefix_caching=True",
+        ),
+        (H100, {"quantization": "awq"}, "quantization-needs-checkpoint", "--quantization fp8"),
+        (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
+        (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
+        (T4, {"dtype": "bfloat16", "max_model_len": 4096}, "dtype-needs-newer-gpu", "--dtype float16 --tp 2"),
+        (T4, {"quantization": "fp8"}, "quantization-needs-newer-gpu", ""),
+        (T4, {"kv_cache_dtype": "fp8"}, "kv-cache-dtype-needs-newer-gpu", "--kv-cache-dtype auto"),
+    ],
+)
+def test_contradictions_are_refused_with_a_remedy(gpu: GPU, settings: dict[str, Any], code: str, remedy: str) -> None:
+    found = plan(dense(), gpu, **settings)
+    assert found.verdict == "invalid"
+    assert code in codes(found)
+    if remedy and gpu is not T4:
+        assert remedy in [suggestion.flags for suggestion in found.suggestions]
+
+
+def test_a_quantized_checkpoint_cannot_be_quantized_otherwise() -> None:
+    facts = replace(dense(scheme=FP8_BLOCK), quantization=Quantization("fp8", "fp8 in blocks of 128", 8))
+    assert codes(plan(facts, H100, quantization="awq")) == ["quantization-contradicts-checkpoint"]
+    assert plan(facts, H100, quantization="fp8").verdict == "fits"
+
+
+def test_architectures_are_known_by_version() -> None:
+    gone = replace(dense(), architecture="MllamaForConditionalGeneration")
+    found = plan(gone, H100)
+    assert (found.verdict, codes(found)) == ("invalid", ["architecture-removed"])
+    assert found.reasons[0].suggestion.startswith("--vllm-version 0.")
+    assert codes(plan(replace(dense(), architecture="NobodyForCausalLM"), H100)) == ["architecture-unknown"]
+
+
+def test_concurrency_is_met_with_replicas_or_refused_where_they_are_fixed() -> None:
+    load = Load(concurrency=2000, input_tokens=2000, output_tokens=500)
+    sized = plan(dense(), H100, tp=1, load=load)
+    assert sized.verdict == "fits"
+    assert sized.parallelism is not None
+    assert sized.parallelism.replicas > 5
+    fixed = plan(dense(), H100, tp=1, load=load, replicas=Replicas(1, 1))
+    assert (fixed.verdict, codes(fixed)) == ("does-not-fit", ["too-few-replicas"])
+    assert fixed.reasons[0].suggestion == f"--replicas {sized.parallelism.replicas}"
+    enough = Replicas(1, sized.parallelism.replicas)
+    assert plan(dense(), H100, tp=1, load=load, replicas=enough).verdict == "fits"
+
+
+def test_limits_on_latency_are_kept_or_refused() -> None:
+    found = plan(dense(), H100, tp=1, load=Load(tpot=0.02))
+    assert found.verdict == "fits"
+    assert found.throughput is not None
+    assert found.throughput["atLoad"]["tpot"].high <= 0.02
+    slow = plan(dense(), L4, tp=1, max_model_len=8192, load=Load(tpot=0.02))
+    assert (slow.verdict, codes(slow)[0]) == ("does-not-fit", "latency-not-reached")
+
+
+def test_a_larger_tp_than_needed_is_told() -> None:
+    found = plan(dense(), H100, tp=8)
+    assert found.verdict == "fits"
+    assert found.suggestions[0].flags == "--tp 1"
+
+
+def test_explaining_shows_candidates_and_formulas() -> None:
+    brief, full = plan(dense()), plan(dense(), explain=True)
+    assert (brief.candidates, brief.formulas) == ((), ())
+    assert {row["gpu"] for row in full.candidates} == {"T4", "L4", "H100-80GB"}
+    assert all(row["line"] for row in full.candidates)
+    assert any(line.startswith("requested") for line in full.formulas)
+
+
+def test_json_has_the_published_fields_and_whole_bytes() -> None:
+    data = json.loads(json.dumps(to_json(plan(moe(), H100))))
+    assert data["verdict"] == "fits"
+    assert data["parallelism"] == {"tensor": 1, "pipeline": 1, "replicas": 1, "maxReplicas": 1, "gpusPerReplica": 1}
+    memory = data["memory"]
+    for name in (
+        "totalBytes", "requestedBytes", "parameterBytes", "weightsBytes", "activationBytes", "nonTorchBytes",
+        "cudaGraphBytes",
+    ):  # fmt: skip
+        assert isinstance(memory[name], int), name
+    for name in ("kvCacheBytes", "kvCacheTokens", "maxConcurrency"):
+        assert memory[name]["low"] <= memory[name]["typical"] <= memory[name]["high"]
+    assert all(isinstance(memory["kvCacheBytes"][end], int) for end in ("low", "typical", "high"))
+    assert {"startup", "throughput", "cost", "reasons"} <= data.keys()
+
+
+@given(length=st.integers(16, 131072), tensor=st.sampled_from([1, 2, 4, 8]))
+def test_a_longer_context_never_fits_better(length: int, tensor: int) -> None:
+    order = ["fits", "risky", "does-not-fit", "invalid"]
+    longer = plan(dense(), L4, tp=tensor, max_model_len=length)
+    shorter = plan(dense(), L4, tp=tensor, max_model_len=max(16, length // 2))
+    assert order.index(shorter.verdict) <= order.index(longer.verdict)
+
+
+@given(utilization=st.floats(0.3, 0.9), more=st.floats(0.01, 0.1))
+def test_more_memory_holds_no_fewer_requests(utilization: float, more: float) -> None:
+    less = plan(dense(), H100, tp=1, max_model_len=8192, gpu_memory_utilization=utilization)
+    most = plan(dense(), H100, tp=1, max_model_len=8192, gpu_memory_utilization=utilization + more)
+    assert less.memory is not None
+    assert most.memory is not None
+    assert less.memory.max_concurrency.typical <= most.memory.max_concurrency.typical
