@@ -50,10 +50,10 @@ def assigned(tree: ast.AST, name: str) -> ast.expr | None:
     """The value that `name` is assigned anywhere in `tree` (the last one)."""
     value = None
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)) or (
-            isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name
-        ):
-            value = node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                value = node.value
     return value
 
 
@@ -84,7 +84,7 @@ def keys(table: ast.expr | None) -> list[str]:
 
 
 def registry(src: Sources) -> dict[str, Any]:
-    """Architectures that generate text, those without pipeline parallelism, and those that were removed (until when)."""
+    """Architectures that generate text, those without pipeline parallelism, those removed with their last version."""
     tree = src.first("model_executor/models/registry.py")
     classes: dict[str, tuple[str, str]] = {}
     for table in SERVED:

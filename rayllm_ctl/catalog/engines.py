@@ -1,7 +1,7 @@
 """The engine catalog: what planning needs to know of each vLLM version.
 
-Data: data/engines.json, the oldest version in full and each later one as its difference from the one before it, read from
-vLLM's wheels by scripts/engine_facts.py.
+Data: data/engines.json, the oldest version in full and each later one as its difference from the one before it, read
+from vLLM's wheels by scripts/engine_facts.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ CPUs, RAM in GiB). "on-premises" shapes are the usual build of such a server, no
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ _TAINTS = {"nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule")
 
 
 def load(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:
-    """All GPUs by name, in the catalog's order (oldest and smallest first), with the user's `prices` over the built-in."""
+    """All GPUs by name, in the catalog's order (oldest first); `prices` are laid over the built-in ones."""
     if prices is None:
         return _built_in()
     return _gpus(prices)
@@ -46,6 +45,8 @@ def canonical(name: str) -> str:
     found = names.get(_key(name))
     if found:
         return found
+    import difflib
+
     close = difflib.get_close_matches(_key(name), names, n=12, cutoff=0.5)
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
     meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""

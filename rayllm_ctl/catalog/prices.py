@@ -104,5 +104,5 @@ def _checked(document: Any, where: str) -> PriceList:
 def _wrong(where: str, problem: str) -> UsageError:
     return UsageError(
         f"price list {where}: {problem}",
-        hint="a price list looks like: {date: 2026-10-01, source: our contract, prices: {H100-80GB: {aws: 4.1}, L4: 0.6}}",
+        hint="a price list looks like: {date: 2026-10-01, source: contract, prices: {H100-80GB: {aws: 4.1}, L4: 0.6}}",
     )
