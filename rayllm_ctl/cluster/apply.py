@@ -109,7 +109,7 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
     fields = sorted({first or second for first, second in _UNKNOWN_FIELD.findall(error.message)})
     if fields:
         return UserError(
-            f"{shown}: the cluster's {what.resource} {_has_no(fields)}",
+            f"{shown} has fields that the cluster does not know: {', '.join(fields)}",
             hint=(
                 "a field may be misspelled, or newer than what the cluster runs",
                 f"kubectl explain {what.resource} --recursive",
@@ -119,11 +119,6 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
         problems = [f"{cause.get('field', '?')}: {cause.get('message', '')}".rstrip(": ") for cause in error.causes]
         return UserError("\n  ".join([f"{shown} is not valid:", *problems]), hint="nothing of this object was applied")
     return error
-
-
-def _has_no(fields: Sequence[str]) -> str:
-    names = ", ".join(field.removeprefix(".") for field in fields)
-    return f"{'has no field' if len(fields) == 1 else 'have no fields'} {names}"
 
 
 def _missing(error: ApiError, what: Kind, shown: str, namespace: str | None) -> UserError:

@@ -23,6 +23,8 @@ _RIGHTS = re.compile(
 _MALFORMED = re.compile(r"failed to (?:create typed patch object|convert new object) \([^)]*\)[^:]*: ", re.DOTALL)
 """How a server-side apply begins to complain about a manifest. Kubernetes 1.36 sends these with code 500."""
 
+_CONFLICT = "FieldManagerConflict"
+
 _USER = re.compile(r'User "([^"]+)"')
 
 INSTALL_KUBERAY = (
@@ -90,6 +92,8 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     details: Mapping[str, Any] = raw_details if isinstance(raw_details, Mapping) else {}
     raw_causes = details.get("causes")
     causes = tuple(c for c in raw_causes if isinstance(c, Mapping)) if isinstance(raw_causes, list) else ()
+    if secret:
+        causes = tuple(c if c.get("reason") == _CONFLICT else {"field": c.get("field")} for c in causes)
     about = str(details.get("kind") or "")
     if status == 401:
         return UnauthorizedError(f"the API server refuses the credentials ({doing})", status=401, reason=reason)
@@ -177,7 +181,10 @@ def unreachable(error: Exception, server: str, context: str) -> UnreachableError
     elif isinstance(error, http.LocationValueError):
         return UnreachableError(f"{server!r} is not the address of an API server", hint="kubectl config view --minify")
     else:
-        reason, hint = f"the connection broke ({shortened(str(error), 200)})", (awake, look)
+        reason, hint = (
+            f"the connection broke ({shortened(str(error.args[0] if error.args else error), 200)})",
+            (awake, look),
+        )
     return UnreachableError(f"the API server {server} cannot be reached: {reason}", hint=hint)
 
 

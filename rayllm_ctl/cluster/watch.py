@@ -31,6 +31,9 @@ ROUND_SECONDS = 240.0
 SILENCE_SECONDS = 90.0
 """A watch that sends nothing for so long is taken for dead: bookmarks come about once a minute."""
 
+GRACE_SECONDS = 30.0
+"""How long a kind that was there before may be refused: a restarted API server denies and misses things at first."""
+
 BACK_OFF = (0.2, 5.0)
 """Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""
 
@@ -155,6 +158,8 @@ class _Follower:
         self._put = put
         self._known: dict[str, dict[str, Any]] = {}
         self._version = ""
+        self._succeeded_once = False
+        self._failing_since: float | None = None
         self._stopped = threading.Event()
         self._response: BaseHTTPResponse | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{self._kind.plural}", daemon=True)
@@ -178,14 +183,14 @@ class _Follower:
                 if not self._version:
                     self._list()
                 self._watch()
-                self.trouble = None
+                self._succeeded()
             except GoneError:
                 self._version = ""
-            except (UnreachableError, ServerFailingError) as error:
-                self.trouble = error.message
             except UserError as error:
-                self._put(error)
-                return
+                if not self._may_pass(error):
+                    self._put(error)
+                    return
+                self.trouble = error.message
             # A round that ends at once is a failure too, whatever the server calls it.
             failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
             if failures:
@@ -195,7 +200,7 @@ class _Follower:
 
     def _list(self) -> None:
         listing = self._cluster.listing(self._kind.name, self._namespace, **self._selectors)
-        self.trouble = None
+        self._succeeded()
         present = {_uid(item): item for item in listing.items}
         for uid, item in present.items():
             old = self._known.get(uid)
@@ -227,13 +232,23 @@ class _Follower:
                     return
                 if response.status != 200:
                     raise self._cluster.failure(response.status, response.read(), doing)
-                self.trouble = None
+                self._succeeded()
                 for line in lines(response):
                     if self._stopped.is_set():
                         return
                     self._take(line, doing)
             finally:
                 self._response = None
+
+    def _succeeded(self) -> None:
+        self.trouble, self._failing_since, self._succeeded_once = None, None, True
+
+    def _may_pass(self, error: UserError) -> bool:
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        if isinstance(error, (UnreachableError, ServerFailingError)):
+            return True
+        return self._succeeded_once and time.monotonic() - self._failing_since < GRACE_SECONDS
 
     def _take(self, line: bytes, doing: str) -> None:
         try:

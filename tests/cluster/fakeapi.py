@@ -1,0 +1,320 @@
+"""A small API server: enough of the protocol to test a client against what goes wrong.
+
+Objects live in memory under resourceVersions; lists page, watches stream with bookmarks, server-side apply merges,
+knows field owners and refuses conflicts. A test can answer a request in its place (`answer`) and cut watches (`send`).
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rayllm_ctl.cluster.kinds import KINDS, Kind
+
+_PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>.+))?"
+)
+_RESOURCES: dict[tuple[str, str], Kind] = {(kind.group, kind.plural): kind for kind in KINDS.values()}
+
+Key = tuple[str, str, str]
+Answer = tuple[int, Any]
+
+
+@dataclass
+class Request:
+    """What a client sent."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class _Rule:
+    method: str
+    pattern: re.Pattern[str]
+    make: Callable[[Request], Answer | None]
+    left: int
+
+
+def status(code: int, message: str, reason: str = "", **details: Any) -> Answer:
+    """A failure Status as the API server sends it."""
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code}
+    body |= {"message": message, "reason": reason}
+    if details:
+        body["details"] = details
+    return code, body
+
+
+@dataclass
+class FakeAPI:
+    """The state of the server; `url` is where it listens. Methods may be called from any thread."""
+
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    installed: set[str] = field(default_factory=lambda: {kind.name for kind in KINDS.values()})
+    namespaces: set[str] = field(default_factory=lambda: {"default", "llm"})
+    oldest: int = 0
+    page_limit: int | None = None
+    _objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    _owners: dict[Key, dict[str, str]] = field(default_factory=dict)
+    _history: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
+    _watchers: list[tuple[str, str | None, queue.Queue[Any]]] = field(default_factory=list)
+    _rules: list[_Rule] = field(default_factory=list)
+    _version: int = 100
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def answer(
+        self, method: str, pattern: str, make: Answer | Callable[[Request], Answer | None], times: int = 1_000_000
+    ) -> None:
+        """Answer requests whose path matches `pattern` with `make`; the newest such rule wins.
+
+        A callable may return None to decline.
+        """
+        call = make if callable(make) else lambda _request: make
+        self._rules.insert(0, _Rule(method, re.compile(pattern), call, times))
+
+    def put(self, **manifest: Any) -> dict[str, Any]:
+        """Store an object (kind, metadata, ...), as another client would; returns it as stored."""
+        kind = next(kind for kind in KINDS.values() if kind.name == manifest["kind"])
+        with self._lock:
+            metadata = {"namespace": "llm", **manifest["metadata"]} if kind.namespaced else dict(manifest["metadata"])
+            key = (kind.name, metadata.get("namespace", ""), metadata["name"])
+            return self._store(key, kind, {**manifest, "apiVersion": kind.api_version, "metadata": metadata})
+
+    def remove(self, kind: str, name: str, namespace: str = "llm") -> None:
+        with self._lock:
+            item = self._objects.pop((kind, namespace, name))
+            self._version += 1
+            gone = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
+            self._tell("DELETED", kind, gone)
+
+    def stored(self, kind: str, name: str, namespace: str = "llm") -> dict[str, Any]:
+        return self._objects[kind, namespace, name]
+
+    def bookmark(self) -> None:
+        """Send every watch a bookmark at the present version."""
+        with self._lock:
+            self._version += 1
+            event = {"metadata": {"resourceVersion": str(self._version)}}
+            for kind, _, watcher in self._watchers:
+                watcher.put({"type": "BOOKMARK", "object": {"kind": kind, **event}})
+
+    def send(self, raw: Any) -> None:
+        """Send every watch an event, a raw line (bytes; empty ends the answer), or None to cut the connection."""
+        with self._lock:
+            for _, _, watcher in self._watchers:
+                watcher.put(raw)
+
+    def watching(self) -> int:
+        return len(self._watchers)
+
+    def count(self, method: str, pattern: str) -> int:
+        return sum(r.method == method and bool(re.search(pattern, r.path)) for r in self.requests)
+
+    def respond(self, request: Request) -> Answer | queue.Queue[Any]:
+        """What to send: a code and body, or the events of a watch."""
+        self.requests.append(request)
+        for rule in self._rules:
+            if rule.left and rule.method == request.method and rule.pattern.search(request.path):
+                made = rule.make(request)
+                if made is not None:
+                    rule.left -= 1
+                    return made
+        if request.path == "/version":
+            return 200, {"gitVersion": "v1.36.2"}
+        match = _PATH.fullmatch(request.path)
+        kind = _RESOURCES.get((match["group"] or "", match["plural"])) if match else None
+        if match is None or kind is None or kind.name not in self.installed:
+            return 404, b"404 page not found\n"
+        with self._lock:
+            return self._serve(request, kind, match["namespace"], match["name"])
+
+    def _serve(
+        self, request: Request, kind: Kind, namespace: str | None, name: str | None
+    ) -> Answer | queue.Queue[Any]:
+        if name is None:
+            if request.method == "POST":
+                return self._create(request.json(), kind, namespace)
+            if request.query.get("watch"):
+                return self._watch(request, kind, namespace)
+            return self._list(request, kind, namespace)
+        if kind.name == "Namespace" and request.method == "GET":
+            if name not in self.namespaces:
+                return self._missing(kind, name)
+            return 200, {"kind": "Namespace", "metadata": {"name": name}, "status": {"phase": "Active"}}
+        key = (kind.name, namespace or "", name)
+        if request.method == "PATCH":
+            return self._patch(request, kind, key)
+        if key not in self._objects:
+            return self._missing(kind, name)
+        if request.method == "DELETE":
+            return self._delete(request, kind, key)
+        return 200, self._objects[key]
+
+    def _missing(self, kind: Kind, name: str) -> Answer:
+        return status(404, f'{kind.resource} "{name}" not found', "NotFound", name=name, kind=kind.plural)
+
+    def _create(self, body: dict[str, Any], kind: Kind, namespace: str | None) -> Answer:
+        name = (body.get("metadata") or {}).get("name", "")
+        return 201, self._store((kind.name, namespace or "", name), kind, body)
+
+    def _delete(self, request: Request, kind: Kind, key: Key) -> Answer:
+        uid = (request.json().get("preconditions") or {}).get("uid")
+        item = self._objects[key]
+        if uid != item["metadata"]["uid"]:
+            return status(409, "the UID in the precondition does not match", "Conflict")
+        if item["metadata"].get("finalizers"):
+            self._store(
+                key, kind, {**item, "metadata": {**item["metadata"], "deletionTimestamp": "2026-11-21T10:00:00Z"}}
+            )
+        else:
+            self.remove(*(key[0], key[2], key[1]))
+        return 200, {"kind": "Status", "status": "Success"}
+
+    def _list(self, request: Request, kind: Kind, namespace: str | None) -> Answer:
+        items = [i for i in self._of(kind, namespace) if _selected(i, request.query)]
+        start = int(request.query.get("continue", "0"))
+        limit = self.page_limit or int(request.query.get("limit", "0")) or len(items)
+        page: dict[str, Any] = {"kind": f"{kind.name}List", "metadata": {"resourceVersion": str(self._version)}}
+        # The API server leaves kind and apiVersion out of the items of a list.
+        bare = [{k: v for k, v in item.items() if k not in ("kind", "apiVersion")} for item in items]
+        page["items"] = bare[start : start + limit] if "limit" in request.query else bare
+        if "limit" in request.query and start + limit < len(items):
+            page["metadata"]["continue"] = str(start + limit)
+        return 200, page
+
+    def _watch(self, request: Request, kind: Kind, namespace: str | None) -> Answer | queue.Queue[Any]:
+        since = int(request.query["resourceVersion"])
+        events: queue.Queue[Any] = queue.Queue()
+        if since < self.oldest:
+            events.put({"type": "ERROR", "object": status(410, "too old resource version", "Expired")[1]})
+            events.put(None)
+            return events
+        for version, type_, name, item in self._history:
+            if version > since and name == kind.name and _in(item, namespace):
+                events.put({"type": type_, "object": item})
+        self._watchers.append((kind.name, namespace, events))
+        return events
+
+    def unwatch(self, events: queue.Queue[Any]) -> None:
+        with self._lock:
+            self._watchers = [watcher for watcher in self._watchers if watcher[2] is not events]
+
+    def _patch(self, request: Request, kind: Kind, key: Key) -> Answer:
+        if kind.namespaced and key[1] not in self.namespaces:
+            return status(404, f'namespaces "{key[1]}" not found', "NotFound", name=key[1], kind="namespaces")
+        if request.headers["Content-Type"] == "application/json-patch+json":
+            return self._json_patch(request, kind, key)
+        assert request.headers["Content-Type"] == "application/apply-patch+yaml"
+        manager, wanted = request.query["fieldManager"], _leaves(request.json())
+        old = self._objects.get(key)
+        had, owners = _leaves(old or {}), dict(self._owners.get(key, {}))
+        conflicts = [p for p, v in wanted.items() if p in had and had[p] != v and owners.get(p, manager) != manager]
+        if conflicts and request.query["force"] != "true":
+            causes = [
+                {"reason": "FieldManagerConflict", "message": f'conflict with "{owners[p]}" using v1', "field": f".{p}"}
+                for p in conflicts
+            ]
+            return status(409, "Apply failed with conflicts", "Conflict", name=key[2], causes=causes)
+        owners |= dict.fromkeys(wanted, manager)
+        merged = _merge(old or {}, request.json())
+        if request.query.get("dryRun") == "All":
+            return (200 if old else 201), _complete(merged, old, self._version)
+        self._owners[key] = owners
+        if old is not None and _merge(old, merged) == old:
+            return 200, old
+        managed = [{"manager": m, "operation": "Apply"} for m in sorted(set(owners.values()))]
+        merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
+        return (200 if old else 201), self._store(key, kind, merged)
+
+    def _json_patch(self, request: Request, kind: Kind, key: Key) -> Answer:
+        item = json.loads(json.dumps(self._objects[key]))
+        for operation in request.json():
+            *parents, last = operation["path"].strip("/").split("/")
+            target = item
+            for part in parents:
+                target = target[int(part)] if isinstance(target, list) else target[part]
+            if operation["op"] == "test" and target[last] != operation["value"]:
+                return status(422, "the server rejected our request due to an error in our request", "Invalid")
+            if operation["op"] == "add":
+                target[last] = operation["value"]
+        return 200, self._store(key, kind, item)
+
+    def _store(self, key: Key, kind: Kind, item: dict[str, Any]) -> dict[str, Any]:
+        old = self._objects.get(key)
+        self._version += 1
+        stored = _complete(item, old, self._version)
+        if kind.namespaced:
+            stored["metadata"]["namespace"] = key[1]
+        if old is None or old.get("spec") != stored.get("spec"):
+            stored["metadata"]["generation"] = (old or {"metadata": {}})["metadata"].get("generation", 0) + 1
+        self._objects[key] = stored
+        self._tell("MODIFIED" if old else "ADDED", kind.name, stored)
+        return stored
+
+    def _tell(self, type_: str, kind: str, item: dict[str, Any]) -> None:
+        self._history.append((self._version, type_, kind, item))
+        for watched, namespace, watcher in self._watchers:
+            if watched == kind and _in(item, namespace):
+                watcher.put({"type": type_, "object": item})
+
+    def _of(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
+        for (name, where, _), item in sorted(self._objects.items()):
+            if name == kind.name and namespace in (None, where):
+                yield item
+
+
+def _in(item: Mapping[str, Any], namespace: str | None) -> bool:
+    return namespace is None or item["metadata"].get("namespace") == namespace
+
+
+def _complete(item: dict[str, Any], old: Mapping[str, Any] | None, version: int) -> dict[str, Any]:
+    metadata = dict(item.get("metadata") or {})
+    metadata.setdefault("uid", (old or {"metadata": {}})["metadata"].get("uid", f"uid-{version}"))
+    metadata |= {"resourceVersion": str(version), "creationTimestamp": "2026-11-21T09:00:00Z"}
+    return {**item, "metadata": metadata}
+
+
+def _merge(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{key: _merge(old.get(key), value) for key, value in new.items()}}
+    return new
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Field paths below spec, data and labels; lists are atoms, as workerGroupSpecs is."""
+    if isinstance(value, dict) and value:
+        found: dict[str, Any] = {}
+        for key, part in value.items():
+            if path or key in ("spec", "data"):
+                found |= _leaves(part, f"{path}.{key}" if path else key)
+        return found
+    return {path: value} if path else {}
+
+
+def _selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+    labels = item["metadata"].get("labels") or {}
+    for term in re.split(r",(?![^(]*\))", query.get("labelSelector", "")):
+        one_of = re.fullmatch(r"(\S+) in \(([^)]*)\)", term)
+        key, equals, value = term.partition("=")
+        if one_of:
+            if labels.get(one_of[1]) not in one_of[2].split(","):
+                return False
+        elif term and (key not in labels or (equals and labels[key] != value)):
+            return False
+    if "spec.nodeName!=" in query.get("fieldSelector", ""):
+        ended = item.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        return bool(item.get("spec", {}).get("nodeName")) and not ended
+    return True

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.cluster import config, connect
+from rayllm_ctl.errors import UsageError
+from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakehttp import kubeconfig
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """As in a pod: the folder of a service account, and where the API server is."""
+    from kubernetes.config import incluster_config
+
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    for name, text in (("token", "pod-token"), ("ca.crt", "PEM"), ("namespace", "team-a\n")):
+        (folder / name).write_text(text)
+    monkeypatch.setattr(config, "SERVICE_ACCOUNT", folder)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return folder
+
+
+def test_in_a_pod_without_a_kubeconfig_its_service_account_is_used(inside: Path) -> None:
+    cluster = connect()
+    assert (cluster.server, cluster.namespace, cluster.context) == ("https://10.0.0.1:443", "team-a", "")
+
+
+def test_a_kubeconfig_goes_before_the_service_account(inside: Path, api: FakeAPI, tmp_path: Path) -> None:
+    assert connect(str(kubeconfig(tmp_path / "config", api.url, token="t"))).server == api.url
+
+
+def test_a_context_needs_a_kubeconfig(inside: Path) -> None:
+    with pytest.raises(UsageError, match="no kubeconfig to look up context 'prod'"):
+        connect(context="prod")
+
+
+def test_a_broken_service_account(inside: Path) -> None:
+    (inside / "namespace").unlink()
+    with pytest.raises(UsageError, match="service account cannot be used"):
+        connect()
+
+
+def test_connecting_leaves_the_kubeconfig_as_it_is(api: FakeAPI, tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "config", api.url, token="  padded\n")
+    before = file.read_bytes()
+    connect(str(file)).server_version()
+    assert file.read_bytes() == before
+    assert api.requests[0].headers["authorization"] == "Bearer padded"

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.cluster import connect
+from rayllm_ctl.cluster.credentials import certificate_end, ended, source, token_end
+from rayllm_ctl.errors import ClusterError, UsageError
+from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakehttp import kubeconfig
+
+EXPIRED = """-----BEGIN CERTIFICATE-----
+MIIBijCCATGgAwIBAgIUQWZE3eD838cWhADv1L/yBGIujPowCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHcHJpdi1jYTAeFw0yNjExMjExOTQ1MzhaFw0yNjExMjAxOTQ1
+MzhaMCcxFzAVBgNVBAoMDnN5c3RlbTptYXN0ZXJzMQwwCgYDVQQDDANvbGQwWTAT
+BgcqhkjOPQIBBggqhkjOPQMBBwNCAASEX1bXrhVlYxhGzY8z7WJhxWNv7/sGmHM0
+F2inW0xoH5/FYBMCshht3ut/jKLUBEw2V4uWTJFZLUxE4KhnNWwZo1AwTjAMBgNV
+HREEBTADggF4MB0GA1UdDgQWBBSrCUVbH3uxeDFEKOyLDXtLu8QlxzAfBgNVHSME
+GDAWgBTAyrInjOX1XrVsMWKr7QY+VSz/hTAKBggqhkjOPQQDAgNHADBEAiAlA4xZ
+Y+5vN6hzLx0MmH3Kk/7CTznEPaDGy9Ry+19HWwIgODVxFrK45dMJwW9rXiVtj/Jt
+4bJUCWX5/wFJ6kiKeMY=
+-----END CERTIFICATE-----
+"""
+"""A certificate whose notAfter is 2026-11-20 19:45:38 UTC; its key was thrown away."""
+
+
+def jwt(**claims: object) -> str:
+    part = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJub25lIn0.{part}.sig"
+
+
+def plugin(tmp_path: Path, script: str) -> dict[str, object]:
+    file = tmp_path / "plugin"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(file)}}
+
+
+def credential(**status: str) -> str:
+    body = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    return f"echo '{json.dumps(body)}'"
+
+
+def test_end_of_a_certificate() -> None:
+    assert certificate_end(EXPIRED) == datetime(2026, 11, 20, 19, 45, 38, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("pem", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"])
+def test_end_of_what_is_no_certificate(pem: str) -> None:
+    assert certificate_end(pem) is None
+
+
+def test_end_of_a_token() -> None:
+    assert token_end(jwt(exp=1000)) == datetime.fromtimestamp(1000, UTC)
+
+
+@pytest.mark.parametrize("token", ["", "opaque", "a.b.c", jwt(sub="x"), jwt(exp="soon"), jwt(exp=10**30)])
+def test_end_of_a_token_that_does_not_say(token: str) -> None:
+    assert token_end(token) is None
+
+
+def test_what_has_ended(tmp_path: Path) -> None:
+    file = tmp_path / "client.crt"
+    file.write_text(EXPIRED)
+    assert ended(str(file), None) == "the client certificate expired on 2026-11-20 19:45 UTC"
+    assert ended(None, f"Bearer {jwt(exp=0)}") == "the token expired on 1970-01-01 00:00 UTC"
+    assert ended(None, f"Bearer {jwt(exp=4_000_000_000)}") is None
+    assert ended(str(tmp_path / "missing"), None) is None
+
+
+def test_a_plugin_gives_the_token_that_is_sent(api: FakeAPI, tmp_path: Path) -> None:
+    user = plugin(tmp_path, credential(token="from-plugin"))
+    connect(str(kubeconfig(tmp_path / "config", api.url, **user))).server_version()
+    assert api.requests[0].headers["authorization"] == "Bearer from-plugin"
+
+
+def test_a_token_near_its_end_is_renewed(api: FakeAPI, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    soon = (datetime.now(UTC) + timedelta(seconds=5)).isoformat()
+    script = f"echo x >> {count}\n{credential(token='t', expirationTimestamp=soon)}"
+    cluster = connect(str(kubeconfig(tmp_path / "config", api.url, **plugin(tmp_path, script))))
+    cluster.server_version()
+    cluster.server_version()
+    assert count.read_text().count("x") == 3
+
+
+def test_a_token_with_time_left_is_kept(api: FakeAPI, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    script = f"echo x >> {count}\n{credential(token='t', expirationTimestamp=later)}"
+    cluster = connect(str(kubeconfig(tmp_path / "config", api.url, **plugin(tmp_path, script))))
+    cluster.server_version()
+    cluster.server_version()
+    assert count.read_text().count("x") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo 'session expired' >&2; exit 3", "failed with exit code 3: session expired"),
+        ("echo nonsense", "printed no ExecCredential"),
+        ("echo '{}'", "printed no ExecCredential"),
+        (credential(expirationTimestamp="2030-01-01T00:00:00Z"), "gave neither a token nor a certificate"),
+    ],
+)
+def test_a_plugin_that_fails(tmp_path: Path, script: str, problem: str) -> None:
+    config = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", **plugin(tmp_path, script))
+    with pytest.raises(ClusterError) as caught:
+        connect(str(config))
+    assert problem in caught.value.message
+    assert caught.value.exit_code == 5
+
+
+def test_a_plugin_that_is_missing_says_how_to_install_it(tmp_path: Path) -> None:
+    user = {"exec": {"command": "gke-gcloud-auth-plugin-x", "installHint": "gcloud components install it"}}
+    with pytest.raises(ClusterError, match="does not start: No such file") as caught:
+        connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", **user)))
+    assert caught.value.hints == ("gcloud components install it",)
+
+
+def test_a_token_file_is_read_without_its_newline(api: FakeAPI, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    connect(str(kubeconfig(tmp_path / "config", api.url, tokenFile="token"))).server_version()
+    assert api.requests[0].headers["authorization"] == "Bearer from-file"
+
+
+def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"token file .*/token of user 'alice' cannot be read"):
+        connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", tokenFile="token")))
+
+
+def test_a_removed_provider_is_refused() -> None:
+    with pytest.raises(UsageError, match="auth-provider 'gcp', which Kubernetes removed"):
+        source({"auth-provider": {"name": "gcp"}}, "alice", {})
+
+
+def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Path) -> None:
+    user = {"token": "t", "as": "bob", "as-groups": ["ops", "dev"]}
+    connect(str(kubeconfig(tmp_path / "config", api.url, **user))).server_version()
+    headers = api.requests[0].headers
+    assert (headers["Impersonate-User"], headers["Impersonate-Group"]) == ("bob", "ops, dev")
+
+
+@pytest.mark.parametrize(
+    ("user", "problem"),
+    [
+        ({"client-certificate": "gone.crt", "client-key": "gone.key"}, "File does not exist"),
+        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "cannot be used"),
+    ],
+)
+def test_certificates_that_cannot_be_read(tmp_path: Path, user: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        connect(str(kubeconfig(tmp_path / "config", "https://127.0.0.1:1", **user)))
+
+
+def test_no_kubeconfig_at_all() -> None:
+    with pytest.raises(UsageError, match="there is no kubeconfig"):
+        connect()

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster import delete as module
+from rayllm_ctl.cluster.delete import delete_service
+from rayllm_ctl.cluster.failures import NotFoundError
+from rayllm_ctl.cluster.inventory import inventory
+from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.model.events import Applied, Noted
+from tests.cluster.fakeapi import FakeAPI, Request
+
+OURS = {"app.kubernetes.io/managed-by": "rayllm-ctl", "app.kubernetes.io/instance": "tiny"}
+APPLIED = [{"manager": "rayllm-ctl", "operation": "Apply"}]
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+
+
+def put(api: FakeAPI, kind: str, name: str, *, managed: Any = APPLIED, labels: Any = OURS, **more: Any) -> dict[str, Any]:  # fmt: skip  # noqa: E501
+    return api.put(kind=kind, metadata={"name": name, "labels": labels, "managedFields": managed, **more})
+
+
+def ray_cluster(api: FakeAPI, name: str = "tiny-bcdfg") -> None:
+    api.put(kind="RayCluster", metadata={"name": name, "labels": {"ray.io/originated-from-cr-name": "tiny"}})
+
+
+def pod(api: FakeAPI, name: str, ray_cluster: str = "tiny-bcdfg", **more: Any) -> None:
+    metadata = {"name": name, "labels": {"ray.io/cluster": ray_cluster}, **more}
+    api.put(kind="Pod", metadata=metadata, spec={"nodeName": "n1"})
+
+
+def leave(api: FakeAPI, *steps: tuple[str, str]) -> None:
+    """At each look for pods, the next of `steps` (kind, name) is gone."""
+    left = list(steps)
+
+    def step(_request: Request) -> None:
+        if left:
+            api.remove(*left.pop(0))
+
+    api.answer("GET", "llm/pods", step)
+
+
+def test_the_inventory_is_what_we_applied_and_nobody_owns(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny")
+    put(api, "ConfigMap", "ours")
+    put(api, "ConfigMap", "owned", ownerReferences=[{"kind": "RayService", "name": "tiny"}])
+    put(api, "ConfigMap", "labelled-only", managed=[{"manager": "kubectl", "operation": "Apply"}])
+    put(api, "ConfigMap", "patched-only", managed=[{"manager": "rayllm-ctl", "operation": "Update"}])
+    put(api, "ConfigMap", "status-only", managed=[{**APPLIED[0], "subresource": "status"}])
+    put(api, "ConfigMap", "of-another", labels={**OURS, "app.kubernetes.io/instance": "big"})
+    put(api, "PersistentVolumeClaim", "data")
+    put(api, "Secret", "token")
+    assert [(item.kind, item.name) for item in inventory(cluster, "tiny", "llm")] == [
+        ("RayService", "tiny"),
+        ("ConfigMap", "ours"),
+    ]
+
+
+def test_kinds_that_are_not_installed_are_passed_over(api: FakeAPI, cluster: Cluster) -> None:
+    api.installed -= {"ServiceMonitor", "HTTPRoute"}
+    put(api, "ConfigMap", "ours")
+    assert [item.name for item in inventory(cluster, "tiny", "llm")] == ["ours"]
+
+
+def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny")
+    put(api, "ConfigMap", "ours")
+    ray_cluster(api)
+    pod(api, "head")
+    pod(api, "worker")
+    leave(api, ("RayCluster", "tiny-bcdfg"), ("Pod", "head"), ("Pod", "worker"))
+    events = list(delete_service(cluster, "tiny", "llm", timeout=5))
+    assert events == [
+        Applied("RayService", "tiny", "llm", "deleted"),
+        Applied("ConfigMap", "ours", "llm", "deleted"),
+        Noted("waiting for 2 pods of tiny to end"),
+        Noted("waiting for 1 pod of tiny to end"),
+    ]
+
+
+def test_pods_of_others_are_not_waited_for(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny")
+    pod(api, "a", "tiny-2-bcdfg", deletionTimestamp="2026-11-21T10:00:00Z")
+    pod(api, "b", "tiny-bcdfg")
+    events = list(delete_service(cluster, "tiny", "llm", timeout=0.2))
+    assert events == [Applied("RayService", "tiny", "llm", "deleted")]
+
+
+def test_run_again_it_goes_on_waiting_for_pods_that_are_left(api: FakeAPI, cluster: Cluster) -> None:
+    pod(api, "head", deletionTimestamp="2026-11-21T10:00:00Z")
+    leave(api, ("ConfigMap", "x"))
+    put(api, "ConfigMap", "x", managed=[])
+    with pytest.raises(WaitTimeoutError) as caught:
+        list(delete_service(cluster, "tiny", "llm", timeout=0.05))
+    assert "Pod head: on node n1; being deleted since 2026-11-21T10:00:00Z" in caught.value.message
+    api.remove("Pod", "head")
+    with pytest.raises(NotFoundError):
+        list(delete_service(cluster, "tiny", "llm"))
+
+
+def test_what_hangs_is_named_with_its_finalizers(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny", finalizers=["ray.io/rayservice-finalizer"])
+    with pytest.raises(WaitTimeoutError) as caught:
+        list(delete_service(cluster, "tiny", "llm", timeout=0.05))
+    assert "RayService tiny: finalizers ray.io/rayservice-finalizer; being deleted since" in caught.value.message
+    assert caught.value.exit_code == 3
+    assert any("is the KubeRay operator running?" in hint for hint in caught.value.hints)
+
+
+def test_without_waiting(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny", finalizers=["x"])
+    events = list(delete_service(cluster, "tiny", "llm", wait=False))
+    assert events == [Applied("RayService", "tiny", "llm", "deleted")]
+
+
+def test_a_service_of_another_hand_is_deleted_when_named(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny", managed=[{"manager": "kubectl", "operation": "Update"}], labels={})
+    assert len(list(delete_service(cluster, "tiny", "llm"))) == 1
+    with pytest.raises(KeyError):
+        api.stored("RayService", "tiny")
+
+
+def test_an_object_that_took_the_name_meanwhile_is_spared(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny")
+
+    def replace(_request: Request) -> None:
+        api.remove("RayService", "tiny")
+        put(api, "RayService", "tiny")
+
+    api.answer("DELETE", "rayservices", replace)
+    with pytest.raises(UserError, match="was replaced by another object"):
+        list(delete_service(cluster, "tiny", "llm"))
+    assert api.stored("RayService", "tiny")
+
+
+def test_there_is_no_such_service(api: FakeAPI, cluster: Cluster) -> None:
+    put(api, "RayService", "tiny")
+    with pytest.raises(NotFoundError, match="there is no service tinny in namespace llm") as caught:
+        list(delete_service(cluster, "tinny", "llm"))
+    assert caught.value.hints[0] == "did you mean tiny?"
+    assert list(delete_service(cluster, "tinny", "llm", ignore_not_found=True)) == []
+
+
+def test_kuberay_is_missing(api: FakeAPI, cluster: Cluster) -> None:
+    api.installed -= {"RayService", "RayCluster"}
+    with pytest.raises(UserError, match="KubeRay is not installed"):
+        list(delete_service(cluster, "tiny", "llm"))

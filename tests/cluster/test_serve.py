@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.cluster import Cluster, serve
+from tests.cluster.fakeapi import FakeAPI, Request, status
+
+NODE, OTHER = "a" * 56, "b" * 56
+HEAD = "tiny-bcdfg-head-svc"
+
+
+def actor(letter: str) -> str:
+    return letter * 8 + "0" * 24
+
+
+def replica(letter: str, started: float, node: str = NODE) -> dict[str, Any]:
+    return {
+        "actor_id": actor(letter), "node_id": node, "node_instance_id": f"pod-{node[0]}", "start_time_s": started,
+        "state": "STOPPED",
+    }  # fmt: skip
+
+
+def state(application: str, *deployments: dict[str, Any]) -> dict[str, Any]:
+    named = {deployment["name"]: deployment for deployment in deployments}
+    proxies = {NODE: {"node_id": NODE, "node_instance_id": "pod-a"}}
+    return {"proxies": proxies, "applications": {"llm": {"status": application, "deployments": named}}}
+
+
+def deployment(status: str, name: str = "LLMServer:m", **more: Any) -> dict[str, Any]:
+    return {"name": name, "status": status, "replicas": [], **more}
+
+
+def log_of(request: Request) -> tuple[int, bytes]:
+    return 200, f"{request.query['actor_id'][:1]} {request.query['suffix']}\n".encode()
+
+
+def logs(cluster: Cluster, answer: dict[str, Any]) -> dict[str, str]:
+    with ThreadPoolExecutor(4) as pool:
+        return serve.failed_replica_logs(cluster, "llm", HEAD, answer, pool)
+
+
+def test_state(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", f"services/{HEAD}:dashboard/proxy/api/serve/applications/$", (200, {"applications": {}}))
+    assert serve.state(cluster, "llm", HEAD) == {"applications": {}}
+
+
+def test_state_of_a_head_that_does_not_answer(api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.answer("GET", "proxy", status(503, f'no endpoints available for service "{HEAD}"'), times=1)
+    answer = serve.state(cluster, "llm", HEAD)
+    assert answer["status"] == 503
+    assert "no endpoints available" in answer["error"]
+    api.answer("GET", "proxy", (0, b""))
+    assert "the connection broke" in serve.state(cluster, "llm", HEAD)["error"]
+
+
+def test_logs_of_the_newest_replicas_of_a_failed_deployment(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    dead = [replica("c", 3), replica("d", 9, OTHER), replica("e", 1)]
+    found = logs(cluster, state("DEPLOY_FAILED", deployment("DEPLOY_FAILED", recent_dead_replicas=dead)))
+    assert found == {
+        "pod-a/replica-llm.LLMServer.m-cccccccc.log": "c err\nc out\n",
+        "pod-b/replica-llm.LLMServer.m-dddddddd.log": "d err\nd out\n",
+    }
+
+
+def test_logs_of_a_replica_that_lives_but_is_unhealthy(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    found = logs(cluster, state("UNHEALTHY", deployment("UNHEALTHY", replicas=[replica("c", 1)])))
+    assert list(found) == ["pod-a/replica-llm.LLMServer.m-cccccccc.log"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        state("RUNNING", deployment("HEALTHY", recent_dead_replicas=[replica("c", 1)])),
+        state("DEPLOYING", deployment("UPDATING", recent_dead_replicas=[replica("c", 1)])),
+        {"error": "no"},
+        {},
+    ],
+)
+def test_nothing_is_read_while_nothing_has_failed(api: FakeAPI, cluster: Cluster, answer: dict[str, Any]) -> None:
+    assert logs(cluster, answer) == {}
+    assert api.requests == []
+
+
+def test_a_healthy_deployment_of_a_failed_application_is_left_alone(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    good = deployment("HEALTHY", "Ingress", replicas=[replica("c", 1)])
+    bad = deployment("DEPLOY_FAILED", recent_dead_replicas=[replica("d", 1)])
+    assert list(logs(cluster, state("DEPLOY_FAILED", good, bad))) == ["pod-a/replica-llm.LLMServer.m-dddddddd.log"]
+
+
+def test_without_dead_replicas_in_the_state_the_actors_are_asked_for(api: FakeAPI, cluster: Cluster) -> None:
+    def row(letter: str, name: str) -> dict[str, str]:
+        return {"actor_id": actor(letter), "name": f"SERVE_REPLICA::llm#{name}#x", "node_id": NODE}
+
+    rows = [row("c", "LLMServer:m"), row("d", "Other"), row("e", "LLMServer:m"), row("f", "LLMServer:m")]
+    api.answer("GET", "/api/v0/actors", (200, {"data": {"result": {"result": rows}}}))
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    found = logs(cluster, state("DEPLOY_FAILED", deployment("DEPLOY_FAILED")))
+    assert sorted(name[-12:-4] for name in found) == ["eeeeeeee", "ffffffff"]
+
+
+def test_logs_that_cannot_be_read_are_left_out(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", (500, b"gone"))
+    dead = [replica("c", 1)]
+    assert logs(cluster, state("DEPLOY_FAILED", deployment("DEPLOY_FAILED", recent_dead_replicas=dead))) == {}

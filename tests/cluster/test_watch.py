@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster import watch as module
+from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.watch import Watch, watch
+from tests.cluster.fakeapi import FakeAPI, status
+
+FORBIDDEN = status(403, 'User "a" cannot watch resource "pods" in API group "" in the namespace "llm"', "Forbidden")
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BACK_OFF", (0.01, 0.05))
+
+
+def eventually(holds: Callable[[], object], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.005)
+
+
+def pod(api: FakeAPI, name: str, **more: object) -> None:
+    api.put(kind="Pod", metadata={"name": name, "labels": {"ray.io/cluster": "c"}}, **more)
+
+
+def seen(changes: Watch, number: int) -> list[str]:
+    """The next `number` changes as `TYPE kind/name`."""
+    found: list[str] = []
+    while len(found) < number:
+        assert changes.wait(5), f"only {found}"
+        found += [f"{c.type} {c.object['kind']}/{c.object['metadata']['name']}" for c in changes.drain()]
+    return found
+
+
+def test_what_is_there_is_reported_as_added_then_what_changes(api: FakeAPI, cluster: Cluster) -> None:
+    pod(api, "a")
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+        pod(api, "b")
+        pod(api, "a", status={"phase": "Running"})
+        api.remove("Pod", "b")
+        assert seen(changes, 3) == ["ADDED Pod/b", "MODIFIED Pod/a", "DELETED Pod/b"]
+
+
+def test_several_kinds_are_merged(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod", "RayCluster"], "llm") as changes:
+        eventually(lambda: api.watching() == 2)
+        pod(api, "a")
+        api.put(kind="RayCluster", metadata={"name": "c"})
+        assert sorted(seen(changes, 2)) == ["ADDED Pod/a", "ADDED RayCluster/c"]
+
+
+def test_selectors_are_sent_to_list_and_watch(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm", label_selector="ray.io/cluster=c", field_selector="metadata.name=a"):
+        eventually(lambda: api.watching() == 1)
+    listed, watched = api.requests
+    for request in (listed, watched):
+        assert request.query["labelSelector"] == "ray.io/cluster=c"
+        assert request.query["fieldSelector"] == "metadata.name=a"
+    assert watched.query["allowWatchBookmarks"] == "true"
+    assert int(watched.query["timeoutSeconds"]) > 0
+
+
+@pytest.mark.parametrize("end", [None, b""], ids=["cut", "ended by the server"])
+def test_a_round_that_ends_goes_on_from_the_newest_version(api: FakeAPI, cluster: Cluster, end: bytes | None) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+        api.bookmark()
+        version = str(api._version)
+        api.send(end)
+        eventually(lambda: api.count("GET", "pods") == 3)
+        assert api.requests[-1].query["resourceVersion"] == version
+        pod(api, "b")
+        assert seen(changes, 1) == ["ADDED Pod/b"]
+    assert sum("watch" not in request.query for request in api.requests) == 1
+
+
+def test_events_during_a_broken_connection_are_not_lost(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", (0, b""), times=4)
+        api.send(b'{"type": "ADDED", "object": {"metadata": {"name": "cut')
+        api.send(None)
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+
+
+def test_a_version_that_is_too_old_lists_again_and_reports_the_difference(api: FakeAPI, cluster: Cluster) -> None:
+    for name in "abc":
+        pod(api, name)
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert len(seen(changes, 3)) == 3
+        eventually(lambda: api.watching() == 1)
+        watchers, api._watchers = api._watchers, []
+        pod(api, "a", status={"phase": "Running"})
+        api.remove("Pod", "b")
+        pod(api, "d")
+        api.oldest = api._version
+        watchers[0][2].put({"type": "ERROR", "object": status(410, "too old resource version", "Expired")[1]})
+        assert sorted(seen(changes, 3)) == ["ADDED Pod/d", "DELETED Pod/b", "MODIFIED Pod/a"]
+
+
+def test_410_as_an_http_status_lists_again(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", lambda r: status(410, "gone", "Expired") if "watch" in r.query else None, times=1)
+        api.send(None)
+        eventually(lambda: api.count("GET", "pods") == 5)
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+
+
+def test_a_server_that_restarts_is_waited_for_and_named_meanwhile(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", status(503, "apiserver is starting", "ServiceUnavailable"), times=3)
+        api.send(None)
+        eventually(lambda: "apiserver is starting" in str(changes.trouble))
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+        assert changes.trouble is None
+
+
+def test_a_restarted_server_may_refuse_for_a_while(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", FORBIDDEN, times=3)
+        api.send(None)
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+
+
+def test_a_right_that_is_taken_away_ends_it(api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.1)
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", FORBIDDEN)
+        api.send(None)
+        with pytest.raises(ForbiddenError):
+            changes.wait(5)
+
+
+def test_a_right_that_is_missing_from_the_start_ends_it_at_once(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "pods", FORBIDDEN)
+    with watch(cluster, ["RayCluster", "Pod"], "llm") as changes, pytest.raises(ForbiddenError):
+        changes.wait(5)
+
+
+def test_a_kind_that_is_not_installed_ends_it_at_once(api: FakeAPI, cluster: Cluster) -> None:
+    api.installed -= {"RayService"}
+    with watch(cluster, ["RayService"], "llm") as changes, pytest.raises(NotFoundError):
+        changes.wait(5)
+
+
+def test_lines_that_are_no_events_are_trouble_not_the_end(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        api.send(b"<html>\n")
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+
+
+def test_a_silent_connection_is_replaced(api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.1)
+    with watch(cluster, ["Pod"], "llm"):
+        eventually(lambda: api.count("GET", "pods") >= 4)
+    assert sum("watch" not in request.query for request in api.requests) == 1
+
+
+def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACK_OFF", (0.1, 1.0))
+    api.answer("GET", "pods", lambda request: (200, b"") if "watch" in request.query else None)
+    with watch(cluster, ["Pod"], "llm"):
+        time.sleep(0.5)
+    assert api.count("GET", "pods") < 8
+
+
+def test_iteration_ends_at_the_deadline(api: FakeAPI, cluster: Cluster) -> None:
+    pod(api, "a")
+    begun = time.monotonic()
+    with watch(cluster, ["Pod"], "llm", deadline=begun + 0.3) as changes:
+        assert [change.object["metadata"]["name"] for change in changes] == ["a"]
+    assert 0.3 <= time.monotonic() - begun < 2
+
+
+def test_waiting_ends_when_nothing_changes(cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert not changes.wait(0.05)
+        assert changes.drain() == []
+
+
+def test_closing_is_quick_and_ends_the_threads(api: FakeAPI, cluster: Cluster) -> None:
+    changes = watch(cluster, ["Pod", "RayCluster", "RayService"], "llm")
+    eventually(lambda: api.watching() == 3)
+    begun = time.monotonic()
+    changes.close()
+    assert time.monotonic() - begun < 0.2
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("watch-")])
