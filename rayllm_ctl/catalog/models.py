@@ -1,0 +1,85 @@
+"""The model catalog: configs of models that people deploy, so that a plan needs no network.
+
+Data: data/models.jsonl, one line per name in the order of lower-case names. A line holds the fields of config.json that
+planning reads, or the name of a model whose config says the same, and where that was read. Written by
+scripts/catalog_models.py. A look-up parses one or two lines, never the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rayllm_ctl.catalog import data
+
+
+@dataclass(frozen=True)
+class CatalogModel:
+    """One name. `config` is what read_config takes; `source` where it was read; `same_as` the name whose config it is."""
+
+    id: str
+    source: str
+    config: Mapping[str, Any]
+    same_as: str | None = None
+
+
+def find(model_id: str) -> CatalogModel | None:
+    """The model of that name, in any case; None if the catalog has none."""
+    entry = _entry(model_id)
+    return None if entry is None else _model(entry)
+
+
+def names() -> tuple[str, ...]:
+    """All names, in alphabetical order."""
+    return tuple(json.loads(line[6 : line.index('","', 6) + 1]) for line in _lines())
+
+
+def models() -> Iterator[CatalogModel]:
+    """All models; parses everything (names that stand for another model repeat its config)."""
+    for line in _lines():
+        yield _model(json.loads(line))
+
+
+def nearest(model_id: str, count: int = 3) -> tuple[str, ...]:
+    """Names that `model_id` was probably meant to be: the same name of any organization first, then similar ones."""
+    import difflib
+
+    wanted = model_id.rstrip("/").rpartition("/")[2].lower()
+    known = names()
+    by_name: dict[str, str] = {}
+    for name in known:
+        by_name.setdefault(name.rpartition("/")[2].lower(), name)
+    close = difflib.get_close_matches(wanted, by_name, n=count, cutoff=0.75)
+    return tuple(by_name[name] for name in close)
+
+
+def _model(entry: Mapping[str, Any]) -> CatalogModel:
+    same_as = entry.get("as")
+    whole = entry if same_as is None else _entry(same_as)
+    if whole is None:
+        raise ValueError(f"the catalog's {entry['id']} stands for {same_as}, which is not there")
+    return CatalogModel(entry["id"], entry["source"], whole["config"], same_as)
+
+
+def _entry(model_id: str) -> dict[str, Any] | None:
+    text, lower = _text()
+    wanted = json.dumps(model_id.lower())
+    start = lower.find(f'\n{{"id":{wanted},')
+    if start < 0:
+        return None
+    entry: dict[str, Any] = json.loads(text[start + 1 : text.index("\n", start + 1)])
+    return entry
+
+
+def _lines() -> list[str]:
+    return _text()[0].strip("\n").split("\n")
+
+
+@cache
+def _text() -> tuple[str, str]:
+    """The file with a newline before its first line, and the same in lower case (equally long: it is ASCII)."""
+    text = "\n" + data.read("models.jsonl")
+    return text, text.lower()
