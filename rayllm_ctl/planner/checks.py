@@ -45,6 +45,7 @@ def request_problems(request: Request) -> Iterator[Problem]:
     yield from _architecture(request)
     yield from _quantization(request)
     yield from _arguments(request)
+    yield from _values(request)
     if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
         known = request.engine.kv_cache_dtypes
         if wanted.kv_cache_dtype not in known:
@@ -149,6 +150,30 @@ def _arguments(request: Request) -> Iterator[Problem]:
         else:
             reason = Reason("unknown-engine-argument", f"{message}; did you mean {close}?")
             yield Problem(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
+
+
+_COUNTS = frozenset(
+    {
+        "block_size",
+        "kv_cache_memory_bytes",
+        "max_loras",
+        "max_lora_rank",
+        "data_parallel_size",
+        "num_gpu_blocks_override",
+    }
+)
+_SWITCHES = frozenset(
+    {"enforce_eager", "enable_chunked_prefill", "enable_prefix_caching", "enable_expert_parallel", "enable_lora"}
+)
+
+
+def _values(request: Request) -> Iterator[Problem]:
+    """Arguments that planning reads must be what vLLM takes: counts and switches."""
+    for name, value in request.service.engine.args.items():
+        if name in _COUNTS and not (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63):
+            yield Problem(Reason("engine-argument-value", f"{name} must be a whole number above 0, not {value!r}"))
+        if name in _SWITCHES and not isinstance(value, bool):
+            yield Problem(Reason("engine-argument-value", f"{name} must be true or false, not {value!r}"))
 
 
 def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:

@@ -94,6 +94,10 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, L
     service, facts, gpu, shape = request.service, request.facts, candidate.shape.gpu, candidate.shape
     engine, parallel = service.engine, service.parallelism
     longest = longest_sure_context(candidate, facts.max_model_len)
+    usual = request.engine.gpu_memory_utilization
+    if engine.gpu_memory_utilization is not None and engine.gpu_memory_utilization < usual:
+        fuller = replace(engine, gpu_memory_utilization=None)
+        yield f"--gpu-memory-utilization {usual:g}", replace(service, engine=fuller)
     if engine.max_model_len is not None and 0 < longest < engine.max_model_len:
         yield f"--max-model-len {longest}", replace(service, engine=replace(engine, max_model_len=longest))
     if engine.kv_cache_dtype in (None, "auto") and "fp8" in gpu.flops:
@@ -142,6 +146,8 @@ def _layout_flags(candidate: Candidate) -> str:
 def _other_gpu(request: Request, candidate: Candidate) -> Suggestion | None:
     """The cheapest other kind of GPU that does what was asked."""
     others = tuple(gpu for gpu in request.catalog if gpu.name != candidate.shape.gpu.name and gpu.price_per_hour)
+    if not others:
+        return None
     free = replace(request.service, parallelism=replace(request.service.parallelism, tensor=None, pipeline=None))
     best = cheapest(search(replace(request, service=free, gpus=others)))
     return None if best is None else Suggestion(_layout_flags(best), effect(best, candidate))

@@ -121,7 +121,7 @@ def outcome(config: Mapping[str, Any], asked: LLMService, version: str) -> str:
     catalog = gpus.load()
     wanted = asked.accelerator.gpu
     chosen = (catalog[wanted],) if wanted else tuple(catalog.values())
-    plan = decide(Request(asked, facts, "fuzz", engine(version), chosen), explain=True)
+    plan = decide(Request(asked, facts, "fuzz", engine(version), chosen, tuple(catalog.values())), explain=True)
     json.dumps(to_json(plan))
     assert plan.verdict in ("fits", "risky", "does-not-fit", "invalid")
     assert plan.verdict == "fits" or plan.reasons

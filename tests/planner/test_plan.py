@@ -115,6 +115,12 @@ def test_every_suggestion_works_when_it_is_taken() -> None:
     assert "--gpu L4" not in flags[-1]
 
 
+def test_a_utilization_that_leaves_nothing_is_refused_with_one_that_does() -> None:
+    found = plan(dense(), H100, tp=1, gpu_memory_utilization=0.1, max_model_len=8192)
+    assert (found.verdict, codes(found)) == ("does-not-fit", ["weights-exceed-memory"])
+    assert found.suggestions[0].flags == "--gpu-memory-utilization 0.92"
+
+
 def test_weights_that_exceed_the_memory_say_so() -> None:
     found = plan(LLAMA_70B, H100, tp=1)
     assert (found.verdict, codes(found)) == ("does-not-fit", ["weights-exceed-memory"])
@@ -149,6 +155,7 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
             "--engine-arg enable_prefix_caching=True",
         ),
         (H100, {"quantization": "awq"}, "quantization-needs-checkpoint", "--quantization fp8"),
+        (H100, {"args": {"enforce_eager": "no"}}, "engine-argument-value", ""),
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
         (T4, {"dtype": "bfloat16", "max_model_len": 4096}, "dtype-needs-newer-gpu", "--dtype float16 --tp 2"),
