@@ -23,7 +23,7 @@ _LONGEST = 5.0
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)
-    configs = [models.config(name) for name in models.names()]
+    configs = [model.config for model in models.models() if model.same_as is None]
     kinds = tuple(gpus.load())
     seen: collections.Counter[str] = collections.Counter()
     failures = 0

@@ -184,6 +184,8 @@ def _cost(cost: Mapping[str, Any], wide: bool) -> str:
     if not cost["known"]:
         return str(cost["note"])
     text = f"{_band(cost['perHour'], '{:.2f}')} USD/h"
+    if "smallestMachine" in cost:
+        text += f", a share of a machine of {cost['smallestMachine']}"
     if cost["perHourAtMaxReplicas"] != cost["perHour"]:
         text += f", at most {_figure(cost['perHourAtMaxReplicas'], '{:.2f}', wide)}"
     if "perMillionOutputTokens" in cost:

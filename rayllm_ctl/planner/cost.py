@@ -27,6 +27,7 @@ def cost(
 ) -> Mapping[str, Any]:
     """The cost section of a plan: USD per hour at the least and the most replicas, and per million output tokens.
 
+    smallestMachine is there where clouds rent the GPU only by more than a replica needs: the rest is for others.
     tokens_per_second: output of one replica at the load the plan assumes; None where it is not known.
     """
     price = gpu_price(gpu)
@@ -40,6 +41,9 @@ def cost(
         "perHour": _scaled(price, gpus_per_replica * replicas),
         "perHourAtMaxReplicas": _scaled(price, gpus_per_replica * max_replicas),
     }
+    rented = [shape.gpus for shape in gpu.shapes if shape.cloud != "on-premises"]
+    if rented and min(rented) > gpus_per_replica:
+        result["smallestMachine"] = min(rented)
     if tokens_per_second is not None and tokens_per_second.low > 0:
         per_token = price.typical * gpus_per_replica / 3600
         result["perMillionOutputTokens"] = Band(

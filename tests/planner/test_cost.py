@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rayllm_ctl.model.plan import Band
@@ -24,6 +26,13 @@ def test_cost_per_token_is_dearest_where_tokens_are_slowest() -> None:
     each = section["perMillionOutputTokens"]
     assert each.typical == pytest.approx(1e6 * 4.9 / 3600 / 1000, abs=1e-3)
     assert each.low < each.typical < each.high
+
+
+def test_a_share_of_a_larger_machine_is_told() -> None:
+    only_large = replace(H100, shapes=H100.shapes[:1])
+    assert cost(only_large, 4, 1, 1, None)["smallestMachine"] == 8
+    assert "smallestMachine" not in cost(only_large, 8, 1, 1, None)
+    assert "smallestMachine" not in cost(H100, 1, 1, 1, None)
 
 
 def test_no_price_is_said_and_not_guessed() -> None:
