@@ -200,8 +200,8 @@ class Layer:
 class Tower:
     """A vision or audio encoder with its projector: blocks with their counts; `sharded`: TP divides it.
 
-    tokens: the most embeddings that one item (image, video, audio clip) gives the decoder; 0: unknown.
-    patches: encoder positions of such an item.
+    tokens: the most embeddings that one item (an image) gives the decoder; patches: encoder positions of such an item;
+    pixels: its input values.
     """
 
     modality: str
@@ -209,6 +209,7 @@ class Tower:
     hidden: int
     tokens: int = 0
     patches: int = 0
+    pixels: int = 0
     sharded: bool = True
 
     @property
@@ -218,12 +219,16 @@ class Tower:
 
 @dataclass(frozen=True)
 class RotaryCache:
-    """A cos/sin table that vLLM keeps on the GPU: positions x width elements."""
+    """A cos/sin table that vLLM keeps on the GPU: positions x width elements, `count` of them.
+
+    sections: of a rope in three dimensions (images, video), whose table vLLM makes four times as long before 0.32.
+    """
 
     positions: int
     width: int
     float32: bool = False
     count: int = 1
+    sections: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ KV_HEADS = (
     "num_attention_groups",
     "kv_n_heads",
 )
-INTERMEDIATE = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim")
+INTERMEDIATE = ("intermediate_size", "ff_intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim")
 EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", "top_k_experts")
 MOE_INTERMEDIATE = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "intermediate_size")
@@ -60,16 +60,21 @@ class Sizes:
     vocab: int
 
 
-def read_sizes(fields: Fields, *, kv_default: int | None = None) -> Sizes:
+def read_sizes(fields: Fields, *, kv_default: int | None = None, layers: int | None = None) -> Sizes:
     """Sizes under any of their usual names; KV heads default to the heads, the head size to hidden / heads."""
     hidden = fields.integer(*HIDDEN)
     heads = fields.integer(*HEADS, high=MOST_HEADS)
     kv_heads = fields.integer(*KV_HEADS, default=kv_default or heads, high=MOST_HEADS)
     head_dim = fields.integer("head_dim", "hidden_size_per_head", "kv_channels", default=max(1, hidden // heads))
     return Sizes(
-        hidden, read_layers(fields), heads, kv_heads, head_dim, fields.integer("padded_vocab_size", "vocab_size")
+        hidden,
+        read_layers(fields, default=layers),
+        heads,
+        kv_heads,
+        head_dim,
+        fields.integer("padded_vocab_size", "vocab_size"),
     )
 
 
-def read_layers(fields: Fields) -> int:
-    return fields.integer(*LAYERS, high=MOST_LAYERS)
+def read_layers(fields: Fields, *, default: int | None = None) -> int:
+    return fields.integer(*LAYERS, default=default, high=MOST_LAYERS)

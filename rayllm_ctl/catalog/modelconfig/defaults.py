@@ -37,6 +37,14 @@ _GEMMA3 = {
     "max_position_embeddings": 131072,
     "sliding_window": 4096,
     "sliding_window_pattern": 6,
+    "rope_local_base_freq": 10000.0,
+}
+_DELTA_NET = {
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
 }
 
 TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -56,10 +64,12 @@ TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma": {"head_dim": 256},
     "gemma2": {"head_dim": 256, "sliding_window": 4096},
     "gemma3_text": _GEMMA3,
-    "granite": {**_LLAMA},
+    "granite": _LLAMA,
+    "qwen3_next": _DELTA_NET,
+    "qwen3_5_text": _DELTA_NET,
+    "qwen3_5_moe_text": _DELTA_NET,
     "deepseek_v2": {"v_head_dim": 128, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "kv_lora_rank": 512},
     "phimoe": {"sliding_window": 4096},
-    "phi3": {},
     "olmo3": {"sliding_window": 4096},
     "cohere2": {"sliding_window": 4096, "sliding_window_pattern": 4},
     "gpt_oss": {"sliding_window": 128},

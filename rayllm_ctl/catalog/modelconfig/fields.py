@@ -130,7 +130,9 @@ class Fields:
             if not isinstance(nested, dict) or nested is value:
                 nested = self.used[name] = {}
             return Fields(value, f"{self.where}{name}.", defaults, nested)
-        default = next((self._defaults[name] for name in names if isinstance(self._defaults.get(name), Mapping)), {})
+        default: Mapping[str, Any] = next(
+            (self._defaults[name] for name in names if isinstance(self._defaults.get(name), Mapping)), {}
+        )
         return Fields({}, f"{self.where}{names[0]}.", {**default, **(defaults or {})})
 
     def merged(self, *names: str) -> Fields:

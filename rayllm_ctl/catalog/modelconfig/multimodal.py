@@ -1,17 +1,121 @@
-"""Models that see or hear: where their text model stands in the config, and what their encoders hold."""
+"""Models that see or hear: where their text model stands in the config, and which encoder reader knows the rest."""
 
 from __future__ import annotations
 
+from rayllm_ctl.catalog.modelconfig import encoders
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
 
+_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
+
+TEXT_BY_TYPE = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "ministral3": "Ministral3ForCausalLM",
+    "mistral4": "MistralLarge3ForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_vl_text": "Qwen2ForCausalLM",
+    "qwen2_5_vl_text": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "qwen3_vl_text": "Qwen3ForCausalLM",
+    "qwen3_vl_moe_text": "Qwen3MoeForCausalLM",
+    "qwen3_next": "Qwen3NextForCausalLM",
+    "qwen3_5_text": "Qwen3_5ForCausalLM",
+    "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "gemma3n_text": "Gemma3nForCausalLM",
+    "gemma4_text": "Gemma4ForCausalLM",
+    "granite": "GraniteForCausalLM",
+    "granitemoehybrid": "GraniteMoeHybridForCausalLM",
+    "llama4_text": "Llama4ForCausalLM",
+    "deepseek_v2": "DeepseekV2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
+    "kimi_k2": "DeepseekV3ForCausalLM",
+    "kimi_linear": "KimiLinearForCausalLM",
+    "glm4": "Glm4ForCausalLM",
+    "glm4v_text": "Glm4ForCausalLM",
+    "glm4v_moe_text": "Glm4MoeForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "internlm2": "InternLM2ForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "cohere": "CohereForCausalLM",
+    "cohere2": "Cohere2ForCausalLM",
+    "mllama_text_model": "MllamaForCausalLM",
+    "minimax_m3_text": "MiniMaxM3SparseForCausalLM",
+    "nemotron_h": "NemotronHForCausalLM",
+    "step3p5": "Step3p5ForCausalLM",
+    "step3p7": "Step3p5ForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM",
+    "olmo2": "Olmo2ForCausalLM",
+    "lfm2": "Lfm2ForCausalLM",
+    "lfm2_moe": "Lfm2MoeForCausalLM",
+}
+"""Text architecture of a nested text config, by its model_type."""
+
+_ENCODERS: dict[str, tuple[encoders.Reader, str]] = {
+    "LlavaForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
+    "LlavaLlamaForCausalLM": (encoders.read_llava, "LlamaForCausalLM"),
+    "LlavaNextForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
+    "LlavaOnevisionForConditionalGeneration": (encoders.read_llava, "Qwen2ForCausalLM"),
+    "VipLlavaForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
+    "PixtralForConditionalGeneration": (encoders.read_pixtral, "MistralForCausalLM"),
+    "Mistral3ForConditionalGeneration": (encoders.read_pixtral, "MistralForCausalLM"),
+    "Gemma3ForConditionalGeneration": (encoders.read_gemma3, "Gemma3ForCausalLM"),
+    "PaliGemmaForConditionalGeneration": (encoders.read_gemma3, "GemmaForCausalLM"),
+    "Gemma4ForConditionalGeneration": (encoders.read_gemma4, "Gemma4ForCausalLM"),
+    "Gemma3nForConditionalGeneration": (encoders.read_gemma3, "Gemma3nForCausalLM"),
+    "Idefics3ForConditionalGeneration": (encoders.read_idefics3, "LlamaForCausalLM"),
+    "SmolVLMForConditionalGeneration": (encoders.read_idefics3, "LlamaForCausalLM"),
+    "AyaVisionForConditionalGeneration": (encoders.read_cohere_vision, "CohereForCausalLM"),
+    "Cohere2VisionForConditionalGeneration": (encoders.read_cohere_vision, "Cohere2ForCausalLM"),
+    "Qwen2VLForConditionalGeneration": (encoders.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen2_5_VLForConditionalGeneration": (encoders.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen3VLForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3ForCausalLM"),
+    "Qwen3VLMoeForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3MoeForCausalLM"),
+    "Qwen3_5ForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3_5ForCausalLM"),
+    "Qwen3_5MoeForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3_5MoeForCausalLM"),
+    "Llama4ForConditionalGeneration": (encoders.read_llama4, "Llama4ForCausalLM"),
+    "KimiVLForConditionalGeneration": (encoders.read_moonvit, "DeepseekV3ForCausalLM"),
+    "KimiK25ForConditionalGeneration": (encoders.read_moonvit, "DeepseekV3ForCausalLM"),
+    "KimiK3ForConditionalGeneration": (encoders.read_moonvit, "KimiLinearForCausalLM"),
+    "InternVLChatModel": (encoders.read_intern, "Qwen2ForCausalLM"),
+    "InternVLForConditionalGeneration": (encoders.read_intern, "Qwen2ForCausalLM"),
+    "Glm4vForConditionalGeneration": (encoders.read_glm4v, "Glm4ForCausalLM"),
+    "Glm4vMoeForConditionalGeneration": (encoders.read_glm4v, "Glm4MoeForCausalLM"),
+    "DeepseekVLV2ForCausalLM": (encoders.read_deepseek_vl2, "DeepseekV2ForCausalLM"),
+    "Phi3VForCausalLM": (encoders.read_phi3v, "Phi3ForCausalLM"),
+    "MllamaForConditionalGeneration": (encoders.read_mllama, "MllamaForCausalLM"),
+}
+"""Reader of the encoder, and the text architecture where the config does not say it."""
+
+
+def known_multimodal() -> tuple[str, ...]:
+    return tuple(sorted(_ENCODERS))
+
 
 def text_part(name: str, config: Fields) -> tuple[str, Fields]:
-    """The text architecture and its part of the config."""
-    return name, config
+    """The text architecture and its part of the config (the whole config for models that do not nest it)."""
+    known = _ENCODERS.get(name)
+    if known is None:
+        return name, config
+    text = config.child(*_PARTS)
+    if not text:
+        return known[1], config
+    named = text.texts("architectures", longest=16)
+    if named and named[0] in TEXT_BY_TYPE.values():
+        return named[0], text
+    return TEXT_BY_TYPE.get(text.text("model_type"), known[1]), text
 
 
 def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[Tower, ...]:
-    """The encoders of a model, with their projectors."""
-    return ()
+    """The encoders of a model with their projectors; none for text models."""
+    known = _ENCODERS.get(name)
+    if known is None:
+        return ()
+    return (known[0](config, config.child("vision_config"), hidden, builder),)

@@ -9,7 +9,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
 from rayllm_ctl.catalog.modelconfig.families.registry import Reader, known_architectures, reader_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.multimodal import text_part, towers
+from rayllm_ctl.catalog.modelconfig.multimodal import known_multimodal, text_part, towers
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len, rotary_caches
 from rayllm_ctl.errors import UserError
@@ -107,7 +107,7 @@ _BY_TYPE = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM", "gpt_oss": "GptOssForCa
 def _reader(text_name: str, name: str) -> Reader:
     reader = reader_of(text_name)
     if reader is None:
-        close = nearest(text_name, known_architectures())
+        close = nearest(name, known_architectures() + known_multimodal())
         raise UserError(
             f"unknown architecture {name[:80]!r}: its tensors and caches are not known here"
             + (f" (as text model {text_name[:80]!r})" if text_name != name else ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import RotaryCache
@@ -83,12 +84,13 @@ def rotary_caches(
     """The tables of a decoder. One per set of rope parameters: vLLM shares a table between equal layers."""
     positions = positions or fields.integer("max_position_embeddings", "n_positions", "seq_length", default=8192)
     found = [_cache(fields, parameters, head_dim, positions, width) for parameters in rope_parameters(fields)]
-    unique = (
-        tuple(dict.fromkeys(found))
-        if found
-        else (RotaryCache(positions, width or rotary_width(fields, None, head_dim)),)
-    )
-    return tuple(RotaryCache(cache.positions, cache.width, float32, 1) for cache in unique)
+    if not found:
+        found = [RotaryCache(positions, width or rotary_width(fields, None, head_dim))]
+    if fields.has("rope_local_base_freq") and len(found) == 1:
+        found.append(RotaryCache(positions, found[0].width, count=1))
+        if found[0] == found[1]:
+            found = [replace(found[0], count=2)]
+    return tuple(replace(table, float32=float32) for table in dict.fromkeys(found))
 
 
 def _cache(fields: Fields, parameters: Fields, head_dim: int, positions: int, width: int) -> RotaryCache:
@@ -99,10 +101,11 @@ def _cache(fields: Fields, parameters: Fields, head_dim: int, positions: int, wi
         "original_max_position_embeddings",
         default=fields.integer("original_max_position_embeddings", default=positions),
     )
+    sections = parameters.has("mrope_section")
     if kind in ("yarn", "deepseek_yarn"):
-        return RotaryCache(int(original * factor), width)
+        return RotaryCache(int(original * factor), width, sections=sections)
     if kind in ("linear", "dynamic", "ntk"):
-        return RotaryCache(int(positions * (factor or 1.0)), width)
+        return RotaryCache(int(positions * (factor or 1.0)), width, sections=sections)
     if kind in ("longrope", "su"):
         return RotaryCache(original + positions, width)
-    return RotaryCache(positions, width)
+    return RotaryCache(positions, width, sections=sections)

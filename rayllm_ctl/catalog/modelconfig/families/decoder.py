@@ -74,6 +74,9 @@ class Traits:
     """Rows that a learned position table has beyond max_position_embeddings; -1: there is none."""
     embedding_norm: bool = False
     rotary: bool = True
+    rotary_float32: bool = False
+    rotary_share: float = 1.0
+    """The part of a head that is rotated where the config does not say it."""
     window_pattern: int = 0
     window_uniform: bool = False
     intermediate_times: int = 0
@@ -134,7 +137,10 @@ def read_decoder(traits: Traits, fields: Fields, builder: Builder) -> Body:
 
 
 def _rotary(traits: Traits, fields: Fields, head_dim: int) -> tuple[RotaryCache, ...]:
-    return rotary_caches(fields, head_dim) if traits.rotary else ()
+    if not traits.rotary:
+        return ()
+    width = 0 if traits.rotary_share == 1.0 else int(head_dim * traits.rotary_share)
+    return rotary_caches(fields, head_dim, width=width, float32=traits.rotary_float32)
 
 
 def _intermediate(traits: Traits, fields: Fields, hidden: int) -> int:

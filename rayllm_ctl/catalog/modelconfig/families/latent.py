@@ -16,10 +16,12 @@ from rayllm_ctl.catalog.modelconfig.body import (
     read_layers,
 )
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense
+from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
+from rayllm_ctl.catalog.modelconfig.families.mixers import kimi_delta
+from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES, first_dense
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, Layer, LatentCache, Part, Vector
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Part, Vector
 
 
 class LatentSizes:
@@ -104,7 +106,12 @@ def routed(
 
 
 def read_deepseek(fields: Fields, builder: Builder) -> Body:
-    """DeepSeek V2, V3, R1, V3.1, V3.2; Kimi K2; GLM-4.7 Flash and GLM-5; Mistral Large 3; openPangu; AX-K1."""
+    """DeepSeek V2, V3, R1, V3.1, V3.2; Kimi K2; GLM-4.7 Flash and GLM-5; Mistral Large 3; openPangu; AX-K1.
+
+    DeepSeek-VL2 tiny says with qk_nope_head_dim 0 that its attention is an ordinary one.
+    """
+    if not fields.integer("qk_nope_head_dim", default=1, low=0):
+        return read_decoder(MIXTURES["DeepseekForCausalLM"], fields, builder)
     sizes, count = LatentSizes(fields), read_layers(fields)
     sparse = fields.has("index_topk")
     scoring = index_layers(fields, count) if sparse else [False] * count
@@ -204,3 +211,58 @@ def _final_norm(hidden: int, builder: Builder) -> Layer:
     pieces = builder.single()
     pieces.norm(hidden)
     return pieces.layer()
+
+
+def read_kimi_linear(fields: Fields, builder: Builder) -> Body:
+    """Kimi Linear and Kimi K3: three layers of delta attention to one latent one, a mixture in a smaller space."""
+    sizes, count = LatentSizes(fields), read_layers(fields)
+    config = fields.child("linear_attn_config")
+    delta = {index - 1 for index in config.integers("kda_layers")}
+    intermediate = fields.integer("intermediate_size")
+    dense = [first_dense(fields, index) for index in range(count)]
+    residual = fields.has("attn_res_block_size")
+
+    def make(index: int, pieces: Pieces) -> None:
+        if index in delta:
+            kimi_delta(fields, pieces, sizes.hidden)
+        else:
+            latent_attention(sizes, pieces)
+            if fields.flag("mla_use_output_gate"):
+                pieces.linear("self_attn.g_proj", sizes.hidden, (Part(sizes.heads, sizes.value),))
+        if dense[index]:
+            pieces.mlp(sizes.hidden, intermediate)
+        else:
+            _kimi_mixture(fields, sizes.hidden, pieces)
+        pieces.norm(sizes.hidden, 4 if residual else 2)
+        if residual:
+            pieces.norm(sizes.hidden, 2)
+
+    return Body(
+        builder.layers(count, lambda index: (index in delta, dense[index]), make),
+        sizes.hidden,
+        intermediate,
+        fields.integer("vocab_size"),
+        sizes.heads,
+        1,
+        sizes.width,
+        extra=(_final_norm(sizes.hidden, builder),),
+        tied=fields.flag("tie_word_embeddings"),
+        rotary=(),
+        traits=frozenset({"mla", "moe", "hybrid"}),
+    )
+
+
+def _kimi_mixture(fields: Fields, hidden: int, pieces: Pieces) -> None:
+    latent = fields.integer("routed_expert_hidden_size", default=hidden)
+    width = fields.integer("moe_intermediate_size")
+    experts = fields.integer("num_experts", high=MOST_EXPERTS)
+    pieces.linear("mlp.gate", hidden, experts, "none", quantizable=False)
+    top_k = fields.integer(*TOP_K, high=MOST_EXPERTS)
+    pieces.experts(latent, width, experts, top_k, router="", correction=True)
+    if latent != hidden:
+        pieces.linear("mlp.routed_expert_down_proj", hidden, latent, "none", quantizable=False)
+        pieces.linear("mlp.routed_expert_up_proj", latent, hidden, "none", quantizable=False)
+        pieces.norm(latent)
+    shared = fields.integer("num_shared_experts", default=0, low=0, high=MOST_EXPERTS)
+    if shared:
+        pieces.mlp(hidden, width * shared, prefix="mlp.shared_experts.")

@@ -102,6 +102,7 @@ MIXTURES: dict[str, Traits] = {
         qkv_bias=True,
         out_bias=True,
         sinks=True,
+        rotary_float32=True,
         window_pattern=2,
         attention="attn.",
         mixture=Mixture(intermediate=("intermediate_size",), router="mlp.router", router_bias=True, bias=True),

@@ -19,93 +19,12 @@ from rayllm_ctl.catalog.modelconfig.body import (
     read_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.families.mixers import delta_net, mamba1, mamba2
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Layer, Part, RotaryCache, StateCache, Vector
+from rayllm_ctl.model.facts import Layer, Part, RotaryCache, StateCache
 
 Make = Callable[[int, Pieces], None]
-
-
-def mamba2(
-    pieces: Pieces,
-    hidden: int,
-    *,
-    intermediate: int,
-    heads: int,
-    head_dim: int,
-    groups: int,
-    state: int,
-    taps: int,
-    bias: bool = False,
-    conv_bias: bool = True,
-    norm: bool = True,
-    prefix: str = "mixer.",
-    float32_state: bool = False,
-) -> None:
-    """Mamba 2's mixer. Groups are padded up to TP where it does not divide them (mamba_mixer2.py)."""
-    grouped = Part(groups, state, replicable=True)
-    inner = Part(heads, head_dim) if heads * head_dim == intermediate else Part(intermediate)
-    projected = (inner, inner, grouped, grouped, Part(heads))
-    pieces.linear(prefix + "in_proj", hidden, projected, bias=bias)
-    pieces.linear(prefix + "conv1d", taps, (inner, grouped, grouped), bias=conv_bias, quantizable=False)
-    pieces.vectors += [Vector(heads, heads, float32=True), Vector(heads, heads), Vector(heads, heads)]
-    if norm:
-        pieces.vectors.append(Vector(intermediate, heads))
-    pieces.linear(prefix + "out_proj", intermediate, hidden, "row", bias=bias, input_units=heads)
-    pieces.caches.append(
-        StateCache(
-            "mamba2",
-            conv=(intermediate, taps - 1),
-            conv_groups=(groups, 2 * state),
-            ssm=(heads, head_dim, state),
-            ssm_float32=float32_state,
-        )
-    )
-
-
-def mamba1(
-    pieces: Pieces, hidden: int, *, intermediate: int, state: int, taps: int, rank: int, conv_bias: bool, bias: bool,
-    norms: bool, prefix: str = "mixer.",
-) -> None:  # fmt: skip
-    """Mamba 1's mixer (mamba_mixer.py). `norms`: of the time step, B and C (Jamba)."""
-    pieces.linear(prefix + "conv1d", taps, intermediate, bias=conv_bias, quantizable=False)
-    pieces.linear(prefix + "in_proj", hidden, (Part(intermediate), Part(intermediate)), bias=bias)
-    pieces.linear(prefix + "x_proj", intermediate, rank + 2 * state, "row", quantizable=False)
-    pieces.linear(prefix + "dt_proj", rank, intermediate, bias=True, quantizable=False)
-    pieces.vectors += [Vector(intermediate * state, intermediate, float32=True), Vector(intermediate, intermediate)]
-    pieces.linear(prefix + "out_proj", intermediate, hidden, "row", bias=bias)
-    if norms:
-        pieces.vectors += [Vector(rank), Vector(state), Vector(state)]
-    pieces.caches.append(StateCache("mamba1", conv=(intermediate, taps - 1), ssm=(intermediate, state)))
-
-
-def delta_net(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str = "linear_attn.") -> None:
-    """Qwen's gated delta net (qwen_gdn_linear_attn.py)."""
-    key_heads = fields.integer("linear_num_key_heads", high=MOST_HEADS)
-    value_heads = fields.integer("linear_num_value_heads", high=MOST_HEADS)
-    key_dim, value_dim = fields.integer("linear_key_head_dim"), fields.integer("linear_value_head_dim")
-    taps = fields.integer("linear_conv_kernel_dim", default=4, high=64)
-    keys, values = Part(key_heads, key_dim), Part(value_heads, value_dim)
-    pieces.linear(prefix + "conv1d", taps, (keys, keys, values), quantizable=False)
-    shards = ("in_proj_qkv", "in_proj_z", "in_proj_qkvz")
-    pieces.linear(prefix + "in_proj_qkvz", hidden, (keys, keys, values, values), shards=shards)
-    pieces.linear(
-        prefix + "in_proj_ba",
-        hidden,
-        (Part(value_heads), Part(value_heads)),
-        shards=("in_proj_b", "in_proj_a", "in_proj_ba"),
-    )
-    pieces.vectors += [
-        Vector(value_heads, value_heads),
-        Vector(value_heads, value_heads, float32=True),
-        Vector(value_dim),
-    ]
-    pieces.linear(prefix + "out_proj", value_heads * value_dim, hidden, "row", input_units=value_heads)
-    channels = 2 * key_heads * key_dim + value_heads * value_dim
-    float32_state = fields.text("mamba_ssm_dtype") == "float32"
-    pieces.caches.append(
-        StateCache("gdn", conv=(channels, taps - 1), ssm=(value_heads, value_dim, key_dim), ssm_float32=float32_state)
-    )
 
 
 def qwen_next_mixture(fields: Fields, pieces: Pieces, hidden: int) -> None:
@@ -170,7 +89,6 @@ def read_qwen_next(fields: Fields, builder: Builder) -> Body:
 
 def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
     """Nemotron-H and Nemotron 3: one mixer per layer, by a pattern of letters (nemotron_h.py)."""
-    sizes = read_sizes(fields)
     pattern = fields.text("hybrid_override_pattern").replace("|", "")
     if not pattern:
         words = fields.texts("layers_block_type")
@@ -178,6 +96,7 @@ def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
         pattern = "".join(letters.get(word, "?") for word in words)
     if not pattern:
         raise fields.missing("hybrid_override_pattern", "layers_block_type")
+    sizes = read_sizes(fields, layers=len(pattern))
     if len(pattern) < sizes.layers or set(pattern[: sizes.layers]) - set("M*E-"):
         raise fields.wrong("hybrid_override_pattern", pattern, f"{sizes.layers} letters out of M, *, E and -")
     mamba_heads = fields.integer("mamba_num_heads", default=1, high=MOST_HEADS)
@@ -218,6 +137,7 @@ def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
         intermediate=fields.integer_at(0, "intermediate_size", "moe_intermediate_size"),
         traits=words_found,
         rotary=(),
+        layers=len(pattern),
     )
 
 
@@ -477,8 +397,9 @@ def _body(
     traits: set[str],
     rotary: tuple[RotaryCache, ...] | None = None,
     tied: bool = False,
+    layers: int | None = None,
 ) -> Body:
-    sizes = read_sizes(fields)
+    sizes = read_sizes(fields, layers=layers)
     ends = builder.single()
     ends.norm(sizes.hidden)
     extra: tuple[Layer, ...] = (ends.layer(),)

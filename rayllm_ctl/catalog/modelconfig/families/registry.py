@@ -25,6 +25,8 @@ _OWN: dict[str, Reader] = {
     "PanguUltraMoEForCausalLM": latent.read_deepseek,
     "DeepseekV4ForCausalLM": deepseek_v4.read_deepseek_v4,
     "MiniCPM3ForCausalLM": latent.read_minicpm3,
+    "KimiLinearForCausalLM": latent.read_kimi_linear,
+    "MllamaForCausalLM": uneven.read_mllama,
     "LongcatFlashForCausalLM": latent.read_longcat,
     "Qwen3NextForCausalLM": recurrent.read_qwen_next,
     "Qwen3_5ForCausalLM": recurrent.read_qwen_next,

@@ -1,6 +1,8 @@
-"""Decoders whose layers are not all alike in ways of their own: Llama 4, MiMo V2, Step 3.5, Nemotron NAS, MiniMax M3."""
+"""Decoders whose layers differ in ways of their own: Llama 4, MiMo V2, Step 3.5, Nemotron NAS, MiniMax M3, Laguna."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import (
     EXPERTS,
@@ -16,7 +18,7 @@ from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense, step_la
 from rayllm_ctl.catalog.modelconfig.families.windows import FULL, layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, Layer, LatentCache, Part, Vector
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Part, Vector
 
 
 def _ends(hidden: int, builder: Builder) -> tuple[Layer, ...]:
@@ -122,7 +124,8 @@ def read_mimo_v2(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (slides[index], dense[index]), make)
-    return _body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
+    body = _body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
+    return replace(body, rotary=(body.rotary or ()) * 2)
 
 
 def read_step(fields: Fields, builder: Builder) -> Body:
@@ -293,3 +296,27 @@ def read_laguna(fields: Fields, builder: Builder) -> Body:
 
     layers = builder.layers(sizes.layers, lambda index: (windows[index], dense[index], heads_of(index)), make)
     return _body(fields, builder, sizes, layers, intermediate, {"moe", "sliding"})
+
+
+def read_mllama(fields: Fields, builder: Builder) -> Body:
+    """Llama 3.2 Vision: Llama 3.1 with layers that attend to the image (they keep no keys of the text)."""
+    sizes = read_sizes(fields)
+    crossing = set(fields.integers("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
+    intermediate = fields.integer("intermediate_size")
+
+    def make(index: int, pieces: Pieces) -> None:
+        crosses = index in crossing
+        pieces.attention(
+            sizes.hidden,
+            sizes.heads,
+            sizes.kv_heads,
+            sizes.head_dim,
+            norm="head" if crosses else "",
+            prefix="cross_attn." if crosses else "self_attn.",
+            cached=not crosses,
+        )
+        pieces.mlp(sizes.hidden, intermediate)
+        pieces.norm(sizes.hidden, 2)
+
+    layers = builder.layers(sizes.layers, lambda index: index in crossing, make)
+    return _body(fields, builder, sizes, layers, intermediate, set())
