@@ -12,12 +12,13 @@ Color = Literal["auto", "always", "never"]
 
 _UNICODE = {"ok": "✔", "error": "✗", "warning": "‼", "busy": "◎", "step": "►"}
 _ASCII = {"ok": "+", "error": "x", "warning": "!", "busy": "o", "step": ">"}
+_TO_ASCII = str.maketrans({"·": "|", "×": "x", "…": "...", "–": "-", "├": "|", "└": "`", "─": "-", "│": "|"})
 _CODES = {"ok": "32", "error": "31", "warning": "33", "busy": "36", "step": "36", "dim": "2", "bold": "1"}
 
 
 @dataclass(frozen=True)
 class Printer:
-    """How text looks on one stream: may it have colours, may it have symbols beyond ASCII, is it a terminal."""
+    """How text looks on one stream: may it have colours, may it have symbols beyond ASCII, can its cursor move."""
 
     stream: TextIO
     colors: bool
@@ -28,8 +29,8 @@ class Printer:
     def on(cls, stream: TextIO, color: Color = "auto", environment: Mapping[str, str] | None = None) -> Printer:
         """The style of `stream`. A NO_COLOR that is not empty wins, then `color`, then whether it is a terminal."""
         env = os.environ if environment is None else environment
-        terminal = stream.isatty()
-        wanted = color == "always" or (color == "auto" and terminal and env.get("TERM") != "dumb")
+        terminal = stream.isatty() and env.get("TERM") != "dumb"
+        wanted = color == "always" or (color == "auto" and terminal)
         return cls(stream, wanted and not env.get("NO_COLOR"), _speaks_unicode(stream), terminal)
 
     @classmethod
@@ -44,6 +45,10 @@ class Printer:
     def paint(self, text: str, name: str) -> str:
         """`text` in the colour of `name` (a symbol's name, dim or bold)."""
         return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.colors and text else text
+
+    def plain(self, text: str) -> str:
+        """`text` with its typographic characters as this stream can show them."""
+        return text if self.unicode else text.translate(_TO_ASCII)
 
     def line(self, text: str = "") -> None:
         """Write a line; characters that the stream cannot show are replaced."""

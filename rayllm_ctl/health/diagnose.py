@@ -217,6 +217,7 @@ def _health(scene: Scene, state: State, message: str, findings: Iterable[Finding
         replicas_max=most,
         endpoints=scene.endpoints,
         since=since,
+        observed_at=scene.now,
     )
 
 

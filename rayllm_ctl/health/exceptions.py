@@ -16,9 +16,12 @@ _WRAPPERS = re.compile(
     r"EngineDeadError|The actor died because of an error raised in its creation task"
 )
 _UNWRAP = re.compile(r"^RuntimeError: (?:Failed to create vLLM engine config: )")
-_ERROR_LINE = re.compile(r"^(?:fatal|panic|error)\b", re.I)
+_ERROR_LINE = re.compile(r"^(?:fatal|panic|error)\b|^flag provided but not defined|^unknown (?:flag|option)", re.I)
 _START_NOISE = ("cannot modify limit", "Try 'ray start --help'", "Usage: ")
 _NOISE = ("For further information visit https://errors.pydantic.dev",)
+_TAIL = 120
+"""Lines from the end of a log among which an error is looked for: a program's usage may follow it."""
+
 MAX_LINES = 6
 """Lines of an exception's text that are worth quoting: pydantic's and the hub's span a few."""
 
@@ -112,7 +115,7 @@ def read_log(log: str) -> Failure | None:
 def last_line(log: str) -> str:
     """The line of a container's log that says most: the last error if one stands near the end, else the last line."""
     lines = [line.strip() for _, line in _lines(log) if line.strip() and not any(word in line for word in _START_NOISE)]
-    for line in reversed(lines[-30:]):
+    for line in reversed(lines[-_TAIL:]):
         if _EXCEPTION.match(line) or _ERROR_LINE.match(line):
             return line[:300]
     return lines[-1][:300] if lines else ""

@@ -43,7 +43,7 @@ def pod_step(scene: Scene, pod: Pod) -> tuple[str, str]:
         if down is not None:
             return down.reason or "Waiting", f"container {down.name}, {where}"
         starting = pod.head and not pod.ready
-        return ("Starting", f"Ray starts {where}") if starting else ("Running", f"{where}{gpus}")
+        return ("Starting", where) if starting else ("Running", f"{where}{gpus}")
     trouble = next(
         (
             one
@@ -73,7 +73,7 @@ def replica_step(scene: Scene, deployment: Deployment, replica: Replica) -> tupl
         return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits for a place"
     logs = scene.logs_of([replica.pod], f"replica-{deployment.app}.")
     said = next((words for log in logs if (words := _stage(log))), "")
-    return replica.state, said or f"starts on {replica.pod}"
+    return replica.state, said or f"on {replica.pod}"
 
 
 def step(scene: Scene, cluster: RayCluster) -> str:
@@ -101,7 +101,8 @@ def step(scene: Scene, cluster: RayCluster) -> str:
 
 
 def _say(who: str, state: str, detail: str) -> str:
-    return f"{who} {state.lower() if state.istitle() or state.isupper() else state} {detail}".rstrip()
+    word = state.lower() if state.istitle() or state.isupper() else f"is in {state}"
+    return f"{who} {word} {detail}".rstrip()
 
 
 def _pending(pod: Pod) -> str:

@@ -60,6 +60,7 @@ class Health:
     """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began.
 
     replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
+    observed_at: the time of the Snapshot, from which ages count.
     """
 
     state: State
@@ -71,6 +72,7 @@ class Health:
     replicas_max: int = 0
     endpoints: int = 0
     since: datetime | None = None
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True)

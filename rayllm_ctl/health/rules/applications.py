@@ -84,7 +84,7 @@ def _failed(
     return finding(
         code,
         f"application/{app.name}",
-        f"{where} fails: {failure.text}{limit}",
+        f"{where} fails: {one_line(failure.text, 320)}{limit}",
         headline=_HEADLINES[code],
         evidence=(
             status,

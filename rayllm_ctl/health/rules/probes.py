@@ -46,8 +46,10 @@ def probe(scene: Scene, pod: Pod) -> Finding | None:
         telling = [event for event in wrong if not container.ready or event.message.startswith("Liveness")]
         if telling:
             return _failing(scene, pod, container, telling[-1], certain=True)
-        if mine and not container.ready and scene.age(container.started) > _patience(cluster, pod):
-            return _failing(scene, pod, container, mine[-1], certain=False)
+        # A liveness probe that fails kills: rules.containers.killed_by_probe sees that. It does not keep a pod from Ready.
+        late = [event for event in mine if not event.message.startswith("Liveness")]
+        if late and not container.ready and scene.age(container.started) > _patience(cluster, pod):
+            return _failing(scene, pod, container, late[-1], certain=False)
     return None
 
 
@@ -56,7 +58,7 @@ def _since_start(event: Event, container: Container) -> bool:
 
 
 def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
-    """Whether a worker's readiness probe fails because no Serve replica runs there."""
+    """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, or no application."""
     if pod.head or not event.message.startswith("Readiness"):
         return False
     if _WRONG.search(event.message):
@@ -67,7 +69,9 @@ def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
 def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
     return any(
         replica.pod == pod.name and replica.state in RUNNING
-        for deployment in cluster.serve.deployments
+        for app in cluster.serve.applications
+        if app.status == "RUNNING"
+        for deployment in app.deployments
         for replica in deployment.replicas
     )
 

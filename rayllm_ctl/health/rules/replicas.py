@@ -165,7 +165,7 @@ def _stalled(scene: Scene, cluster: RayCluster, deployment: Deployment) -> Findi
 
 def _group_lines(cluster: RayCluster) -> list[str]:
     return [
-        f"group {group.name}: {_workers(cluster, group.name)} workers, {group.bounds} allowed"
+        f"group {group.name}: {_workers(cluster, group.name)} of {group.bounds} workers"
         for group in cluster.spec.groups
     ]
 

@@ -55,7 +55,7 @@ def upgrade_blocked(scene: Scene, findings: tuple[Finding, ...]) -> Finding | No
         headline=f"the upgrade waits: {under.headline}",
         evidence=(
             f"{scene.service.subject}: UpgradeInProgress {fields.text(condition, 'reason')}",
-            *under.cause.evidence,
+            *under.cause.evidence[-1:],
         ),
         hint=(
             "rayllm-ctl deploy … --max-replicas N   (fewer replicas meanwhile make room for the new cluster)",

@@ -1,0 +1,117 @@
+"""What `status` prints: a service with its causes, evidence, hints and parts, or a table of services."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Protocol
+
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.console.tree import age, tree_lines
+from rayllm_ctl.model.health import Cause, Health, State
+
+WIDTH = 120
+_LABEL = 10
+
+_COLOURS = {
+    State.READY: "ok",
+    State.PROGRESSING: "busy",
+    State.SUSPENDED: "dim",
+    State.DELETING: "busy",
+    State.DEGRADED: "warning",
+    State.STUCK: "warning",
+    State.UNKNOWN: "warning",
+    State.FAILED: "error",
+    State.NOT_FOUND: "error",
+}
+_INFORMATIVE = frozenset({"StillStarting", "ScaledToZero"})
+"""Codes that tell a step, not a trouble."""
+
+
+class ServiceHealth(Protocol):
+    """A line of the table: a service and how it is."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def health(self) -> Health: ...
+
+
+def service_status(name: str, namespace: str, health: Health, style: Printer) -> str:
+    """The status of one service as text that ends in a newline."""
+    lines = [_headline(name, health, style)]
+    for cause in health.causes:
+        lines += _cause(cause, style)
+    if health.parts or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
+        counts = style.plain(f"{_counts(health)} · namespace {namespace}")
+        lines.append(f"  {style.paint('service'.ljust(_LABEL), 'dim')}{counts}")
+    lines += [f"  {line}" for line in tree_lines(health, style)]
+    return "\n".join(lines) + "\n"
+
+
+def service_table(rows: Sequence[ServiceHealth], style: Printer) -> str:
+    """Services as a table that ends in a newline; a line that says so where there are none."""
+    if not rows:
+        return "no services\n"
+    header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "FOR", "MESSAGE")
+    table = [header, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    lines = []
+    for number, line in enumerate(table):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        if number:
+            cells[1] = style.paint(cells[1], _COLOURS[rows[number - 1].health.state])
+        lines.append(style.plain("  ".join(cells)).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: ServiceHealth) -> tuple[str, ...]:
+    health = row.health
+    return (
+        row.name,
+        health.state.value,
+        f"{health.replicas_running}/{health.replicas_wanted}",
+        str(health.endpoints),
+        age(health.since, health.observed_at),
+        health.message,
+    )
+
+
+def _headline(name: str, health: Health, style: Printer) -> str:
+    waited = age(health.since, health.observed_at)
+    state = style.paint(health.state.value, _COLOURS[health.state])
+    text = f"{style.paint(name, 'bold')}  {state}{f'  for {waited}' if waited else ''}  {health.message}"
+    return style.plain(text).rstrip()
+
+
+def _cause(cause: Cause, style: Printer) -> list[str]:
+    informative = cause.code in _INFORMATIVE
+    lines = []
+    if not informative:
+        first = f"{cause.code}  {cause.message}"
+        lines += _labelled("cause", first, style, "error" if cause.terminal else "warning")
+    for number, line in enumerate(cause.evidence):
+        lines += _labelled("evidence" if number == 0 else "", line, style, "dim")
+    for number, line in enumerate(cause.hint):
+        # A hint is a command to copy: it is never wrapped.
+        label = style.paint(("hint" if number == 0 else "").ljust(_LABEL), "step")
+        lines.append(f"  {label}{style.plain(line)}")
+    return lines
+
+
+def _labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
+    """Text beside a label, wrapped below itself."""
+    wrapped = textwrap.wrap(style.plain(text), WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
+    marks = [label, *[""] * (len(wrapped) - 1)]
+    return [f"  {style.paint(mark.ljust(_LABEL), colour)}{line}" for mark, line in zip(marks, wrapped, strict=True)]
+
+
+def _counts(health: Health) -> str:
+    most = f" (at most {health.replicas_max})" if health.replicas_max > health.replicas_wanted else ""
+    addresses = f"{health.endpoints} address{'' if health.endpoints == 1 else 'es'}"
+    behind = addresses if health.endpoints else "no endpoint"
+    return f"replicas {health.replicas_running} of {health.replicas_wanted}{most} · {behind}"
