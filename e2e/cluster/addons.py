@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import Any, Final
 
 import yaml
 
-from e2e.cluster import images, layout, modules
+from e2e.cluster import cache, images, layout, modules
 from e2e.cluster.api import Api
-from e2e.cluster.cache import entry
 
 OPERATOR_NAMESPACE: Final = "kuberay-system"
 DEPLOYMENTS: Final = (("kube-system", "coredns"), (OPERATOR_NAMESPACE, "kuberay-operator"))
 
 _MANIFESTS: Final = Path(__file__).parent / "manifests"
 _NAMESPACED: Final = frozenset({"ServiceAccount", "Role", "RoleBinding"})
+# The loader in C where PyYAML has it: ten times faster.
+_FastLoader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -27,10 +29,8 @@ def install(api: Api) -> None:
     for manifest in _coredns():
         api.apply(manifest)
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
-    # About 1 MB each, and the server takes its time over each.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        crds = (_kuberay() / "config/crd/bases").glob("*.yaml")
-        for done in [pool.submit(api.apply_text, _crd_path(crd), crd.read_text()) for crd in crds]:
+        for done in [pool.submit(api.create, _CRD_PATH, crd.read_text()) for crd in _crds()]:
             done.result()
     for manifest in (*operator_rbac(_kuberay() / "config/rbac"), *_operator()):
         api.apply(manifest)
@@ -71,10 +71,14 @@ def _filled(name: str, values: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _kuberay() -> Path:
-    return entry("build", modules.KUBERAY.key)
+    return cache.entry("build", modules.KUBERAY.key)
 
 
-def _crd_path(file: Path) -> str:
-    """The object's path from controller-gen's file name: ray.io_rayclusters.yaml holds rayclusters.ray.io."""
-    group, _, plural = file.stem.partition("_")
-    return f"{_CRD_PATH}/{plural}.{group}"
+def _crds() -> list[Path]:
+    """KubeRay's CRDs as JSON, which takes the API server a third less time to read than their megabytes of YAML."""
+
+    def make(out: Path) -> None:
+        for file in (_kuberay() / "config/crd/bases").glob("*.yaml"):
+            (out / f"{file.stem}.json").write_text(json.dumps(yaml.load(file.read_text(), _FastLoader)))
+
+    return sorted(cache.ensure("crd", modules.KUBERAY.key, make).glob("*.json"))

@@ -19,6 +19,7 @@ _PORT: Final = 6443
 _FIELD_MANAGER: Final = "rayllm-e2e"
 _ATTEMPTS: Final = 50
 _PAUSE_SECONDS: Final = 0.2
+_PASSING: Final = (http.client.NOT_FOUND, http.client.FORBIDDEN)
 
 
 class Api:
@@ -42,30 +43,28 @@ class Api:
         except OSError:
             return False
 
+    def create(self, path: str, text: str) -> None:
+        """Create an object from its JSON in the collection at `path`."""
+        self._send("POST", path, text, "application/json")
+
     def apply(self, manifest: Object) -> None:
         """Server-side apply of one manifest."""
-        self.apply_text(resource_path(manifest), json.dumps(manifest))
-
-    def apply_text(self, path: str, text: str) -> None:
-        """Server-side apply of one manifest's text (YAML or JSON) at `path`; a YAML parser here would cost seconds."""
-        query = f"{path}?fieldManager={_FIELD_MANAGER}&force=true"
-        self._patch(query, text, "application/apply-patch+yaml")
+        path = f"{resource_path(manifest)}?fieldManager={_FIELD_MANAGER}&force=true"
+        self._send("PATCH", path, json.dumps(manifest), "application/apply-patch+yaml")
 
     def merge(self, path: str, patch: Object) -> None:
         """JSON merge patch of the object at `path`."""
-        self._patch(path, json.dumps(patch), "application/merge-patch+json")
+        self._send("PATCH", path, json.dumps(patch), "application/merge-patch+json")
 
-    def _patch(self, path: str, text: str, kind: str) -> None:
+    def _send(self, verb: str, path: str, text: str, kind: str) -> None:
         # Right after the start a type may not be served yet, and a namespace may still be without its defaults.
         for attempt in range(_ATTEMPTS):
-            status, body = self._request("PATCH", path, text, {"Content-Type": kind})
-            passing = (
-                status in (http.client.NOT_FOUND, http.client.FORBIDDEN) or status >= http.client.INTERNAL_SERVER_ERROR
-            )
+            status, body = self._request(verb, path, text, {"Content-Type": kind})
+            passing = status in _PASSING or status >= http.client.INTERNAL_SERVER_ERROR
             if not passing or attempt == _ATTEMPTS - 1:
                 break
             time.sleep(_PAUSE_SECONDS)
-        _checked("PATCH", path, status, body)
+        _checked(verb, path, status, body)
 
     def _request(
         self, verb: str, path: str, body: str | None = None, headers: Object | None = None

@@ -65,7 +65,7 @@ def _api_server(run: Run) -> list[str]:
         f"--etcd-servers={_ETCD_CLIENTS}",
         f"--service-cluster-ip-range={layout.SERVICE_RANGE}",
         "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
+        "--enable-admission-plugins=NodeRestriction,PodNodeSelector,PodTolerationRestriction",
         "--allow-privileged=true",
         f"--client-ca-file={certificates / 'ca.crt'}",
         f"--tls-cert-file={certificates / 'apiserver.crt'}",
@@ -101,6 +101,9 @@ def _controller_manager(run: Run) -> list[str]:
         f"--service-account-private-key-file={run.pki / 'service-account.key'}",
         f"--root-ca-file={run.pki / 'ca.crt'}",
         "--use-service-account-credentials=true",
+        # At the default of 20 a second the controllers wait for one another's start for five seconds.
+        "--kube-api-qps=200",
+        "--kube-api-burst=300",
         # On two busy cores a healthy kubelet can be late by more than the default of 50 s, and would lose its pods.
         "--node-monitor-grace-period=60s",
     ]

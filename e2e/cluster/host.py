@@ -16,6 +16,7 @@ from e2e.cluster import cache, cgroups, layout
 from e2e.cluster.errors import RigError
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import run
+from e2e.images import serving
 
 # Program that is needed -> Debian and Ubuntu package that has it.
 PACKAGES: Final = {
@@ -29,10 +30,10 @@ PACKAGES: Final = {
     "socat": "socat",
     "ethtool": "ethtool",
     "openssl": "openssl",
-    "debootstrap": "debootstrap",
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "mount": "mount",
+    **serving.NEEDS,
 }
 _CNI_PACKAGE: Final = "containernetworking-plugins"
 _CNI_DIRECTORIES: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))

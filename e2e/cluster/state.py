@@ -15,7 +15,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True)
 class Options:
-    """What `up` was asked for: how many real nodes, shapes of simulated ones, the GPUs that the last real one claims."""
+    """What `up` was asked for: how many real nodes, shapes of simulated ones, the GPUs that the last real one has."""
 
     nodes: int = 2
     simulate: tuple[str, ...] = ()

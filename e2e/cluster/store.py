@@ -74,7 +74,7 @@ def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
         processes.wait(lambda: _answers(socket), "containerd", _SECONDS, [process])
         for image in images:
             run([*_ctr(socket), "images", "import", image.archive])
-            _drop_layers(socket, image)
+            run([*_ctr(socket), "content", "rm", *_layers(image)])
         _stop(process)
     finally:
         cgroups.kill_all(IMPORT_CGROUP)
@@ -82,14 +82,18 @@ def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
     for leftover in (socket, out / "s.ttrpc", config, log):
         leftover.unlink(missing_ok=True)
     shutil.rmtree(out / "state", ignore_errors=True)
+    _remove_layer_files(images, out)
     progress(f"imported the images in {time.monotonic() - start:.0f} s")
 
 
-def _drop_layers(socket: Path, image: Image) -> None:
-    """Drop the packed layers, half of the disk that the store would take: once unpacked, nothing reads them again."""
-    manifest = _manifest(image.archive)
-    layers = [layer["digest"] for layer in manifest["layers"]]
-    run([*_ctr(socket), "content", "rm", *layers])
+def _remove_layer_files(images: Sequence[Image], out: Path) -> None:
+    """Remove the packed layers, half of the disk that the store would take: once unpacked, nothing reads them again.
+
+    containerd has been told to forget them, but it removes files only when it collects garbage, now and then.
+    """
+    for image in images:
+        for digest in _layers(image):
+            (out / _BLOBS / digest.partition(":")[2]).unlink(missing_ok=True)
 
 
 def _stop(process: processes.Process) -> None:
@@ -121,6 +125,11 @@ def _blob_names(archive: Path) -> list[str]:
     """The digests of all that the archive holds: they say what the image is, wherever the archive lies."""
     with tarfile.open(archive) as tar:
         return [member.name for member in tar if member.name.startswith("blobs/")]
+
+
+def _layers(image: Image) -> list[str]:
+    """The digests of an image's layers."""
+    return [layer["digest"] for layer in _manifest(image.archive)["layers"]]
 
 
 def _manifest(archive: Path) -> dict[str, list[dict[str, str]]]:
