@@ -56,7 +56,7 @@ def command(
       rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
     """
-    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.model.events import Planned
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.plan import make_plan
@@ -65,10 +65,10 @@ def command(
 
     service = resolve(file, overrides, kube.namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
+    # Before anything is connected to: what cannot run is refused even where there is no cluster.
+    objects = manifests(service, plan, accept_risk=accept_risk)
     if dry_run == "client":
-        from rayllm_ctl.cli.session import print_manifests
-
-        print_manifests(manifests(service, plan, accept_risk=accept_risk), output or "yaml")
+        print_manifests(objects, output or "yaml")
         return
     options = DeployOptions(dry_run == "server", wait, timeout, force_conflicts, accept_risk)
     with show(ctx, output) as display:

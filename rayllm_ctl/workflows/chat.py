@@ -31,13 +31,18 @@ def serve_service(name: str) -> str:
     return f"{name}-serve-svc"
 
 
+def endpoint_url(name: str, namespace: str) -> str:
+    """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it."""
+    return f"http://{serve_service(name)}.{namespace}:{PORT}/v1"
+
+
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
     """The OpenAI-compatible address of a service and the models it serves. UserError while it does not serve."""
     from rayllm_ctl.cluster.proxy import request_json
 
     answer = request_json(cluster, namespace, serve_service(name), PORT, "/v1/models")
     models = tuple(str(entry["id"]) for entry in answer.get("data", []) if isinstance(entry, Mapping) and "id" in entry)
-    return Endpoint(name, namespace, f"http://{serve_service(name)}.{namespace}:{PORT}/v1", models)
+    return Endpoint(name, namespace, endpoint_url(name, namespace), models)
 
 
 def ask(

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.model.events import Applied, Event
+from rayllm_ctl.model.events import Applied, Event, Noted
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.workflows.chat import endpoint_url
 from rayllm_ctl.workflows.render import manifests as make_manifests
 from rayllm_ctl.workflows.wait import wait_ready
 
@@ -40,7 +41,10 @@ def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOpt
     yield from put(cluster, service, objects, options)
     if options.wait and not options.dry_run_server:
         limit = options.timeout if options.timeout is not None else _limit(plan)
-        yield from wait_ready(cluster, service.name, service.namespace or cluster.namespace, limit)
+        namespace = service.namespace or cluster.namespace
+        yield from wait_ready(cluster, service.name, namespace, limit)
+        yield Noted(f"chat      rayllm-ctl chat {service.name} -n {namespace}")
+        yield Noted(f"endpoint  {endpoint_url(service.name, namespace)} (in the cluster)")
 
 
 def check(cluster: Cluster, service: LLMService) -> Iterator[Event]:
