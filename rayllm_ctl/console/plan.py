@@ -78,8 +78,12 @@ def _why(plan: Plan) -> list[str]:
 
 
 def _instead(plan: Plan) -> list[str]:
-    width = max((len(suggestion.flags) for suggestion in plan.suggestions), default=0)
-    return [f"{s.flags:<{width}}  {s.effect}" for s in plan.suggestions]
+    shown = {suggestion.flags: suggestion.effect for suggestion in plan.suggestions}
+    for reason in plan.reasons:
+        if reason.suggestion:
+            shown.setdefault(reason.suggestion, "")
+    width = max(map(len, shown), default=0)
+    return [f"{flags:<{width}}  {effect}".rstrip() for flags, effect in shown.items()]
 
 
 def _words(plan: Plan) -> str:
@@ -115,7 +119,8 @@ def _rows(plan: Plan, wide: bool) -> Iterator[tuple[str, str]]:
         yield "layout", _layout(plan)
     if plan.engine:
         yield "engine", _engine(plan)
-    yield "facts", plan.facts_source
+    source = plan.facts_source
+    yield "facts", source if wide or len(source) <= _WIDTH - _LABEL - 2 else source.partition(" (")[0]
 
 
 def _layout(plan: Plan) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from rayllm_ctl.model.hardware import GPU
@@ -12,8 +11,11 @@ from rayllm_ctl.model.plan import Band
 
 def gpu_price(gpu: GPU) -> Band | None:
     """USD per GPU-hour: the cheapest cloud, the median, the dearest. None where no price is known."""
-    prices = [price for price in gpu.price_per_hour.values() if price > 0]
-    return Band(min(prices), median(prices), max(prices)) if prices else None
+    prices = sorted(price for price in gpu.price_per_hour.values() if price > 0)
+    if not prices:
+        return None
+    middle = (prices[(len(prices) - 1) // 2] + prices[len(prices) // 2]) / 2
+    return Band(prices[0], middle, prices[-1])
 
 
 def replica_price(gpu: GPU, gpus_per_replica: int) -> float | None:

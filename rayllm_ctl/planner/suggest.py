@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rayllm_ctl.model.plan import Suggestion
 from rayllm_ctl.model.service import LLMService
@@ -32,15 +33,15 @@ def mended(request: Request, problems: Sequence[Problem]) -> tuple[Suggestion, .
 
 def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...]:
     """Up to four changes that turn `candidate`, which does not fit for sure, into a plan that does."""
-    found: list[Suggestion] = []
-    for flags, service in _variations(request, candidate):
+    found: dict[str, Suggestion] = {}
+    for kind, flags, service in _variations(request, candidate):
+        if kind in found or len(found) == _MOST - 1:
+            continue
         best = cheapest(search(replace(request, service=service, gpus=(candidate.shape.gpu,))))
         if best is not None:
-            found.append(Suggestion(flags, effect(best, candidate)))
-        if len(found) == _MOST - 1:
-            break
+            found[kind] = Suggestion(flags, effect(best, candidate))
     other = _other_gpu(request, candidate)
-    return tuple([*found, other] if other else found)
+    return (*found.values(), *((other,) if other else ()))
 
 
 def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggestion, ...]:
@@ -86,37 +87,38 @@ def _fewer_gpus(request: Request, chosen: Candidate) -> tuple[Suggestion, ...]:
     return ()
 
 
-def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, LLMService]]:
-    """Changes worth a try, the smallest first."""
+def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, LLMService]]:
+    """Changes worth a try as (kind, flags, changed service), the smallest first; the first of a kind counts."""
     if candidate.verdict == "invalid":
         yield from _legal(request, candidate)
         return
     service, facts, gpu, shape = request.service, request.facts, candidate.shape.gpu, candidate.shape
     engine, parallel = service.engine, service.parallelism
+
+    def changed(kind: str, flags: str, **fields: Any) -> tuple[str, str, LLMService]:
+        return kind, flags, replace(service, engine=replace(engine, **fields))
+
     longest = longest_sure_context(candidate, facts.max_model_len)
     usual = request.engine.gpu_memory_utilization
     if engine.gpu_memory_utilization is not None and engine.gpu_memory_utilization < usual:
-        fuller = replace(engine, gpu_memory_utilization=None)
-        yield f"--gpu-memory-utilization {usual:g}", replace(service, engine=fuller)
+        yield changed("utilization", f"--gpu-memory-utilization {usual:g}", gpu_memory_utilization=None)
     if engine.max_model_len is not None and 0 < longest < engine.max_model_len:
-        yield f"--max-model-len {longest}", replace(service, engine=replace(engine, max_model_len=longest))
+        yield changed("context", f"--max-model-len {longest}", max_model_len=longest)
     if engine.kv_cache_dtype in (None, "auto") and "fp8" in gpu.flops:
-        yield "--kv-cache-dtype fp8", replace(service, engine=replace(engine, kv_cache_dtype="fp8"))
+        yield changed("kv", "--kv-cache-dtype fp8", kv_cache_dtype="fp8")
     if candidate.settings and candidate.settings.max_num_seqs > _FEWER_SEQUENCES:
-        fewer = replace(engine, max_num_seqs=_FEWER_SEQUENCES)
-        yield f"--max-num-seqs {_FEWER_SEQUENCES}", replace(service, engine=fewer)
-    more = [n for n in valid_tensor_sizes(facts, gpu) if n > shape.tensor and n & (n - 1) == 0]
-    for tensor in more:
-        yield f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))
-    if not more:
-        for pipeline in (2, 4):
-            wider = replace(parallel, tensor=shape.tensor, pipeline=shape.pipeline * pipeline)
-            yield f"--tp {shape.tensor} --pp {wider.pipeline}", replace(service, parallelism=wider)
+        yield changed("sequences", f"--max-num-seqs {_FEWER_SEQUENCES}", max_num_seqs=_FEWER_SEQUENCES)
+    for tensor in valid_tensor_sizes(facts, gpu):
+        if tensor > shape.tensor and tensor & (tensor - 1) == 0:
+            yield "gpus", f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))
+    for factor in (2, 4):
+        wider = replace(parallel, tensor=shape.tensor, pipeline=shape.pipeline * factor)
+        yield "gpus", f"--tp {shape.tensor} --pp {wider.pipeline}", replace(service, parallelism=wider)
     if engine.quantization is None and facts.quantization is None and "fp8" in gpu.flops:
-        yield "--quantization fp8", replace(service, engine=replace(engine, quantization="fp8"))
+        yield changed("quantization", "--quantization fp8", quantization="fp8")
 
 
-def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, LLMService]]:
+def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, LLMService]]:
     """The request without what its GPU or its layout cannot do."""
     shape, service = candidate.shape, request.service
     problems = list(gpu_problems(request, shape))
@@ -126,11 +128,11 @@ def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, LLMSer
         service = problem.change(service)
     flags = _flags(problems, candidate)
     if layout_problem(request.facts, shape.gpu, shape.tensor, service.parallelism.pipeline or 1) is None:
-        yield flags, service
+        yield "legal", flags, service
         return
     for tensor in nearest_tensor_sizes(request.facts, shape.gpu, shape.tensor):
         parallel = replace(service.parallelism, tensor=tensor)
-        yield f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
+        yield f"tp {tensor}", f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
 
 
 def _flags(problems: Sequence[Problem], best: Candidate) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,21 @@ def make_plan(
         checkpoint_bytes=found.exact_bytes,
         download=service.model.path is None,
         hand_sized=service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized,
-        notes=found.warnings,
+        notes=(*found.warnings, *((version.note,) if version.note else ())),
     )
-    return decide(request, explain=explain)
+    return _with_newer_version(decide(request, explain=explain), found.facts.architecture)
+
+
+def _with_newer_version(plan: Plan, architecture: str) -> Plan:
+    """`plan` with the version to ask for, where the newest knows an architecture that the chosen one does not."""
+    if [reason.code for reason in plan.reasons] != ["architecture-unknown"]:
+        return plan
+    from rayllm_ctl.catalog.engines import engine, versions
+
+    newest = engine(versions()[-1])
+    if architecture not in newest.architectures:
+        return plan
+    return replace(plan, reasons=(replace(plan.reasons[0], suggestion=f"--vllm-version {newest.version}"),))
 
 
 def _find(service: LLMService, model_config: Path | None, offline: bool) -> FoundModel:
