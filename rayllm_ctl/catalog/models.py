@@ -18,7 +18,7 @@ from rayllm_ctl.catalog import data
 
 @dataclass(frozen=True)
 class CatalogModel:
-    """One name. `config` is what read_config takes; `source` where it was read; `same_as` the name whose config it is."""
+    """One name. `config` is for read_config, `source` where it was read, `same_as` whose config it is."""
 
     id: str
     source: str

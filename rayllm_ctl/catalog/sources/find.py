@@ -1,0 +1,91 @@
+"""The order of the sources: the first that has the model wins, and the answer says which it was.
+
+1. the file or folder that the user names (--model-config)
+2. the model's folder, where this machine sees it
+3. the Hugging Face cache
+4. the hub, unless --offline or HF_HUB_OFFLINE forbid it
+5. the catalog; if the hub was asked in vain, with a warning that says why
+
+A model that the catalog knows waits for the hub 1.5 s at most, so that a plan without a working network is quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.catalog import models
+from rayllm_ctl.catalog.modelconfig import read_config
+from rayllm_ctl.catalog.sources import cache, folder
+from rayllm_ctl.catalog.sources.found import FoundModel
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.service import Model
+
+if TYPE_CHECKING:
+    from rayllm_ctl.catalog.sources.hub import HubError
+
+_CONFIG_HINT = "--model-config PATH takes a config.json, or the folder that holds it"
+
+
+def find(
+    model: Model, *, model_config: Path | None = None, offline: bool = False, revision: str | None = None
+) -> FoundModel:
+    """The facts of `model`. `revision` overrides the model's own.
+
+    UsageError for a path that is wrong; UserError, naming what was tried, if no source has the model or what it has
+    cannot be planned.
+    """
+    if model_config is not None:
+        return folder.read(model_config).found()
+    for path in (model.path, model.id):
+        if path and Path(path).is_dir():
+            return folder.read(Path(path)).found()
+    unseen = f"{model.path} is only visible in the pods: planned with what is known of {model.id}" if model.path else ""
+    found = _by_name(model.id, revision or model.revision, offline)
+    if not unseen:
+        return found
+    return FoundModel(found.facts, found.source, found.exact_bytes, found.chat_template, (*found.warnings, unseen))
+
+
+def _by_name(model_id: str, revision: str | None, offline: bool) -> FoundModel:
+    cached = cache.read(model_id, revision)
+    if cached is not None:
+        return cached.found()
+    known = models.find(model_id)
+    from rayllm_ctl.catalog.sources import hub
+
+    if offline or hub.offline():
+        if known is None:
+            raise UserError(
+                f"nothing is known of {model_id} without the network", hint=(_nearest(model_id), _CONFIG_HINT)
+            )
+        return _from_catalog(known, revision, "")
+    try:
+        patience = hub.IMPATIENT_SECONDS if known else hub.OVERALL_SECONDS
+        return hub.read(model_id, revision, patience=patience).found()
+    except hub.HubError as error:
+        if error.kind == "revision" or known is None:
+            raise _refused(error, model_id) from error
+        return _from_catalog(known, revision, f"{error}: planned with the catalog's facts")
+
+
+def _from_catalog(known: models.CatalogModel, revision: str | None, warning: str) -> FoundModel:
+    warnings = [warning] if warning else []
+    if revision:
+        warnings.append(f"revision {revision!r} was not looked at: the catalog knows one revision only")
+    return FoundModel(read_config(known.config), f"catalog ({known.source})", warnings=tuple(warnings))
+
+
+def _refused(error: HubError, model_id: str) -> UserError:
+    hints = {
+        "gated": "accept the model's licence on the hub and set HF_TOKEN to a token that may read it",
+        "rate-limited": "wait, or set HF_TOKEN: the limit is higher with a token",
+        "offline": "check the network and HF_ENDPOINT, or go on without it",
+        "broken": "try again later",
+    }
+    return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), _CONFIG_HINT))
+
+
+def _nearest(model_id: str) -> str:
+    names = models.nearest(model_id)
+    return f"did you mean {' or '.join(names)}?" if names else "`rayllm-ctl models` lists those that are known"

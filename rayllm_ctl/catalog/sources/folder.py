@@ -1,0 +1,96 @@
+"""A checkpoint on this machine: config.json, and what lies beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.catalog.sources.found import (
+    MAX_HEADER_BYTES,
+    MAX_JSON_BYTES,
+    Checkpoint,
+    has_template,
+    indexed_bytes,
+    parse_object,
+)
+from rayllm_ctl.errors import UsageError, UserError
+
+_CONFIG = "config.json"
+_QUANTIZATION = "hf_quant_config.json"
+_INDEX = "model.safetensors.index.json"
+
+
+def read(path: Path, source: str | None = None) -> Checkpoint:
+    """The checkpoint whose config.json, or whose folder, `path` is. UsageError if it is missing or damaged."""
+    if path.is_dir():
+        return _folder(path, source)
+    if not path.exists():
+        raise UsageError(f"{path} does not exist", hint="give a config.json or the folder that holds it")
+    config = _object(path)
+    beside = path.parent / _QUANTIZATION
+    quantization = _object(beside) if path.name == _CONFIG and beside.is_file() else None
+    return Checkpoint(config, source or str(path), quantization)
+
+
+def _folder(path: Path, source: str | None) -> Checkpoint:
+    config = path / _CONFIG
+    if not config.is_file():
+        raise UsageError(f"{path} holds no {_CONFIG}", hint="it is not the folder of a Hugging Face checkpoint")
+    quantization = path / _QUANTIZATION
+    return Checkpoint(
+        config=_object(config),
+        source=source or str(config),
+        quantization=_object(quantization) if quantization.is_file() else None,
+        exact_bytes=_tensor_bytes(path),
+        chat_template=_chat_template(path),
+    )
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_JSON_BYTES:
+            raise UsageError(f"{path} has {size / 1e6:.0f} MB, more than any such file needs")
+        return parse_object(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except UsageError:
+        raise
+    except UserError as error:
+        raise UsageError(error.message) from error
+
+
+def _tensor_bytes(folder: Path) -> int | None:
+    """Bytes of all tensors: from the headers where every file is there, else as the index states."""
+    index = folder / _INDEX
+    if index.is_file():
+        document = _object(index)
+        named = document.get("weight_map")
+        files = [folder / str(name) for name in sorted(set(named.values()))] if isinstance(named, dict) else []
+        if not files or not all(file.is_file() for file in files):
+            return indexed_bytes(document)
+    else:
+        files = sorted(folder.glob("*.safetensors"))
+        # Mistral's repositories hold the same tensors twice, once in Mistral's own layout.
+        files = [file for file in files if not file.name.startswith("consolidated")] or files
+    return sum(_data_bytes(file) for file in files) if files else None
+
+
+def _data_bytes(file: Path) -> int:
+    """Bytes of the tensors in one safetensors file: all that follows the header."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            header = int.from_bytes(stream.read(8), "little")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+    if size < 8 or header > MAX_HEADER_BYTES or 8 + header > size:
+        raise UsageError(f"{file} is damaged or only partly downloaded: its header does not fit its size")
+    return size - 8 - header
+
+
+def _chat_template(folder: Path) -> bool | None:
+    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+        return True
+    tokenizer = folder / "tokenizer_config.json"
+    return has_template(_object(tokenizer)) if tokenizer.is_file() else None

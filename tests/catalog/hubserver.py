@@ -1,0 +1,207 @@
+"""A small hub on the loopback interface: the routes of the Hugging Face hub, and every way to misbehave."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+    "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}
+
+
+def safetensors(data_bytes: int) -> bytes:
+    """A file of that format with one tensor of `data_bytes` bytes."""
+    header = json.dumps({"w": {"dtype": "U8", "shape": [data_bytes], "data_offsets": [0, data_bytes]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(data_bytes)
+
+
+@dataclass
+class Hub:
+    """What the server holds, by repository and file, how it behaves (`mode`), and what was asked (`seen`)."""
+
+    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    mode: str = "ok"
+    seen: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    address: str = ""
+    other_address: str = ""
+    token: str = ""
+
+    def add(self, repo: str, **files: Any) -> None:
+        """Keyword `config` becomes config.json, and so on; values are JSON data or bytes."""
+        names = {
+            "index": "model.safetensors.index.json",
+            "weights": "model.safetensors",
+            "template": "chat_template.jinja",
+        }
+        self.files[repo] = {
+            names.get(name, f"{name}.json"): value if isinstance(value, bytes) else json.dumps(value).encode()
+            for name, value in files.items()
+        }
+
+
+def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            path = unquote(self.path)
+            hub.seen.append((path, {name.lower(): value for name, value in self.headers.items()}))
+            if path.startswith("/cdn/"):
+                repo, file = path.removeprefix("/cdn/").rsplit("//", 1)
+                return self.file(hub.files[repo][file])
+            repo, _, rest = path.lstrip("/").partition("/resolve/")
+            revision, _, file = rest.partition("/")
+            misbehave = getattr(self, f"mode_{hub.mode.replace('-', '_')}", None)
+            if misbehave and misbehave(repo, file):
+                return None
+            if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
+                return self.refuse(401, "GatedRepo")
+            if repo not in hub.files:
+                return self.refuse(404, "RepoNotFound")
+            if revision not in ("main", "v1", COMMIT):
+                return self.refuse(404, "RevisionNotFound")
+            if file not in hub.files[repo]:
+                return self.refuse(404, "EntryNotFound")
+            if file.endswith(".safetensors"):
+                return self.redirect(f"{hub.other_address or hub.address}/cdn/{repo}//{file}")
+            return self.file(hub.files[repo][file])
+
+        def file(self, content: bytes) -> None:
+            span = self.headers.get("Range", "")
+            self.send_response(206 if span else 200)
+            if span:
+                first, last = (int(n) for n in span.removeprefix("bytes=").split("-"))
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+                content = content[first : last + 1]
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def refuse(self, status: int, code: str = "", **headers: str) -> None:
+            self.send_response(status)
+            if code:
+                self.send_header("X-Error-Code", code)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def redirect(self, target: str) -> None:
+            self.refuse(302, Location=target)
+
+        def endless(self, piece: bytes, pause: float) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.close_connection = True
+            try:
+                while not hub.mode.endswith("over"):
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+                    time.sleep(pause)
+            except OSError:
+                pass
+
+        def mode_gated(self, repo: str, file: str) -> bool:
+            self.refuse(403, "GatedRepo")
+            return True
+
+        def mode_rate_limited(self, repo: str, file: str) -> bool:
+            self.refuse(429, Retry_After="120")
+            return True
+
+        def mode_broken(self, repo: str, file: str) -> bool:
+            self.refuse(503)
+            return True
+
+        def mode_silent(self, repo: str, file: str) -> bool:
+            while hub.mode == "silent":
+                time.sleep(0.02)
+            self.close_connection = True
+            return True
+
+        def mode_drip(self, repo: str, file: str) -> bool:
+            self.endless(b"{", 0.05)
+            return True
+
+        def mode_endless(self, repo: str, file: str) -> bool:
+            self.endless(b" " * 200_000, 0.0)
+            return True
+
+        def mode_gigantic(self, repo: str, file: str) -> bool:
+            self.send_response(200)
+            self.send_header("Content-Length", str(10**12))
+            self.end_headers()
+            self.close_connection = True
+            return True
+
+        def mode_truncated(self, repo: str, file: str) -> bool:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"architectures"')
+            self.close_connection = True
+            return True
+
+        def mode_malformed(self, repo: str, file: str) -> bool:
+            self.file(b"<html>Sign in</html>")
+            return True
+
+        def mode_loop(self, repo: str, file: str) -> bool:
+            self.redirect(self.path + "?again")
+            return True
+
+        def mode_downgrade(self, repo: str, file: str) -> bool:
+            self.redirect("ftp://127.0.0.1/config.json")
+            return True
+
+        def mode_only_config(self, repo: str, file: str) -> bool:
+            """Answers for config.json; every other file hangs."""
+            return file != "config.json" and self.mode_silent_extras()
+
+        def mode_silent_extras(self) -> bool:
+            while hub.mode == "only-config":
+                time.sleep(0.02)
+            self.close_connection = True
+            return True
+
+    return Handler
+
+
+@contextmanager
+def running(hub: Hub) -> Iterator[Hub]:
+    """Serve `hub` on two ports: the second stands for a host of its own, as a CDN is."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub)) for _ in range(2)]
+    for server in servers:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    hub.address = f"http://127.0.0.1:{servers[0].server_address[1]}"
+    hub.other_address = f"http://127.0.0.1:{servers[1].server_address[1]}"
+    try:
+        yield hub
+    finally:
+        hub.mode = "over"
+        for server in servers:
+            server.shutdown()
+            server.server_close()

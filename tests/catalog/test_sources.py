@@ -1,0 +1,374 @@
+"""Where a model's facts come from: the order of the sources, and what a hub, a cache or a folder can do wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.catalog.sources import FoundModel, find, hub
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.service import Model
+from tests.catalog.hubserver import COMMIT, CONFIG, Hub, running, safetensors
+
+KNOWN = "Qwen/Qwen3-0.6B"
+"""A model that the catalog has."""
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running(Hub()) as started:
+        monkeypatch.setenv("HF_ENDPOINT", started.address)
+        yield started
+
+
+def write(folder: Path, **files: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
+        (folder / (name if "." in name else f"{name}.json")).write_bytes(content)
+    return folder
+
+
+def cached(home: Path, model_id: str, **files: Any) -> Path:
+    root = home / "hub" / f"models--{model_id.replace('/', '--')}"
+    (root / "refs").mkdir(parents=True)
+    (root / "refs" / "main").write_text(COMMIT)
+    return write(root / "snapshots" / COMMIT, **files)
+
+
+def refused(model_id: str, **options: Any) -> UserError:
+    with pytest.raises(UserError) as caught:
+        find(Model(model_id), **options)
+    return caught.value
+
+
+# The order
+
+
+def test_the_named_config_wins_over_everything(tmp_path: Path, server: Hub) -> None:
+    config = write(tmp_path / "mine", config={**CONFIG, "hidden_size": 512}) / "config.json"
+    found = find(Model(KNOWN), model_config=config)
+    assert (found.facts.hidden_size, found.source) == (512, str(config))
+    assert server.seen == []
+
+
+def test_a_folder_that_is_visible_wins_over_the_cache(tmp_path: Path, server: Hub) -> None:
+    cached(tmp_path / "hf", "a/b", config=CONFIG)
+    folder = write(tmp_path / "model", config={**CONFIG, "hidden_size": 512})
+    assert find(Model("a/b", path=str(folder))).facts.hidden_size == 512
+    assert find(Model(str(folder))).facts.hidden_size == 512
+    assert server.seen == []
+
+
+def test_the_cache_wins_over_the_hub(tmp_path: Path, server: Hub) -> None:
+    cached(tmp_path / "hf", "a/b", config=CONFIG, tokenizer_config={"chat_template": "{{ x }}"})
+    found = find(Model("a/b"))
+    assert found.source == f"Hugging Face cache, commit {COMMIT[:7]}"
+    assert found.chat_template is True
+    assert server.seen == []
+
+
+def test_the_hub_wins_over_the_catalog(server: Hub) -> None:
+    server.add(KNOWN, config=CONFIG)
+    found = find(Model(KNOWN))
+    assert found.facts.hidden_size == 256
+    assert found.source == f"hub {server.address.removeprefix('http://')}, commit {COMMIT[:7]}"
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("how", ["flag", "environment"])
+def test_offline_asks_nobody(server: Hub, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    server.add(KNOWN, config=CONFIG)
+    if how == "environment":
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    found = find(Model(KNOWN), offline=how == "flag")
+    assert found.source.startswith("catalog (")
+    assert (found.facts.hidden_size, found.warnings, server.seen) == (1024, (), [])
+
+
+def test_offline_and_unknown_names_the_nearest() -> None:
+    error = refused("qwen3-32b", offline=True)
+    assert "without the network" in error.message
+    assert "Qwen/Qwen3-32B" in error.hints[0]
+
+
+def test_a_folder_of_the_pods_is_planned_by_name_and_says_so() -> None:
+    found = find(Model(KNOWN, path="/only/in/the/pod"), offline=True)
+    assert found.warnings == (f"/only/in/the/pod is only visible in the pods: planned with what is known of {KNOWN}",)
+
+
+# What the hub knows beside config.json
+
+
+def test_the_index_gives_the_bytes_and_the_tokenizer_the_template(server: Hub) -> None:
+    server.add(
+        "a/b", config=CONFIG, index={"metadata": {"total_size": 123456}}, tokenizer_config={"chat_template": "x"}
+    )
+    found = find(Model("a/b"))
+    assert (found.exact_bytes, found.chat_template) == (123456, True)
+
+
+def test_a_single_file_is_measured_by_its_header_alone(server: Hub) -> None:
+    weights = safetensors(5000)
+    server.add("a/b", config=CONFIG, weights=weights, tokenizer_config={}, template=b"{{ x }}")
+    found = find(Model("a/b"))
+    assert (found.exact_bytes, found.chat_template) == (5000, True)
+    asked = [headers for path, headers in server.seen if path.startswith("/cdn/")]
+    assert [headers["range"] for headers in asked] == ["bytes=0-7"]
+
+
+def test_quantization_beside_the_config_is_read(server: Hub) -> None:
+    side = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    server.add("a/b", config=CONFIG, hf_quant_config=side)
+    quantization = find(Model("a/b")).facts.quantization
+    assert quantization is not None
+    assert quantization.method == "modelopt"
+
+
+def test_a_revision_is_asked_for(server: Hub) -> None:
+    server.add("a/b", config=CONFIG)
+    find(Model("a/b", revision="v1"))
+    assert server.seen[0][0] == "/a/b/resolve/v1/config.json"
+    error = refused("a/b", revision="nope")
+    assert "no revision 'nope'" in error.message
+
+
+def test_a_missing_revision_is_refused_though_the_catalog_knows_the_model(server: Hub) -> None:
+    server.add(KNOWN, config=CONFIG)
+    assert "no revision 'nope'" in refused(KNOWN, revision="nope").message
+
+
+# The token
+
+
+def test_the_token_goes_to_the_hub_and_not_to_another_host(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    server.token = "hf_secret"
+    server.add("a/b", config=CONFIG, weights=safetensors(10))
+    assert find(Model("a/b")).exact_bytes == 10
+    sent = {path.startswith("/cdn/"): headers.get("authorization") for path, headers in server.seen}
+    assert sent == {False: "Bearer hf_secret", True: None}
+
+
+def test_a_stored_token_is_used(server: Hub, tmp_path: Path) -> None:
+    write(tmp_path / "hf", **{"token.": b"hf_stored\n"})
+    (tmp_path / "hf" / "token.").rename(tmp_path / "hf" / "token")
+    server.token = "hf_stored"
+    server.add("a/b", config=CONFIG)
+    assert find(Model("a/b")).facts.hidden_size == 256
+
+
+def test_a_token_that_is_none_is_refused_without_showing_it(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_sec ret\r\nX: y")
+    error = refused("a/b")
+    assert "HF_TOKEN" in error.message
+    assert "hf_sec" not in error.message + "".join(error.hints)
+
+
+def test_no_error_shows_the_token(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    for mode in ("gated", "broken", "truncated", "malformed", "loop"):
+        server.mode = mode
+        error = refused("a/b")
+        assert "hf_secret" not in error.message + "".join(error.hints)
+
+
+# A hub that misbehaves
+
+MODES = {
+    "gated": "gated or private",
+    "rate-limited": r"429.*wait 120 s",
+    "broken": "answered 503",
+    "gigantic": "at most 5 MB",
+    "endless": "more than 5 MB",
+    "truncated": "broke off",
+    "malformed": "config.json is not valid JSON",
+    "loop": "redirected too often",
+    "downgrade": "redirected from http to ftp",
+}
+
+
+@pytest.mark.parametrize(("mode", "said"), MODES.items())
+def test_a_model_that_only_the_hub_has_is_refused_with_the_reason(server: Hub, mode: str, said: str) -> None:
+    server.mode = mode
+    began = time.monotonic()
+    with pytest.raises(UserError, match=said) as caught:
+        find(Model("a/b"))
+    assert time.monotonic() - began < 3
+    assert caught.value.hints
+
+
+@pytest.mark.parametrize(("mode", "said"), MODES.items())
+def test_a_model_that_the_catalog_has_is_planned_with_a_warning(server: Hub, mode: str, said: str) -> None:
+    server.mode = mode
+    found = find(Model(KNOWN))
+    assert found.source.startswith("catalog (")
+    assert found.facts.hidden_size == 1024
+    assert len(found.warnings) == 1
+
+
+@pytest.mark.parametrize("mode", ["silent", "drip"])
+def test_a_slow_hub_is_not_waited_for_when_the_catalog_knows(
+    server: Hub, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "IMPATIENT_SECONDS", 0.3)
+    server.mode = mode
+    began = time.monotonic()
+    found = find(Model(KNOWN))
+    assert 0.25 < time.monotonic() - began < 1.3
+    assert "did not answer within 0.3 s" in found.warnings[0]
+
+
+@pytest.mark.parametrize("mode", ["silent", "drip"])
+def test_a_slow_hub_is_given_up_on(server: Hub, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "OVERALL_SECONDS", 0.5)
+    server.mode = mode
+    began = time.monotonic()
+    error = refused("a/b")
+    assert time.monotonic() - began < 1.5
+    assert "did not answer" in error.message
+
+
+def test_the_rest_is_not_waited_for_long(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "EXTRAS_SECONDS", 0.3)
+    server.add("a/b", config={**CONFIG, "quantization_config": None}, index={"metadata": {"total_size": 5}})
+    server.mode = "only-config"
+    began = time.monotonic()
+    found = find(Model("a/b"))
+    assert time.monotonic() - began < 1.5
+    assert (found.facts.hidden_size, found.exact_bytes) == (256, None)
+
+
+def test_no_network_at_all_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_resolver(*args: Any, **kwargs: Any) -> Any:
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_resolver)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    began = time.monotonic()
+    found = find(Model(KNOWN))
+    assert time.monotonic() - began < 0.5
+    assert "cannot be reached" in found.warnings[0]
+    assert "--model-config" in refused("a/b").hints[-1]
+
+
+def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(2)
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+    monkeypatch.setattr(hub, "IMPATIENT_SECONDS", 0.3)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    began = time.monotonic()
+    assert find(Model(KNOWN)).source.startswith("catalog (")
+    assert time.monotonic() - began < 1.3
+
+
+def test_what_is_not_there_is_said(server: Hub) -> None:
+    server.add("a/gguf", readme={})
+    assert "no model a/b" in refused("a/b").message
+    assert "no config.json" in refused("a/gguf").message
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b/c", "a b", "", "a/b?x", "http://x/y"])
+def test_a_name_that_no_hub_can_have_is_not_asked_for(server: Hub, name: str) -> None:
+    assert "no name of the hub" in refused(name).message
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("address", ["file:///etc", "ftp://x", "hub.example"])
+def test_an_endpoint_that_is_no_web_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(UsageError, match="HF_ENDPOINT"):
+        find(Model(KNOWN))
+
+
+def test_an_architecture_that_cannot_be_planned_is_named_with_its_source(server: Hub) -> None:
+    server.add("a/b", config={**CONFIG, "architectures": ["NoSuchForCausalLM"]})
+    error = refused("a/b")
+    assert "NoSuchForCausalLM" in error.message
+    assert "hub 127.0.0.1" in error.message
+
+
+# Folders and files
+
+
+def test_headers_count_every_file_once(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", config=CONFIG)
+    (folder / "model-00001-of-00002.safetensors").write_bytes(safetensors(300))
+    (folder / "model-00002-of-00002.safetensors").write_bytes(safetensors(45))
+    (folder / "consolidated.safetensors").write_bytes(safetensors(345))
+    assert found_in(folder).exact_bytes == 345
+
+
+def test_the_index_counts_where_files_are_not_there(tmp_path: Path) -> None:
+    index = {"metadata": {"total_size": 999}, "weight_map": {"w": "model-00001-of-00002.safetensors", "v": "missing"}}
+    folder = write(tmp_path / "m", config=CONFIG, **{"model.safetensors.index.json": index})
+    (folder / "model-00001-of-00002.safetensors").write_bytes(safetensors(300))
+    assert found_in(folder).exact_bytes == 999
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 7, b"\xff" * 40, safetensors(100)[:20]])
+def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    folder = write(tmp_path / "m", config=CONFIG)
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(UsageError, match="damaged"):
+        found_in(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not valid JSON"),
+        (b"[]", "not a JSON object"),
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b'{"a": ' * 100_000, "nested too deeply|not valid JSON"),
+        (b" " * 5_000_001, "more than any such file"),
+    ],
+)
+def test_a_config_that_is_none_is_a_usage_error_that_names_the_file(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=said) as caught:
+        find(Model(KNOWN), model_config=path)
+    assert str(path) in caught.value.message
+
+
+def test_a_path_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        find(Model(KNOWN), model_config=tmp_path / "nope")
+    with pytest.raises(UsageError, match=r"holds no config\.json"):
+        find(Model(KNOWN), model_config=tmp_path)
+
+
+def test_the_side_file_belongs_to_config_json_alone(tmp_path: Path) -> None:
+    side = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}
+    folder = write(tmp_path / "m", config=CONFIG, other=CONFIG, hf_quant_config=side)
+    assert find(Model("x"), model_config=folder / "config.json").facts.quantization is not None
+    assert find(Model("x"), model_config=folder / "other.json").facts.quantization is None
+
+
+def test_a_cached_commit_and_a_reference_that_leaves_the_cache(tmp_path: Path, server: Hub) -> None:
+    cached(tmp_path / "hf", "a/b", config=CONFIG)
+    assert "cache" in find(Model("a/b", revision=COMMIT)).source
+    with pytest.raises(UserError):
+        find(Model("a/b", revision="../../../../x"))
+
+
+def found_in(folder: Path) -> FoundModel:
+    return find(Model("x"), model_config=folder)
