@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,4 +83,6 @@ def _nodes(text: str) -> int:
 
 
 if __name__ == "__main__":
+    # `... logs etcd | head` ends quietly.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

@@ -26,13 +26,13 @@ _CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def install(api: Api) -> None:
     """Apply all of it; the pods start when nodes are there."""
-    for manifest in _coredns():
+    for manifest in coredns():
         api.apply(manifest)
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(api.create, _CRD_PATH, crd.read_text()) for crd in _crds()]:
             done.result()
-    for manifest in (*operator_rbac(_kuberay() / "config/rbac"), *_operator()):
+    for manifest in (*operator_rbac(_kuberay() / "config/rbac"), *operator()):
         api.apply(manifest)
 
 
@@ -57,12 +57,14 @@ def operator_rbac(directory: Path) -> Iterator[dict[str, Any]]:
             yield manifest
 
 
-def _coredns() -> list[dict[str, Any]]:
+def coredns() -> list[dict[str, Any]]:
+    """The manifests of CoreDNS."""
     values = {"image": images.COREDNS, "address": layout.DNS_ADDRESS, "cluster_domain": layout.CLUSTER_DOMAIN}
     return _filled("coredns.yaml", values)
 
 
-def _operator() -> list[dict[str, Any]]:
+def operator() -> list[dict[str, Any]]:
+    """The manifest of the operator's deployment."""
     return _filled("kuberay-operator.yaml", {"image": images.KUBERAY_OPERATOR, "namespace": OPERATOR_NAMESPACE})
 
 

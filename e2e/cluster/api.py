@@ -30,7 +30,7 @@ class Api:
         self._tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
     def get(self, path: str) -> Any:
-        """The object at `path`, or None where there is none yet."""
+        """The object at `path`, or None where there is none yet; OSError if the server does not answer."""
         status, body = self._request("GET", path)
         if status == http.client.NOT_FOUND:
             return None
@@ -59,7 +59,10 @@ class Api:
     def _send(self, verb: str, path: str, text: str, kind: str) -> None:
         # Right after the start a type may not be served yet, and a namespace may still be without its defaults.
         for attempt in range(_ATTEMPTS):
-            status, body = self._request(verb, path, text, {"Content-Type": kind})
+            try:
+                status, body = self._request(verb, path, text, {"Content-Type": kind})
+            except OSError as error:
+                raise RigError(f"the API server does not answer {verb} {path}: {error}") from error
             passing = status in _PASSING or status >= http.client.INTERNAL_SERVER_ERROR
             if not passing or attempt == _ATTEMPTS - 1:
                 break

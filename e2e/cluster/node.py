@@ -23,6 +23,7 @@ from e2e.cluster.state import Journal
 _STARTING_SECONDS: Final = 20.0
 # Where containerd, CNI and the kubelet write by fixed paths: the node has its own instead of the host's.
 MOUNT_POINTS: Final = ("/run", "/var/log", "/var/lib/cni", "/var/lib/kubelet")
+_RESOLV_CONF: Final = Path("/etc/resolv.conf")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def prepare(node: Node, others: Sequence[Node], claim: Claim, template: Path, ru
     _write_configuration(node, run)
     mounts = store.link(template, node.directory / "store")
     mounts += capacity.disguise(claim, node.directory / "disguise")
-    mounts.append((node.directory / "resolv.conf", Path("/etc/resolv.conf").resolve()))
+    if _RESOLV_CONF.exists():
+        mounts.append((node.directory / "resolv.conf", _RESOLV_CONF.resolve()))
     run_program([*prepared.enter, "sh", "-ec", _mount_script(mounts)])
     containerd = ["containerd", "--config", str(node.directory / "containerd.toml")]
     process = _component("containerd", containerd, prepared, run, journal)

@@ -64,16 +64,27 @@ def start(
     return Process(name, child.pid, started, str(log))
 
 
-def wait(ready: Callable[[], bool], what: str, seconds: float, needed: Sequence[Process]) -> None:
-    """Wait until `ready()`; RigError after `seconds`, or as soon as one of the `needed` processes has ended."""
+def wait(ready: Callable[[], bool], what: str, seconds: float, needed: Sequence[Process], hint: str = "") -> None:
+    """Wait until `ready()`; RigError after `seconds` (with `hint`), or as soon as a `needed` process has ended.
+
+    A `ready` that raises OSError, as a server that cannot be asked makes it, counts as not ready.
+    """
     deadline = time.monotonic() + seconds
-    while not ready():
+    while not _holds(ready):
         for process in needed:
             if not process.alive:
                 raise RigError(f"{process.name} ended while the cluster waited for {what}:\n{tail(Path(process.log))}")
         if time.monotonic() > deadline:
-            raise RigError(f"waited {seconds:.0f} s for {what} in vain")
+            raise RigError(f"waited {seconds:.0f} s for {what} in vain", hint)
         time.sleep(0.1)
+
+
+def _holds(ready: Callable[[], bool]) -> bool:
+    try:
+        return ready()
+    except OSError:
+        # A server that was asked does not answer (yet, or any more: its process tells).
+        return False
 
 
 def tail(log: Path) -> str:

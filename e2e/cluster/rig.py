@@ -6,7 +6,7 @@ import concurrent.futures
 import contextlib
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -34,7 +34,7 @@ from e2e.cluster import (
 from e2e.cluster.api import Api
 from e2e.cluster.capacity import Claim
 from e2e.cluster.errors import RigError
-from e2e.cluster.layout import Run
+from e2e.cluster.layout import Node, Run
 from e2e.cluster.progress import Progress
 from e2e.cluster.state import Journal, Options, State
 from e2e.images import serving
@@ -54,18 +54,18 @@ def up(options: Options, progress: Progress) -> Run:
         if _is_dead(run):
             progress("clearing what is left of a cluster that died")
             clean.clear(run)
+        if running := state.load(run.state):
+            _check_running(running, options, run, progress)
+            return run
         host.check(cold=not build.complete())
         host.install_packages(progress)
-        template = _prepare(progress)
-        if running := state.load(run.state):
-            _answer_running(running, options, template, run, progress)
-            return run
         host.check_addresses()
+        template = _prepare(progress)
         try:
             _start(run, options, claims, template, progress)
         except BaseException:
-            progress("the start failed: clearing up")
             _keep_logs(run)
+            progress(f"the start failed: clearing up (the logs are kept in {layout.failed_logs()})")
             clean.clear(run)
             raise
         return run
@@ -123,15 +123,15 @@ def _prepare(progress: Progress) -> Path:
         return store.template([*images.small(), image.result()], progress)
 
 
-def _answer_running(running: State, options: Options, template: Path, run: Run, progress: Progress) -> None:
-    """Say that the cluster is up if it is what was asked for; RigError if it is another one or is not well."""
+def _check_running(running: State, options: Options, run: Run, progress: Progress) -> None:
+    """Return if the cluster that is up is what was asked for; RigError if it is another one or is not well."""
     hint = "python -m e2e.cluster down, then `up` again"
     if running.options != options:
         raise RigError(f"a cluster of other options is up: {running.options.flags()}", hint)
-    if running.build != _build_key(template):
+    if running.build != _build_key(_prepare(progress)):
         raise RigError("the cluster that is up runs other versions or images than these", hint)
     api = Api(run.pki)
-    processes.wait(lambda: _nodes_ready(api) and addons.ready(api), "the cluster that is up", _READY_SECONDS, [])
+    processes.wait(lambda: _nodes_ready(api) and addons.ready(api), "the cluster that is up", _READY_SECONDS, [], hint)
     progress("the cluster is up already")
 
 
@@ -167,9 +167,8 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
             simulation.start(options.simulate, api, run, journal)
         installed.result()
     needed = list(journal.state.processes)
-    processes.wait(
-        lambda: all(api.get(each.api_path) for each in nodes), "the nodes to register", _READY_SECONDS, needed
-    )
+    hint = f"does a firewall of this machine drop what comes in on {layout.BRIDGE}? See `nft list ruleset`"
+    processes.wait(lambda: _registered(api, nodes), "the nodes to register", _READY_SECONDS, needed, hint)
     for each, claim in zip(nodes, claims, strict=True):
         if claim.extended:
             api.merge(f"{each.api_path}/status", {"status": {"capacity": claim.extended}})
@@ -179,6 +178,10 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
     journal.state.ready = True
     journal.save()
     progress("DNS and KubeRay operator ready")
+
+
+def _registered(api: Api, nodes: Sequence[Node]) -> bool:
+    return all(api.get(node.api_path) for node in nodes)
 
 
 def _nodes_ready(api: Api) -> bool:
