@@ -75,18 +75,28 @@ def _entries() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def _built_in() -> Mapping[str, GPU]:
-    return _gpus(price_lists.built_in())
+    return _gpus(None)
 
 
-def _gpus(prices: price_lists.PriceList) -> dict[str, GPU]:
+def _gpus(own: price_lists.PriceList | None) -> dict[str, GPU]:
     shapes = json.loads(data.read("nodes.json"))
-    priced: dict[str, tuple[Mapping[str, float], str]] = {}
-    for source in (price_lists.built_in(), prices):
-        for name, by_cloud in source.by_gpu.items():
-            priced[canonical(name)] = (by_cloud, f"{source.origin}: {source.note}")
+    priced = _priced(own)
     return {
         entry["name"]: _gpu(entry, shapes[entry["name"]], *priced.get(entry["name"], ({}, ""))) for entry in _entries()
     }
+
+
+def _priced(own: price_lists.PriceList | None) -> dict[str, tuple[Mapping[str, float], str]]:
+    """By GPU: its prices by cloud, and where they are from. The user's own replace the built-in ones of the same GPU."""
+    priced: dict[str, tuple[Mapping[str, float], str]] = {}
+    for source in price_lists.built_in():
+        for name, by_cloud in source.by_gpu.items():
+            before, origin = priced.get(name, ({}, ""))
+            clouds = f"{', '.join(by_cloud)}: {source.note}"
+            priced[name] = ({**before, **by_cloud}, f"{origin}; {clouds}" if origin else f"{source.origin}, {clouds}")
+    if own is not None:
+        priced |= {canonical(name): (by_cloud, f"{own.origin}, {own.note}") for name, by_cloud in own.by_gpu.items()}
+    return priced
 
 
 def _gpu(

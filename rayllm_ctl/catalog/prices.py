@@ -51,20 +51,19 @@ def user_file() -> Path:
 
 
 @cache
-def built_in() -> PriceList:
-    """The prices that come with the program."""
-    text = data.read("prices.json")
-    return _checked(json.loads(text), "built-in")
+def built_in() -> tuple[PriceList, ...]:
+    """The prices that come with the program, by date; each list adds clouds to those before it."""
+    return tuple(_checked(document, "built-in") for document in json.loads(data.read("prices.json")))
 
 
-def read(path: Path | None = None) -> PriceList:
-    """The user's prices: those of `path`, else of the file in the configuration folder, else the built-in ones.
+def read(path: Path | None = None) -> PriceList | None:
+    """The user's prices: those of `path`, else of the file in the configuration folder; None if there is none.
 
     UsageError if `path` is missing or is no price list. `gpus.load` lays them over the built-in ones.
     """
     path = path or user_file()
     if path == user_file() and not path.is_file():
-        return built_in()
+        return None
     return _checked(_parse(path), str(path))
 
 

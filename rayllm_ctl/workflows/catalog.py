@@ -1,0 +1,181 @@
+"""What the catalog knows, for people and machines: models and GPUs, listed or one of them in full."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts
+from rayllm_ctl.model.hardware import GPU
+
+if TYPE_CHECKING:
+    from rayllm_ctl.catalog.models import CatalogModel
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """One name of the catalog. Parameters are counted, `context_length` in tokens, `weights` in words (fp8, awq 4 bit).
+
+    kinds: what is special about it (MoE, MLA, sliding window, recurrent, multimodal). same_as: whose config it has.
+    """
+
+    id: str
+    architecture: str
+    parameters: int
+    active_parameters: int
+    context_length: int
+    weights: str
+    kinds: tuple[str, ...]
+    same_as: str | None
+    source: str
+
+
+@dataclass(frozen=True)
+class ModelDetails:
+    """All of one model: `layers` counts decoder layers by what they cache; `config` is what the catalog keeps."""
+
+    summary: ModelSummary
+    layers: Mapping[str, int]
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden_size: int
+    vocab_size: int
+    experts: int
+    experts_per_token: int
+    config: Mapping[str, Any]
+
+
+def list_models(part: str = "") -> list[ModelSummary]:
+    """The models whose name or architecture holds `part`, in any case; all of them if it is empty."""
+    from rayllm_ctl.catalog import models
+
+    wanted = part.lower()
+    seen: dict[str, ModelFacts] = {}
+    found = []
+    for model in models.models():
+        if wanted in model.id.lower() or any(wanted in name.lower() for name in model.config["architectures"]):
+            found.append(_summary(model, _facts(model, seen)))
+    return found
+
+
+def show_model(name: str) -> ModelDetails | None:
+    """The model of that name, in any case; None if there is none."""
+    from rayllm_ctl.catalog import models
+
+    model = models.find(name)
+    if model is None:
+        return None
+    facts = _facts(model, {})
+    experts = next((layer.experts[0] for layer in facts.layers if layer.experts), None)
+    return ModelDetails(
+        summary=_summary(model, facts),
+        layers=Counter(_cache_words(layer) for layer in facts.layers),
+        heads=facts.heads,
+        kv_heads=facts.kv_heads,
+        head_dim=facts.head_dim,
+        hidden_size=facts.hidden_size,
+        vocab_size=facts.vocab_size,
+        experts=experts.count if experts else 0,
+        experts_per_token=experts.top_k if experts else 0,
+        config=model.config,
+    )
+
+
+def unknown_model(name: str) -> UsageError:
+    """The error for a name, or a part of one, that no model has."""
+    from rayllm_ctl.catalog import models
+
+    near = models.nearest(name)
+    meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all that are known"
+    hint = (meant, "plan and deploy take any model of the hub, and --model-config PATH any config.json")
+    return UsageError(f"the catalog has no model {name!r}", hint=hint)
+
+
+def list_gpus(part: str = "", prices: Path | None = None) -> list[GPU]:
+    """The GPUs whose name, alias or architecture holds `part`, in any case."""
+    from rayllm_ctl.catalog import gpus
+    from rayllm_ctl.catalog.prices import read
+
+    wanted = part.lower()
+    known = gpus.load(read(prices)).values()
+    return [gpu for gpu in known if any(wanted in word.lower() for word in (gpu.name, gpu.architecture, *gpu.aliases))]
+
+
+def show_gpu(name: str, prices: Path | None = None) -> GPU:
+    """The GPU that a user calls `name`. UsageError, with the nearest names, if there is none."""
+    from rayllm_ctl.catalog import gpus
+    from rayllm_ctl.catalog.prices import read
+
+    return gpus.find(name, read(prices))
+
+
+def is_gpu(name: str) -> bool:
+    """Whether `name` names one GPU, by its own name or an alias."""
+    from rayllm_ctl.catalog import gpus
+
+    try:
+        gpus.canonical(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _facts(model: CatalogModel, seen: dict[str, ModelFacts]) -> ModelFacts:
+    from rayllm_ctl.catalog.modelconfig import read_config
+
+    key = model.same_as or model.id
+    if key not in seen:
+        seen[key] = read_config(model.config)
+    return seen[key]
+
+
+def _summary(model: CatalogModel, facts: ModelFacts) -> ModelSummary:
+    return ModelSummary(
+        id=model.id,
+        architecture=facts.architecture,
+        parameters=facts.parameters,
+        active_parameters=facts.active_parameters if facts.moe else facts.parameters,
+        context_length=facts.max_model_len,
+        weights=_weights(facts),
+        kinds=_kinds(facts),
+        same_as=model.same_as,
+        source=model.source,
+    )
+
+
+def _weights(facts: ModelFacts) -> str:
+    if facts.quantization is None:
+        return facts.dtype
+    method, bits = facts.quantization.method, facts.quantization.weight_bits
+    return method if str(bits) in method else f"{method} {bits} bit"
+
+
+def _kinds(facts: ModelFacts) -> tuple[str, ...]:
+    caches = [cache for layer in facts.layers for cache in layer.caches]
+    attention = [cache for cache in caches if isinstance(cache, AttentionCache)]
+    kinds = {
+        "MoE": facts.moe,
+        "MLA": any(isinstance(cache, LatentCache) for cache in caches),
+        "sliding window": any(cache.window for cache in attention),
+        "chunked": any(cache.chunk for cache in attention),
+        "recurrent": any(not isinstance(cache, (AttentionCache, LatentCache)) for cache in caches),
+        "multimodal": facts.multimodal,
+    }
+    return tuple(kind for kind, holds in kinds.items() if holds) or ("dense",)
+
+
+def _cache_words(layer: Layer) -> str:
+    return " + ".join(sorted({_cache_word(cache) for cache in layer.caches})) or "no cache"
+
+
+def _cache_word(cache: Cache) -> str:
+    if isinstance(cache, AttentionCache):
+        if cache.chunk:
+            return f"attention in chunks of {cache.chunk:,}"
+        return f"attention to the last {cache.window:,}" if cache.window else "full attention"
+    return cache.kind
