@@ -68,13 +68,14 @@ def follow(api: ApiServer, table: PodTable) -> None:
     """Keep the table up to date for ever. While the API server is away the table stays as it was."""
     while True:
         try:
-            _list_and_watch(api, table)
+            list_and_watch(api, table)
         except (urllib.error.URLError, HTTPException, OSError, json.JSONDecodeError) as error:
             print(f"the API server is away: {error}", flush=True)
             time.sleep(_PAUSE_SECONDS)
 
 
-def _list_and_watch(api: ApiServer, table: PodTable) -> None:
+def list_and_watch(api: ApiServer, table: PodTable) -> None:
+    """Bring the table to what the API server lists, then follow one watch to its end."""
     accelerators: dict[str, str] = {}
     for node in api.get("/api/v1/nodes")["items"]:
         _note_node(node, accelerators)
