@@ -75,8 +75,15 @@ def _from_kubeconfig(chosen: Chosen, request_timeout: float) -> Cluster:
 
         configuration.refresh_api_key_hook = renew
     _finish(configuration)
+    try:
+        client = ApiClient(configuration)
+    except ImportError as error:
+        raise UsageError(
+            f"proxy-url of context {chosen.context!r} names a SOCKS proxy, which needs PySocks",
+            hint="pip install PySocks",
+        ) from error
     return Cluster(
-        ApiClient(configuration), context=chosen.context, user=chosen.user_name, namespace=chosen.namespace,
+        client, context=chosen.context, user=chosen.user_name, namespace=chosen.namespace,
         request_timeout=request_timeout, headers=_impersonation(chosen.user),
     )  # fmt: skip
 

@@ -89,10 +89,14 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     if plugin.get("provideClusterInfo"):
         known = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
         info["spec"]["cluster"] = {key: cluster[key] for key in known if key in cluster}
-    environment = dict(os.environ)
-    for entry in plugin.get("env") or ():
-        environment[str(entry["name"])] = str(entry["value"])
-    environment["KUBERNETES_EXEC_INFO"] = json.dumps(info)
+    try:
+        extra = {str(entry["name"]): str(entry["value"]) for entry in plugin.get("env") or ()}
+    except (TypeError, KeyError) as error:
+        raise UsageError(
+            f"user {name!r} of the kubeconfig: exec.env is not a list of name and value",
+            hint="kubectl config view --minify",
+        ) from error
+    environment = {**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(info)}
     what = f"the credential plugin {command!r} of user {name!r}"
     try:
         done = subprocess.run(

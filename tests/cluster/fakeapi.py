@@ -314,7 +314,11 @@ def _selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
                 return False
         elif term and (key not in labels or (equals and labels[key] != value)):
             return False
-    if "spec.nodeName!=" in query.get("fieldSelector", ""):
-        ended = item.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        return bool(item.get("spec", {}).get("nodeName")) and not ended
+    for term in filter(None, query.get("fieldSelector", "").split(",")):
+        path, operator, value = re.split(r"(!=|=)", term, maxsplit=1)
+        found: Any = item
+        for part in path.split("."):
+            found = (found or {}).get(part)
+        if ((found or "") == value) is (operator == "!="):
+            return False
     return True

@@ -116,6 +116,22 @@ def test_a_plugin_that_fails(tmp_path: Path, script: str, problem: str) -> None:
     assert caught.value.exit_code == 5
 
 
+def test_a_plugin_gets_its_environment_and_the_protocol(api: FakeAPI, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    user = plugin(tmp_path, f'echo "$ZONE $KUBERNETES_EXEC_INFO" > {seen}\n{credential(token="t")}')
+    user["exec"] |= {"env": [{"name": "ZONE", "value": "eu"}], "provideClusterInfo": True}  # type: ignore[operator]
+    connect(str(kubeconfig(tmp_path / "config", api.url, **user)))
+    zone, _, info = seen.read_text().partition(" ")
+    assert zone == "eu"
+    assert json.loads(info)["spec"] == {"interactive": False, "cluster": {"server": api.url}}
+
+
+def test_a_plugin_with_a_malformed_environment(tmp_path: Path) -> None:
+    user = {"exec": {"command": "true", "env": ["ZONE"]}}
+    with pytest.raises(UsageError, match="env is not a list of name and value"):
+        connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", **user)))
+
+
 def test_a_plugin_that_is_missing_says_how_to_install_it(tmp_path: Path) -> None:
     user = {"exec": {"command": "gke-gcloud-auth-plugin-x", "installHint": "gcloud components install it"}}
     with pytest.raises(ClusterError, match="does not start: No such file") as caught:

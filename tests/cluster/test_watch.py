@@ -190,9 +190,9 @@ def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
 def test_iteration_ends_at_the_deadline(api: FakeAPI, cluster: Cluster) -> None:
     pod(api, "a")
     begun = time.monotonic()
-    with watch(cluster, ["Pod"], "llm", deadline=begun + 0.3) as changes:
+    with watch(cluster, ["Pod"], "llm", deadline=begun + 0.6) as changes:
         assert [change.object["metadata"]["name"] for change in changes] == ["a"]
-    assert 0.3 <= time.monotonic() - begun < 2
+    assert 0.6 <= time.monotonic() - begun < 3
 
 
 def test_waiting_ends_when_nothing_changes(cluster: Cluster) -> None:
@@ -206,5 +206,5 @@ def test_closing_is_quick_and_ends_the_threads(api: FakeAPI, cluster: Cluster) -
     eventually(lambda: api.watching() == 3)
     begun = time.monotonic()
     changes.close()
-    assert time.monotonic() - begun < 0.2
+    assert time.monotonic() - begun < 1
     eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("watch-")])
