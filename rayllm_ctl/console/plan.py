@@ -13,7 +13,7 @@ from rayllm_ctl.model.quantities import GIB, format_duration, gib
 _WIDTH = 100
 _BAR = 64
 _LABEL = 11
-_SHADES = {"weights": "█#", "activations": "▓%", "graphs": "▒+", "outside torch": "░=", "KV cache": "▚k", "left": "·."}
+_SHADES = {"weights": "█#", "activations": "▓%", "graphs": "▒+", "non-torch": "░=", "KV cache": "▚k", "left": "·."}
 _MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
 _ASCII = str.maketrans({"×": "x", "·": "|", "–": "-"})
 
@@ -194,7 +194,7 @@ def _cost(cost: Mapping[str, Any], wide: bool) -> str:
     if cost["perHourAtMaxReplicas"] != cost["perHour"]:
         text += f", at most {_figure(cost['perHourAtMaxReplicas'], '{:.2f}', wide)}"
     if "perMillionOutputTokens" in cost:
-        text += f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens when full"
+        text += f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens at that speed"
     return text + (f" · prices: {cost['source']}" if wide else "")
 
 
@@ -207,8 +207,9 @@ def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
         width = round(_BAR * filled / total) - edge
         edge += width
         bar += _SHADES[name][ascii_only] * width
-    yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB"
-    legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items()]
+    left = f", {gib(parts['left'])} left" if parts["left"] else ", too little"
+    yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
+    legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
     yield f"  {'':<{_LABEL}}{'  '.join(legend)}"
     low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
     held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "nothing left for a KV cache"
@@ -222,7 +223,7 @@ def _sizes(memory: MemoryPlan) -> dict[str, float]:
         "weights": memory.weights_bytes,
         "activations": memory.activation_bytes,
         "graphs": memory.cuda_graph_bytes,
-        "outside torch": memory.non_torch_bytes,
+        "non-torch": memory.non_torch_bytes,
         "KV cache": kv,
         "left": max(0.0, memory.total_bytes - used),
     }
@@ -231,7 +232,7 @@ def _sizes(memory: MemoryPlan) -> dict[str, float]:
 def _parts(memory: MemoryPlan) -> str:
     sizes = _sizes(memory)
     kv = memory.kv_cache_bytes
-    rest = sizes["activations"] + sizes["graphs"] + sizes["outside torch"]
+    rest = sizes["activations"] + sizes["graphs"] + sizes["non-torch"]
     return (
         f"weights {gib(sizes['weights'])} · graphs, activations {gib(rest)} · "
         f"KV cache {gib(kv.typical)} ({gib(kv.low)}–{gib(kv.high)}) · left {gib(sizes['left'])}"

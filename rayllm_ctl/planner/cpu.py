@@ -105,8 +105,9 @@ def _eager(settings: EngineSettings) -> bool:
 def _not_visible(service: LLMService) -> Reason:
     return Reason(
         "model-not-visible",
-        f"the folder {service.model.path} is only visible inside the pod: nothing about its memory can be proven here",
-        "--model-config FOLDER   (a local copy of the model's config.json lets the plan be checked)",
+        f"the folder {service.model.path} is only visible inside the pod: nothing about its memory can be proven here; "
+        "a copy of its config.json on this machine would let it",
+        "--model-config FOLDER",
     )
 
 

@@ -3,14 +3,14 @@
 Order of preference: it fits for sure, then by the objective
   cost        USD per hour of all replicas that the load needs, then fewer GPUs
   throughput  output tokens per second per GPU at the load
-  latency     seconds per output token at the stated concurrency (else alone), then to the first token
+  latency     seconds of a request that has a replica for itself, from its prompt to the end of its answer
 GPUs without a known price come after those with one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
@@ -90,15 +90,13 @@ def _at_longest(request: Request, candidate: Candidate) -> Candidate:
 
 def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
     rank = {"fits": 0, "risky": 1, "does-not-fit": 2, "invalid": 3}
-    load, context = request.service.load, wanted_context(request)
-    # Full replicas of different sizes hold different loads; without a common one a single request is the measure.
-    section = "atLoad" if load.concurrency else "oneRequest"
+    context = wanted_context(request)
     objectives: dict[str, Callable[[Candidate], tuple[float, ...]]] = {
         "cost": _by_cost,
         "throughput": _by_throughput,
-        "latency": partial(_by_latency, section=section),
+        "latency": _by_latency,
     }
-    objective = objectives[load.objective or "cost"]
+    objective = objectives[request.service.load.objective or "cost"]
 
     def key(candidate: Candidate) -> tuple[object, ...]:
         shorter = candidate.settings is not None and candidate.settings.max_model_len < context
@@ -119,18 +117,17 @@ def _by_cost(candidate: Candidate) -> tuple[float, ...]:
 
 
 def _by_throughput(candidate: Candidate) -> tuple[float, ...]:
-    figures = _figures(candidate, "outputTokensPerSecond")
-    return (-figures.typical / candidate.shape.gpus,) if figures else (0.0,)
+    if candidate.throughput is None:
+        return (0.0,)
+    tokens: Band = candidate.throughput["atLoad"]["outputTokensPerSecond"]
+    return (-tokens.typical / candidate.shape.gpus,)
 
 
-def _by_latency(candidate: Candidate, section: str) -> tuple[float, ...]:
-    each, first = _figures(candidate, "tpot", section), _figures(candidate, "ttft", section)
-    return (each.typical, first.typical) if each and first else (float("inf"), 0.0)
-
-
-def _figures(candidate: Candidate, name: str, section: str = "atLoad") -> Band | None:
-    band = candidate.throughput[section][name] if candidate.throughput else None
-    return band if isinstance(band, Band) else None
+def _by_latency(candidate: Candidate) -> tuple[float, ...]:
+    if candidate.throughput is None:
+        return (math.inf,)
+    alone: Band = candidate.throughput["oneRequest"]["requestsPerSecond"]
+    return (1 / alone.typical,)
 
 
 def cheapest(candidates: list[Candidate], gpu: GPU | None = None) -> Candidate | None:

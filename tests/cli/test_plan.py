@@ -1,0 +1,154 @@
+"""`plan` as a user runs it: what it prints, its exit codes, and what it does not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.cli import app
+from tests.conftest import Golden
+
+HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs"}
+
+CASES = {
+    "fits": ["--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "4"],
+    "search": ["--model", "Qwen/Qwen3-32B"],
+    "wide": ["--model", "openai/gpt-oss-120b", "--gpu", "H100-80GB", "-o", "wide"],
+    "does-not-fit": ["--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "8"],
+    "invalid-tp": ["--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "3"],
+    "invalid-several": [
+        "--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--max-model-len", "131072",
+        "--engine-arg", "enable_lorra=true",
+    ],
+    "across-nodes": ["--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--tp", "16"],
+    "load": [
+        "--model", "Qwen/Qwen3-32B", "--concurrency", "200", "--ttft", "2s", "--tpot", "50ms",
+        "--objective", "latency",
+    ],
+    "cpu-unseen": ["--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu"],
+}  # fmt: skip
+EXIT_CODES = {"does-not-fit": 1, "invalid-tp": 1, "invalid-several": 1, "across-nodes": 1}
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = app.run(["plan", "--offline", *args])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_printed(name: str, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    code, out, err = run(capsys, *CASES[name])
+    assert code == EXIT_CODES.get(name, 0)
+    assert err == ""
+    assert name == "wide" or max(map(len, out.splitlines())) <= 102
+    golden.check(f"plan-{name}.txt", out)
+
+
+def test_json_is_one_document_with_the_published_fields(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    code, out, err = run(capsys, *CASES["fits"], "-o", "json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert data["verdict"] == "fits"
+    assert data["parallelism"]["gpusPerReplica"] == 4
+    assert isinstance(data["memory"]["kvCacheBytes"]["typical"], int)
+    golden.check("plan-fits.json", out)
+
+
+def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    import yaml
+
+    _, as_json, _ = run(capsys, *CASES["does-not-fit"], "-o", "json")
+    _, as_yaml, _ = run(capsys, *CASES["does-not-fit"], "-o", "yaml")
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+
+
+def test_explain_has_every_candidate_and_the_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--explain")
+    assert code == 0
+    assert "candidates (" in out
+    assert "does-not-fit 1 × T4" in " ".join(out.split())
+    assert "  formulas" in out
+
+
+def test_a_config_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, out, _ = run(capsys, "--model", "my/model", "--model-config", str(tmp_path), "--gpu", "L4", "-o", "json")
+    assert code == 0
+    assert json.loads(out)["engine"]["maxModelLen"] == 8192
+    del config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, out, err = run(capsys, "--model", "my/model", "--model-config", str(tmp_path), "--gpu", "L4")
+    assert code != 0
+    assert "architectures" in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--gpu", "H100"], "no model was named"),
+        (["--model", "Qwen/Qwen3-32B", "--gpu", "H1000"], "unknown GPU 'H1000'"),
+        (["--model", "Qwen/Qwen3-32B", "--tp", "0"], "--tp"),
+        (["--model", "Qwen/Qwen3-32B", "--ttft", "fast"], "'fast' is not a duration"),
+        (["--model", "Qwen/Qwen3-32B", "--vllm-version", "banana"], "'banana' is no version"),
+        (["--model", "Qwen/Qwen3-32B", "--objective", "beauty"], "'beauty' is not one of"),
+    ],
+)
+def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *args)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+def test_prices_of_ones_own_change_the_choice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("prices: {RTX-4090: 0.01}\n")
+    code, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--prices", str(prices), "-o", "json")
+    assert code == 0
+    assert json.loads(out)["gpu"]["name"] == "RTX-4090"
+
+
+def test_fixed_replicas_are_not_changed_for_the_load(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ["--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "2", "--concurrency", "2000"]
+    code, out, _ = run(capsys, *load, "-o", "json")
+    assert code == 0
+    assert json.loads(out)["parallelism"]["replicas"] > 1
+    code, out, _ = run(capsys, *load, "--replicas", "1", "-o", "json")
+    assert code == 1
+    assert json.loads(out)["reasons"][0]["code"] == "too-few-replicas"
+
+
+def test_symbols_have_an_ascii_form() -> None:
+    command = [sys.executable, "-m", "rayllm_ctl", "plan", "--offline", *CASES["fits"]]
+    environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert done.stdout.decode("ascii").startswith("+ Qwen/Qwen3-32B fits on 4 x H100-80GB")
+
+
+def test_a_plan_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, json; from rayllm_ctl.cli.app import run; code = run(sys.argv[1:]); "
+        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "plan", "--offline", *CASES["fits"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    exit_code, names = json.loads(done.stderr.splitlines()[-1])
+    assert exit_code == 0
+    assert set(names) & HEAVY == set()
