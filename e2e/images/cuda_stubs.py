@@ -11,9 +11,10 @@ torch's GPU functions end the process with their name.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from e2e.cluster.shell import run
 
 # libtorch.so and libtorch_python.so link this one; the others only serve it or are opened on demand.
 _TORCH_CUDA = "libtorch_cuda.so"
@@ -36,7 +37,7 @@ static char memory[4096];
 
 # The methods of every C++ type description, from libstdc++. A description is {methods, mangled name}: Itanium C++ ABI
 # 2.9.5.
-_TYPE_METHODS = "_ZTVN10__cxxabiv117__class_type_infoE"
+TYPE_METHODS = "_ZTVN10__cxxabiv117__class_type_infoE"
 
 # c10d::ProcessGroupGloo::Options::Options(std::chrono::milliseconds), in libtorch_cpu.so.
 _GLOO_OPTIONS = "_ZN4c10d16ProcessGroupGloo7OptionsC1ENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"
@@ -45,10 +46,8 @@ _GLOO_OPTIONS = "_ZN4c10d16ProcessGroupGloo7OptionsC1ENSt6chrono8durationIlSt5ra
 def replace_cuda(lib: Path) -> None:
     """Replace torch's CUDA library and NVIDIA's libraries in torch's `lib` directory by stubs.
 
-    Needs gcc, nm and readelf. Running it twice does nothing. Raises subprocess.CalledProcessError where a tool fails.
+    Needs gcc, nm and readelf. Raises RigError where a tool fails.
     """
-    if (lib / _NVIDIA_STUB).exists():
-        return
     kept = sorted(path for path in lib.glob("*.so*") if path.name not in _DROPPED)
     undefined = _symbols(kept, "--undefined-only")
     missing = undefined.keys() - _symbols(kept, "--defined-only").keys()
@@ -68,12 +67,12 @@ def replace_cuda(lib: Path) -> None:
 
 def torch_source(symbols: Iterable[str]) -> str:
     """C source that defines `symbols` (mangled C++ names): functions that end the process, and bare types."""
-    lines = [_PREAMBLE, f"extern void *{_TYPE_METHODS}[];"]
+    lines = [_PREAMBLE, f"extern void *{TYPE_METHODS}[];"]
     for symbol in sorted(symbols):
         if symbol.startswith("_ZTI"):
             # The offset skips the two words before the first method (Itanium C++ ABI 2.5.2).
             lines.append(
-                f'struct {{ void *methods; const char *name; }} {symbol} = {{ {_TYPE_METHODS} + 2, "{symbol[4:]}" }};'
+                f'struct {{ void *methods; const char *name; }} {symbol} = {{ {TYPE_METHODS} + 2, "{symbol[4:]}" }};'
             )
         elif symbol.startswith("_ZTV"):
             lines.append(f"void *{symbol}[64];")
@@ -119,12 +118,12 @@ def version_script(versions: Mapping[str, str]) -> str:
 
 def _compile(target: Path, source: str, *flags: str) -> None:
     command = ["gcc", "-w", "-O1", "-shared", "-fPIC", "-nostdlib", f"-Wl,-soname,{target.name}", *flags]
-    subprocess.run([*command, "-x", "c", "-", "-o", str(target)], input=source, text=True, check=True)
+    run([*command, "-x", "c", "-", "-o", target], stdin=source)
 
 
 def _symbols(libraries: Sequence[Path], which: str) -> dict[str, str]:
     """The dynamic symbols of the libraries, each with its version ("" for none)."""
-    output = _run(["nm", "--dynamic", which, "--format=posix", *map(str, libraries)])
+    output = run(["nm", "--dynamic", which, "--format=posix", *map(str, libraries)])
     symbols: dict[str, str] = {}
     for line in output.splitlines():
         if line and not line.endswith(":"):
@@ -134,9 +133,5 @@ def _symbols(libraries: Sequence[Path], which: str) -> dict[str, str]:
 
 
 def _needed(libraries: Sequence[Path]) -> set[str]:
-    output = _run(["readelf", "--dynamic", *map(str, libraries)])
+    output = run(["readelf", "--dynamic", *map(str, libraries)])
     return set(re.findall(r"\(NEEDED\).*\[(.+)\]", output))
-
-
-def _run(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -61,7 +61,7 @@ def ensure(progress: Progress) -> Image:
     Three cache entries, each keyed by a digest of what it is made from: `serving-base` (the root file system with all
     packages), `tiny-model`, and `serving-image` (the archive). Raises RigError where a step fails.
     """
-    key = _key([*sorted(_ENGINE.glob("*.py")), _HERE / "oci.py", Path(__file__)], _model_key())
+    key = recipe_key([*sorted(_ENGINE.glob("*.py")), _HERE / "oci.py", Path(__file__)], _model_key())
 
     def make(work: Path) -> None:
         base = ensure_base(progress)
@@ -115,14 +115,14 @@ def lay_out_top(top: Path, model: Path) -> None:
 
 
 def _base_key() -> str:
-    return _key([packages.LOCK, *(_HERE / name for name in ("rootfs.py", "packages.py", "cuda_stubs.py"))])
+    return recipe_key([packages.LOCK, *(_HERE / name for name in ("rootfs.py", "packages.py", "cuda_stubs.py"))])
 
 
 def _model_key() -> str:
-    return _key([_MODEL_SCRIPT], _base_key())
+    return recipe_key([_MODEL_SCRIPT], _base_key())
 
 
-def _key(files: Iterable[Path], *parts: str) -> str:
+def recipe_key(files: Iterable[Path], *parts: str) -> str:
     """A cache key from the contents of files and from other keys."""
     digest = hashlib.sha256("\0".join(parts).encode())
     for path in files:
