@@ -87,7 +87,7 @@ def _gpus(own: price_lists.PriceList | None) -> dict[str, GPU]:
 
 
 def _priced(own: price_lists.PriceList | None) -> dict[str, tuple[Mapping[str, float], str]]:
-    """By GPU: its prices by cloud, and where they are from. The user's own replace the built-in ones of the same GPU."""
+    """By GPU: its prices by cloud, and where they are from. The user's own replace the built-in ones of that GPU."""
     priced: dict[str, tuple[Mapping[str, float], str]] = {}
     for source in price_lists.built_in():
         for name, by_cloud in source.by_gpu.items():

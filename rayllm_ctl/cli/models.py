@@ -18,7 +18,8 @@ def command(name: str, output: str) -> None:
       rayllm-ctl models qwen3         those with this in their name or architecture
       rayllm-ctl models Qwen/Qwen3-32B
 
-    Any other model of the Hugging Face hub can be planned and deployed as well.
+    PARAMETERS in brackets are those that one token passes through. Any other model of the Hugging Face hub can be
+    planned and deployed as well.
     """
     from rayllm_ctl.cli.session import print_data
     from rayllm_ctl.console.catalog import model_lines, model_table

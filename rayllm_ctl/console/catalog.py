@@ -18,13 +18,13 @@ _LINKS = {"nvlink": "NVLink", "pcie": "PCIe", "xgmi": "Infinity Fabric", "none":
 
 def model_table(models: Sequence[ModelSummary], *, wide: bool = False) -> Iterator[str]:
     """One line per model."""
-    head = ["NAME", "PARAMETERS", "CONTEXT", "WEIGHTS"]
-    rows = [[m.id, _parameters(m), f"{m.context_length:,}", m.weights] for m in models]
+    head = ["NAME", "PARAMETERS", "CONTEXT", "BITS"]
+    rows = [[m.id, _parameters(m), f"{m.context_length:,}", str(m.weight_bits)] for m in models]
     if wide:
-        head += ["KIND", "ARCHITECTURE", "SOURCE"]
+        head += ["WEIGHTS", "KIND", "ARCHITECTURE", "SOURCE"]
         for row, model in zip(rows, models, strict=True):
-            row += [", ".join(model.kinds), model.architecture, _origin(model)]
-    return _table(head, rows, right=(1, 2))
+            row += [model.weights, ", ".join(model.kinds), model.architecture, _origin(model)]
+    return _table(head, rows, right=(1, 2, 3))
 
 
 def model_lines(model: ModelDetails) -> Iterator[str]:

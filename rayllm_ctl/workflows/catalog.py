@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """One name of the catalog. Parameters are counted, `context_length` in tokens, `weights` in words (fp8, awq 4 bit).
+    """One name of the catalog. Parameters are counted, `context_length` in tokens, `weights` is their type in words.
 
     kinds: what is special about it (MoE, MLA, sliding window, recurrent, multimodal). same_as: whose config it has.
     """
@@ -29,6 +29,7 @@ class ModelSummary:
     active_parameters: int
     context_length: int
     weights: str
+    weight_bits: int
     kinds: tuple[str, ...]
     same_as: str | None
     source: str
@@ -141,18 +142,18 @@ def _summary(model: CatalogModel, facts: ModelFacts) -> ModelSummary:
         parameters=facts.parameters,
         active_parameters=facts.active_parameters if facts.moe else facts.parameters,
         context_length=facts.max_model_len,
-        weights=_weights(facts),
+        weights=facts.quantization.description if facts.quantization else facts.dtype,
+        weight_bits=_bits(facts),
         kinds=_kinds(facts),
         same_as=model.same_as,
         source=model.source,
     )
 
 
-def _weights(facts: ModelFacts) -> str:
-    if facts.quantization is None:
-        return facts.dtype
-    method, bits = facts.quantization.method, facts.quantization.weight_bits
-    return method if str(bits) in method else f"{method} {bits} bit"
+def _bits(facts: ModelFacts) -> int:
+    if facts.quantization is not None:
+        return facts.quantization.weight_bits
+    return 32 if facts.dtype == "float32" else 16
 
 
 def _kinds(facts: ModelFacts) -> tuple[str, ...]:
