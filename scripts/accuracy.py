@@ -17,9 +17,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rayllm_ctl.catalog import gpus, models
+from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.planner.plan import decide
+from rayllm_ctl.planner.request import Request
 from rayllm_ctl.workflows.plan import make_plan
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +60,7 @@ def compare(row: Mapping[str, Any]) -> Compared:
     """Plan what was measured."""
     service = LLMService(
         name="accuracy",
-        model=Model(row.get("facts", row["model"])),
+        model=Model(row["model"]),
         engine=Engine(
             vllm_version=row["vllm"],
             max_model_len=row["maxModelLen"],
@@ -117,14 +122,17 @@ def parameter_errors() -> list[float]:
 
 
 def _parameter_error(model: str, tensor: int, targets: tuple[int, int]) -> float:
+    known = models.find(model)
+    if known is None:
+        raise SystemExit(f"the catalog does not know {model}")
+    facts = read_config({key: value for key, value in known.config.items() if key != "quantization_config"})
     service = LLMService(
         name="accuracy",
         model=Model(model),
-        engine=Engine(vllm_version="0.32.0", max_model_len=8192, dtype="bfloat16"),
-        accelerator=Accelerator(gpu="H200-141GB"),
+        engine=Engine(max_model_len=8192, dtype="bfloat16"),
         parallelism=Parallelism(tensor, 1),
     )
-    plan = make_plan(service, offline=True)
+    plan = decide(Request(service, facts, "catalog", engine("0.32.0"), (gpus.find("H200-141GB"),)))
     if plan.memory is None:
         raise SystemExit(f"{model} at TP {tensor} was refused: {plan.reasons}")
     return min((100 * (plan.memory.parameter_bytes / t - 1) for t in targets), key=abs)
@@ -183,7 +191,7 @@ def _summary_row(title: str, errors: Iterable[float]) -> str:
 
 def _table(rows: Sequence[Compared], sources: Mapping[str, int]) -> list[str]:
     lines = [
-        "| model | GPUs | vLLM | context | weights GiB, planned / measured | KV GiB, planned (band) / measured "
+        "| model | GPUs | vLLM | settings | weights GiB, planned / measured | KV GiB, planned (band) / measured "
         "| verdict / outcome | source |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -196,11 +204,24 @@ def _table(rows: Sequence[Compared], sources: Mapping[str, int]) -> list[str]:
         verdict = item.plan.verdict if item.plan else item.problem
         note = f" ({row['note']})" if "note" in row else ""
         lines.append(
-            f"| {row['model']}{note} | {gpus} | {row['vllm'] or 'unknown'} | {row['maxModelLen']:,} "
+            f"| {row['model']}{note} | {gpus} | {row['vllm'] or 'unknown'} | {_settings(row)} "
             f"| {weights} / {row.get('weightsGiB', '-')} | {kv} / {row.get('kvGiB', '-')} "
             f"| {verdict} / {row['outcome']} | {sources[_short(row)]} |"
         )
     return lines
+
+
+def _settings(row: Mapping[str, Any]) -> str:
+    """The flags of a run, as far as they were given."""
+    layout = f"TP {row['tensor']}" + (f" PP {row['pipeline']}" if row["pipeline"] > 1 else "")
+    told = [layout, f"{row['maxModelLen']:,} tokens"]
+    told += [f"utilization {row['utilization']}"] if "utilization" in row else []
+    told += [row["dtype"]] if row.get("dtype", "bfloat16") != "bfloat16" else []
+    told += [f"{row['quantization']} on load"] if "quantization" in row else []
+    told += [f"KV {row['kvCacheDtype']}"] if "kvCacheDtype" in row else []
+    told += [f"{row['maxNumSeqs']} sequences"] if "maxNumSeqs" in row else []
+    told += [f"{row['maxNumBatchedTokens']:,} tokens a step"] if "maxNumBatchedTokens" in row else []
+    return ", ".join(told)
 
 
 def _short(row: Mapping[str, Any]) -> str:
