@@ -21,6 +21,7 @@ from rayllm_ctl.health.rules import (
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.service import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
 from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.model.health import Health, Snapshot, State
@@ -53,6 +54,8 @@ def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     if scene.service.deleted is not None:
         return _deleting(scene, f"{name} is being deleted")
     found = _findings(scene)
+    if not found and not _serving(scene) and not _is_suspended(scene):
+        found = [one for one in [halted(scene)] if one is not None]
     if found:
         return _troubled(scene, found)
     if _is_suspended(scene):

@@ -88,6 +88,12 @@ class Pod:
         return found[0] if found else None
 
     @property
+    def memory_limit(self) -> str:
+        """The memory limit of Ray's container, or an empty string."""
+        first = next(iter(fields.items(self.item, "spec", "containers")), {})
+        return str(fields.mapping(first, "resources", "limits").get("memory", ""))
+
+    @property
     def up(self) -> bool:
         """Whether Ray's container runs. A worker without a Serve replica is up and, by design, never Ready."""
         return self.alive and self.main is not None and self.main.state == "running"

@@ -55,18 +55,19 @@ class RayCluster:
         return self.item is not None and fields.condition(self.item, "RayClusterProvisioned").get("status") == "True"
 
     def running(self, deployment: Deployment) -> int:
-        """Replicas of a deployment that answer: those on a pod that is gone, or on a dead node, do not."""
+        """Replicas of a deployment that answer: those on a pod that is gone or down, or on a dead node, do not."""
+        up = {pod.name for pod in self.live_pods if pod.up} - self.lost
         if self.serve.from_status:
-            return 1 if deployment.status in ("HEALTHY", "UPSCALING", "DOWNSCALING") else 0
-        live = {pod.name for pod in self.live_pods} - self.lost
+            somewhere = not self.workers or any(pod.name in up for pod in self.workers)
+            return int(somewhere and deployment.status in ("HEALTHY", "UPSCALING", "DOWNSCALING"))
         return sum(
-            replica.state in RUNNING and (not self.pods or not replica.pod or replica.pod in live)
+            replica.state in RUNNING and (not self.pods or not replica.pod or replica.pod in up)
             for replica in deployment.replicas
         )
 
     def answers(self, app: Application) -> bool:
         """Whether an application answers requests: every deployment has a replica, or is scaled to zero on purpose."""
-        if self.serve.from_status and app.status == "RUNNING":
+        if self.serve.from_status and app.status == "RUNNING" and not app.deployments:
             return True
         return bool(app.deployments) and all(
             self.running(one) > 0 or (one.target == 0 and one.low == 0 and not self.serve.from_status)

@@ -76,8 +76,8 @@ def _failed(
     status = f"{where}: {deployment.status if deployment else app.status}"
     pod = _pod_of(cluster, deployment, failure)
     limit = ""
-    if failure.code == "OOMKilled" and pod is not None and pod.main is not None:
-        limit = f"; the memory limit of {pod.subject} is {pod.main.memory_limit or 'that of its node'}"
+    if failure.code == "OOMKilled" and pod is not None:
+        limit = f"; the memory limit of {pod.subject} is {pod.memory_limit or 'that of its node'}"
     code = failure.code
     final = app.status == "DEPLOY_FAILED"
     served = bool(scene.service and scene.service.active)
@@ -89,7 +89,7 @@ def _failed(
         evidence=(
             status,
             failure.text,
-            f"{pod.subject}: memory limit {pod.main.memory_limit}" if limit and pod and pod.main else "",
+            f"{pod.subject}: memory limit {pod.memory_limit}" if limit and pod else "",
         ),
         hint=_hints(scene, cluster, code, failure, pod),
         terminal=final or (code in _DEFINITE and not served),

@@ -103,7 +103,7 @@ def _died(scene: Scene, cluster: RayCluster) -> Finding | None:
     pod = named["name"] if named else cluster.name
     if found["reason"] == "OOMKilled":
         sample = next((one for one in cluster.live_pods if one.head == (event.reason == "DeletedHeadPod")), None)
-        limit = sample.main.memory_limit if sample and sample.main else ""
+        limit = sample.memory_limit if sample else ""
         return finding(
             "OOMKilled",
             f"pod/{pod}",

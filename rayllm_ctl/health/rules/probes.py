@@ -46,7 +46,7 @@ def probe(scene: Scene, pod: Pod) -> Finding | None:
         telling = [event for event in wrong if not container.ready or event.message.startswith("Liveness")]
         if telling:
             return _failing(scene, pod, container, telling[-1], certain=True)
-        # A liveness probe that fails kills: rules.containers.killed_by_probe sees that. It does not keep a pod from Ready.
+        # A liveness probe that fails kills, which containers.killed_by_probe sees; it keeps no pod from being ready.
         late = [event for event in mine if not event.message.startswith("Liveness")]
         if late and not container.ready and scene.age(container.started) > _patience(cluster, pod):
             return _failing(scene, pod, container, late[-1], certain=False)
@@ -58,7 +58,7 @@ def _since_start(event: Event, container: Container) -> bool:
 
 
 def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
-    """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, or no application."""
+    """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, no application."""
     if pod.head or not event.message.startswith("Readiness"):
         return False
     if _WRONG.search(event.message):

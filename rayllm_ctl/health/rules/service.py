@@ -105,7 +105,21 @@ def not_reconciled(scene: Scene) -> Finding | None:
     waiting = _waiting(scene)
     if waiting is None:
         return None
-    what, since = waiting
+    return _unattended(scene, *waiting)
+
+
+def halted(scene: Scene) -> Finding | None:
+    """The operator does not run, and the service, in which nothing else is wrong, does not serve: asked last of all."""
+    service = scene.service
+    if service is None or scene.operator.running is not False:
+        return None
+    return _unattended(scene, "the service does not serve yet, and nobody carries it on", service.created)
+
+
+def _unattended(scene: Scene, what: str, since: datetime | None) -> Finding | None:
+    service = scene.service
+    if service is None:
+        return None
     operator = scene.operator
     if operator.running is False and scene.age(since) >= _MOMENT:
         why = (
@@ -204,6 +218,8 @@ def _waiting(scene: Scene) -> tuple[str, datetime | None] | None:
         observed = fields.integer(cluster.item, "status", "observedGeneration") if cluster.item is not None else 0
         if cluster.item is not None and observed < fields.integer(cluster.item, "metadata", "generation"):
             return f"{cluster.subject} has not been looked at", fields.created(cluster.item)
+        if cluster.item is None and scene.operator.running is False and not cluster.pods:
+            return f"{cluster.subject} has not been made", service.created
         if cluster.item is not None and scene.operator.running is False and not suspended(cluster.item):
             missing = "no head pod" if cluster.head is None else "too few workers" if _short(cluster) else ""
             if missing:

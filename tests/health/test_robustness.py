@@ -1,0 +1,102 @@
+"""Odd objects: nothing raises, and what cannot be seen is never called healthy."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayllm_ctl.health import diagnose
+from rayllm_ctl.model.health import Snapshot, State
+from rayllm_ctl.model.jsonform import to_json
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, load_case
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -3.5,
+    "",
+    "x",
+    [],
+    {},
+    [None],
+    ["a"],
+    {"a": 1},
+    10**30,
+    "2026-13-99T00:00:00Z",
+    float("nan"),
+)
+
+
+def mutated(value: Any, share: float, chance: random.Random) -> Any:
+    """`value` with about that share of its parts lost or replaced by something odd."""
+    if chance.random() < share:
+        return copy.deepcopy(chance.choice(ODD))
+    if isinstance(value, dict):
+        return {key: mutated(part, share, chance) for key, part in value.items() if chance.random() > share / 2}
+    if isinstance(value, list):
+        return [mutated(part, share, chance) for part in value]
+    return value
+
+
+@given(
+    folder=st.sampled_from(case_folders()),
+    seed=st.integers(0, 2**32),
+    share=st.sampled_from((0.002, 0.01, 0.05, 0.3)),
+)
+def test_odd_objects_never_raise(folder: Path, seed: int, share: float) -> None:
+    chance = random.Random(seed)
+    whole = load_case(folder)
+    objects = tuple(mutated(item, share, chance) for item in whole.objects)
+    serve = {name: mutated(answer, share, chance) for name, answer in whole.serve.items()}
+    health = diagnose(dataclasses.replace(whole, objects=objects, serve=serve), NAME, NAMESPACE)
+    assert to_json(health)["state"] in [state.value for state in State]
+
+
+def without(snapshot: Snapshot, *kinds: str) -> Snapshot:
+    return dataclasses.replace(snapshot, objects=tuple(item for item in snapshot.objects if item["kind"] not in kinds))
+
+
+@pytest.fixture
+def serving() -> Snapshot:
+    return load_case(SAMPLES / "healthy")
+
+
+def test_a_service_is_ready_only_with_an_application_that_is_known_to_run(serving: Snapshot) -> None:
+    blind = dataclasses.replace(serving, serve={})
+    for item in blind.objects:
+        if item["kind"] == "RayService":
+            item["status"]["activeServiceStatus"].pop("applicationStatuses")
+    assert diagnose(serving, NAME, NAMESPACE).state is State.READY
+    assert diagnose(blind, NAME, NAMESPACE).state is not State.READY
+
+
+def test_a_service_is_ready_only_with_addresses_behind_it(serving: Snapshot) -> None:
+    for item in serving.objects:
+        if item["kind"] == "EndpointSlice":
+            item["endpoints"][0]["conditions"]["ready"] = False
+    assert diagnose(serving, NAME, NAMESPACE).state is not State.READY
+
+
+def test_the_operators_copy_stands_in_where_serve_was_not_asked(serving: Snapshot) -> None:
+    assert diagnose(dataclasses.replace(serving, serve={}), NAME, NAMESPACE).state is State.READY
+
+
+@pytest.mark.parametrize("kind", ["Node", "Deployment", "EndpointSlice"])
+def test_what_may_not_be_read_is_no_trouble(serving: Snapshot, kind: str) -> None:
+    assert diagnose(without(serving, kind), NAME, NAMESPACE).state is State.READY
+
+
+def test_old_trouble_of_a_service_that_serves_is_none(serving: Snapshot) -> None:
+    """Whenever one looks at it, a warning that a start left behind makes no healthy service look ill."""
+    for seconds in (0, 60, 300, 3600, 86400):
+        later = dataclasses.replace(serving, now=serving.now + timedelta(seconds=seconds))
+        assert diagnose(later, NAME, NAMESPACE).state is State.READY

@@ -1,0 +1,65 @@
+"""That no rule and no code is without a sample and a word in the documentation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.health.rules import (
+    AFTERMATH_RULES,
+    CLUSTER_RULES,
+    CONSEQUENCE_RULES,
+    LAST_RULES,
+    POD_RULES,
+    SERVICE_RULES,
+)
+from rayllm_ctl.health.scene import Scene
+from tests.health.cases import NAME, NAMESPACE, case_folders, expected, load_case
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+
+CODES = frozenset(
+    {
+        "InsufficientGPU", "InsufficientResources", "UntoleratedTaint", "NodeSelectorMismatch", "SchedulingGated",
+        "QuotaExceeded", "AdmissionDenied", "PodSecurityViolation", "ImagePullFailed", "MissingSecretOrConfig",
+        "VolumeNotReady", "ContainerCrash", "OOMKilled", "Evicted", "ProbeFailing", "NodeLost",
+        "OperatorNotReconciling", "ValidationFailed", "InitializingTimeout", "ServeConfigRejected",
+        "ApplicationFailed", "EngineOutOfMemory", "ModelNotFound", "ModelAccessDenied", "ReplicaUnschedulable",
+        "ReplicaUnhealthy", "HeadDown", "UpgradeBlocked", "AutoscalerFailed", "BoundsNotApplied", "ScaledToZero",
+        "DeletionBlocked", "StillStarting",
+    }
+)  # fmt: skip
+"""The stable words of `status -o json`: scripts compare with them."""
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[Scene]:
+    return [Scene(load_case(folder), NAME, NAMESPACE) for folder in case_folders()]
+
+
+@pytest.mark.parametrize("rule", [*SERVICE_RULES, *LAST_RULES], ids=lambda rule: rule.__name__)
+def test_every_service_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(scene) is not None for scene in scenes)
+
+
+@pytest.mark.parametrize("rule", [*CLUSTER_RULES, *AFTERMATH_RULES, *CONSEQUENCE_RULES], ids=lambda rule: rule.__name__)
+def test_every_cluster_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(scene, cluster) is not None for scene in scenes for cluster in scene.clusters)
+
+
+@pytest.mark.parametrize("rule", POD_RULES, ids=lambda rule: rule.__name__)
+def test_every_pod_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(scene, pod) is not None for scene in scenes for pod in scene.pods)
+
+
+def test_every_code_has_a_sample_and_no_sample_a_code_of_its_own() -> None:
+    seen = {code for folder in case_folders() for code in expected(folder).get("codes", [])}
+    assert seen == CODES
+
+
+def test_every_code_is_documented() -> None:
+    causes = DOCUMENT.read_text(encoding="utf-8").partition("## Causes")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"^\| `(\w+)` \|", causes, re.M))
+    assert documented == CODES

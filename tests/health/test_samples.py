@@ -1,0 +1,34 @@
+"""Every diagnosis rule against a sample that shows what it is for, and samples that look alike and are none of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.health import diagnose
+from tests.health.cases import NAME, NAMESPACE, case_folders, expected, load_case
+
+
+@pytest.mark.parametrize("folder", case_folders(), ids=lambda folder: folder.name)
+def test_sample(folder: Path) -> None:
+    health = diagnose(load_case(folder), NAME, NAMESPACE)
+    want = expected(folder)
+    told = f"{health.state}: {health.message}\n" + "\n".join(map(str, health.causes))
+    assert health.state.value == want["state"], told
+    assert [cause.code for cause in health.causes] == want.get("codes", []), told
+    for cause in health.causes:
+        assert cause.evidence, f"{cause.code} quotes no evidence"
+        assert cause.hint, f"{cause.code} says nothing to type"
+    first = health.causes[0] if health.causes else None
+    if "terminal" in want:
+        assert first is not None
+        assert first.terminal is want["terminal"], told
+    if "object" in want:
+        assert first is not None
+        assert first.object == want["object"], told
+    for words in want.get("says", []):
+        assert words in told, f"{words!r} is not in\n{told}"
+    for words in want.get("hints", []):
+        assert first is not None
+        assert any(words in hint for hint in first.hint), f"{words!r} is not in {first.hint}"
