@@ -93,6 +93,15 @@ class FakeAPI:
             key = (kind.name, metadata.get("namespace", ""), metadata["name"])
             return self._store(key, kind, {**manifest, "apiVersion": kind.api_version, "metadata": metadata})
 
+    def update(self, manager: str, kind: str, name: str, **parts: Any) -> None:
+        """Replace top-level parts of an object, as a controller's Update does: what changes is `manager`'s then."""
+        with self._lock:
+            key = (kind, "llm", name)
+            before = _leaves(self._objects[key])
+            stored = self.put(**{**self._objects[key], **parts})
+            changed = {path: manager for path, value in _leaves(stored).items() if before.get(path) != value}
+            self._owners[key] = self._owners.get(key, {}) | changed
+
     def remove(self, kind: str, name: str, namespace: str = "llm") -> None:
         with self._lock:
             item = self._objects.pop((kind, namespace, name))

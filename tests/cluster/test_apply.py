@@ -106,6 +106,58 @@ def test_conflicts_are_forced_only_by_the_users_word(api: FakeAPI, cluster: Clus
     assert api.stored("RayService", "tiny")["spec"]["serveConfigV2"] == "a: 2\n"
 
 
+def group(cpu: str = "1000m", replicas: int = 2, **more: Any) -> dict[str, Any]:
+    box = {"name": "ray", "resources": {"limits": {"cpu": cpu, "memory": "2048Mi"}}}
+    return {"groupName": "w", "maxReplicas": replicas, "template": {"spec": {"containers": [box]}}, **more}
+
+
+def with_group(**changes: Any) -> dict[str, Any]:
+    return manifest(spec={"rayClusterConfig": {"workerGroupSpecs": [group(**changes)]}})
+
+
+@pytest.fixture
+def written_back(api: FakeAPI, cluster: Cluster) -> FakeAPI:
+    """A RayService that we applied and KubeRay then wrote back in the form of its Go types."""
+    actions(cluster, with_group())
+    canonical = group(cpu="1", scaleStrategy={})
+    canonical["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "2Gi"
+    canonical["template"]["metadata"] = {}
+    api.update("kuberay-operator", "RayService", "tiny", spec={"rayClusterConfig": {"workerGroupSpecs": [canonical]}})
+    return api
+
+
+@pytest.mark.parametrize(("options", "suffix"), [({}, ""), ({"dry_run": "server"}, " (dry run)")])
+def test_what_kuberay_wrote_back_is_no_change_and_no_conflict(
+    written_back: FakeAPI, cluster: Cluster, options: dict[str, Any], suffix: str
+) -> None:
+    before = written_back.stored("RayService", "tiny")
+    assert actions(cluster, with_group(), **options) == [f"RayService unchanged{suffix}"]
+    assert written_back.stored("RayService", "tiny") == before
+
+
+def test_a_change_of_what_kuberay_wrote_back_is_applied(written_back: FakeAPI, cluster: Cluster) -> None:
+    changed = with_group(replicas=3)
+    assert actions(cluster, changed, dry_run="server") == ["RayService configured (dry run)"]
+    assert actions(cluster, changed) == ["RayService configured"]
+    (stored,) = written_back.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert stored["maxReplicas"] == 3
+
+
+def test_somebody_else_beside_kuberay_is_a_conflict(written_back: FakeAPI, cluster: Cluster) -> None:
+    actions(cluster, manifest(spec={"serveConfigV2": "a: 1\n"}), field_manager="argocd")
+    both = with_group()
+    both["spec"]["serveConfigV2"] = "a: 2\n"
+    with pytest.raises(ConflictError, match="argocd"):
+        actions(cluster, both)
+
+
+def test_what_the_operator_owns_of_other_kinds_is_a_conflict(api: FakeAPI, cluster: Cluster) -> None:
+    actions(cluster, manifest("ConfigMap", "v1", data={"a": "1"}))
+    api.update("kuberay-operator", "ConfigMap", "tiny", data={"a": "2"})
+    with pytest.raises(ConflictError, match="kuberay-operator"):
+        actions(cluster, manifest("ConfigMap", "v1", data={"a": "1"}))
+
+
 def test_an_object_changed_in_between(api: FakeAPI, cluster: Cluster) -> None:
     api.answer("PATCH", "rayservices", status(409, "the object has been modified", "Conflict"))
     with pytest.raises(ConflictError, match="changed in the meantime"):
