@@ -91,7 +91,9 @@ class LinePrinter:
         self._causes = frozenset(causes)
         if health.state is not self._state:
             self._state = health.state
-            yield "state", f"{health.state.value}: {health.message}"
+            # On the way, the message is the step, which the parts have told already.
+            told_already = health.state is State.PROGRESSING
+            yield "state", health.state.value if told_already else f"{health.state.value}: {health.message}"
 
     def _part_lines(self, health: Health) -> Iterator[tuple[str, str]]:
         workers = [part.name for part in health.parts if part.kind == "worker"]
@@ -99,7 +101,8 @@ class LinePrinter:
         for part in parts:
             seen = (part.state, part.detail)
             key = f"{part.kind}/{part.name}"
-            if self._parts.get(key) == seen:
+            unseen = key not in self._parts and part.kind == "endpoint" and not part.detail
+            if unseen or self._parts.get(key) == seen:
                 continue
             self._parts[key] = seen
             yield _column(part), _sentence(part, workers)
@@ -136,8 +139,11 @@ def _column(part: Part) -> str:
 def _sentence(part: Part, workers: list[str]) -> str:
     head = _HEAD_POD.fullmatch(part.name) if part.kind == "head" else None
     who = f"{head['cluster']}: head" if head else label_of(part, workers)
+    if part.kind == "endpoint":
+        return part.detail or "no address any more"
     state = part.state.lower() if part.state.istitle() else part.state
-    return f"{who} {state} {part.detail}".rstrip()
+    comma = "," if part.detail.startswith(("waits", "held", "container")) else ""
+    return f"{who} {state}{comma} {part.detail}".rstrip()
 
 
 def _key(cause: Cause) -> tuple[str, str, str]:

@@ -45,8 +45,8 @@ def tree_lines(health: Health, style: Printer) -> list[str]:
         else:
             branch = ("│  " if open_above else "   ") + ("└─ " if row.last else "├─ ")
         name = row.label.ljust(label - 3 * row.depth)
-        text = f"{branch}{name}  {style.paint(row.state.ljust(state), _colour(row.state))}  {row.detail}"
-        lines.append(style.plain(text).rstrip())
+        detail = f"{' ' * (state - len(row.state))}  {row.detail}" if row.detail else ""
+        lines.append(style.plain(f"{branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}"))
     return lines
 
 

@@ -1,0 +1,71 @@
+"""The text of `status`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from rayllm_ctl.console.status import service_status, service_table
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.console.tree import tree_lines
+from rayllm_ctl.model.health import Cause, Health, State
+from tests.conftest import Golden
+from tests.console.sample import HEAD, PULLING, READY, STUCK, Screen, health, plain, pod
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    namespace: str
+    health: Health
+
+
+@pytest.mark.parametrize(("name", "shown"), [("stuck", STUCK), ("ready", READY), ("starting", PULLING)])
+def test_a_service(golden: Golden, name: str, shown: Health) -> None:
+    golden.check(f"status-{name}.txt", service_status("qwen3-32b", "llm", shown, plain()))
+
+
+def test_a_service_without_unicode(golden: Golden) -> None:
+    text = service_status("qwen3-32b", "llm", STUCK, Printer.on(Screen(encoding="ascii"), environment={}))
+    assert text.isascii()
+    golden.check("status-stuck-ascii.txt", text)
+
+
+def test_colours_change_nothing_but_the_colours() -> None:
+    coloured = service_status("qwen3-32b", "llm", STUCK, Printer.on(Screen(), "always", {}))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == service_status("qwen3-32b", "llm", STUCK, plain())
+
+
+def test_a_remark_is_no_cause() -> None:
+    note = Cause("StillStarting", "rayservice/x", "on its way", ("20 s so far",), ("rayllm-ctl watch x",))
+    text = service_status("x", "llm", dataclasses.replace(PULLING, causes=(note,)), plain())
+    assert "cause" not in text
+    assert "hint      rayllm-ctl watch x" in text
+
+
+def test_a_service_that_is_not_there() -> None:
+    missing = Health(State.NOT_FOUND, "there is no RayService x in namespace llm; did you mean y?")
+    assert service_status("x", "llm", missing, plain()) == f"x  NotFound  {missing.message}\n"
+
+
+def test_the_table(golden: Golden) -> None:
+    rows = [Row("a", "llm", READY), Row("a-longer-name", "llm", STUCK)]
+    golden.check("table.txt", service_table(rows, plain()))
+
+
+def test_no_services() -> None:
+    assert service_table([], plain()) == "no services\n"
+
+
+def test_many_workers_alike_are_one_line() -> None:
+    parts = [pod("head", HEAD, "Running", "on cpu-1")]
+    parts += [pod("worker", f"w{n:02}", "Running", f"on gpu-{n}") for n in range(40)]
+    parts += [pod("worker", "w99", "Pending", "waits for a node")]
+    lines = tree_lines(health(60, *parts), plain())
+    assert [line for line in lines if "×40" in line and "Running" in line]
+    assert [line for line in lines if "worker 41 of 41" in line and "waits for a node" in line]
+    assert len(lines) == 4
