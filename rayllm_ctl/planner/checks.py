@@ -14,6 +14,7 @@ from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.plan import Reason
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.memory.estimate import online_scheme
 from rayllm_ctl.planner.request import Request, Shape
 from rayllm_ctl.planner.settings import has_bfloat16, resolve_dtype
 
@@ -105,6 +106,10 @@ def _quantization(request: Request) -> Iterator[Problem]:
         message = f"{wanted} needs a checkpoint that was quantized so; this one is not quantized"
         reason = Reason("quantization-needs-checkpoint", message)
         yield Problem(reason, "--quantization fp8", _engine(quantization="fp8"))
+    elif wanted and not own and online_scheme(wanted) is None:
+        message = f"what {wanted} makes of an unquantized checkpoint is not known here, so no plan of it would be true"
+        reason = Reason("quantization-not-planned", message)
+        yield Problem(reason, "--quantization fp8", _engine(quantization="fp8"))
 
 
 _CHECKPOINT_ONLY = frozenset(
@@ -124,7 +129,8 @@ def _quantization_on(request: Request, gpu: GPU) -> Iterator[Problem]:
     if capability is None:
         return
     unquantized = ("without --quantization", _engine(quantization=None)) if not own else ("", None)
-    for method in (own.method if own else None, wanted):
+    methods = [own.method, *_compressed_schemes(request)] if own else []
+    for method in [*methods, wanted]:
         least = request.engine.quantization.get(method or "")
         if least is not None and capability < least:
             needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
@@ -136,6 +142,25 @@ def _quantization_on(request: Request, gpu: GPU) -> Iterator[Problem]:
             "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
         )
         yield Problem(Reason("quantization-needs-newer-gpu", message), *unquantized)
+
+
+def _compressed_schemes(request: Request) -> list[str]:
+    """The schemes of a compressed-tensors checkpoint by the engine's names: each has a capability of its own.
+
+    On a GPU without fp8 arithmetic vLLM reads fp8 weights by the weight-only scheme, so that is the one that counts.
+    """
+    layers = {id(layer): layer for layer in request.facts.layers}.values()
+    schemes = {linear.scheme for layer in layers for linear in layer.linears}
+    schemes |= {group.scheme for layer in layers for group in layer.experts}
+    names = set()
+    for scheme in schemes:
+        if scheme is None or scheme.method != "compressed-tensors":
+            continue
+        if scheme.bits == 8:
+            names.add("w8a16_fp8" if scheme.floating else "wNa16" if scheme.weight_only else "w8a8_int8")
+        elif not scheme.floating:
+            names.add("wNa16")
+    return sorted(f"compressed-tensors/{name}" for name in names)
 
 
 def _arguments(request: Request) -> Iterator[Problem]:

@@ -83,7 +83,9 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
     """The work of `facts` as it is served: dtype of activations and KV cache, quantization while loading (or None)."""
     wide = _BYTES.get(dtype, 2.0)
     kv = 1.0 if "fp8" in kv_cache_dtype or "int8" in kv_cache_dtype else 0.5 if "fp4" in kv_cache_dtype else wide
-    online = 1.0 if quantization and not facts.quantization else 0.0
+    online = 0.0
+    if quantization and not facts.quantization:
+        online = 0.5 if quantization == "bitsandbytes" else 1.0
     dense = flops = 0.0
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
@@ -111,7 +113,7 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
         head_flops=2.0 * head,
         layers=facts.layer_count,
         hidden=facts.hidden_size,
-        fp8=bool(online) or any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
+        fp8=online == 1.0 or any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
         fp4=any(s.floating and s.bits == 4 and not s.weight_only for s in schemes),
     )
 

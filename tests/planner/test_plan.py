@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.model.facts import ModelFacts, Quantization
+from rayllm_ctl.model.facts import ModelFacts, Quantization, Scheme
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.plan import Plan
@@ -156,6 +156,7 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
         ),
         (H100, {"quantization": "awq"}, "quantization-needs-checkpoint", "--quantization fp8"),
         (H100, {"args": {"enforce_eager": "no"}}, "engine-argument-value", ""),
+        (H100, {"quantization": "mxfp8"}, "quantization-not-planned", "--quantization fp8"),
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
         (T4, {"dtype": "bfloat16", "max_model_len": 4096}, "dtype-needs-newer-gpu", "--dtype float16 --tp 2"),
@@ -175,6 +176,15 @@ def test_a_quantized_checkpoint_cannot_be_quantized_otherwise() -> None:
     facts = replace(dense(scheme=FP8_BLOCK), quantization=Quantization("fp8", "fp8 in blocks of 128", 8))
     assert codes(plan(facts, H100, quantization="awq")) == ["quantization-contradicts-checkpoint"]
     assert plan(facts, H100, quantization="fp8").verdict == "fits"
+
+
+def test_compressed_tensors_are_held_to_the_scheme_they_store() -> None:
+    """vLLM 0.10 reads 4-bit compressed-tensors with kernels from 8.0 on, though it reads the format from 7.0 on."""
+    stored = Scheme("compressed-tensors", 4, group=128, weight_only=True)
+    packed = Quantization("compressed-tensors", "pack-quantized", 4)
+    facts = replace(dense(scheme=stored, max_model_len=4096), dtype="float16", quantization=packed)
+    assert "quantization-needs-newer-gpu" in codes(plan(facts, T4, version="0.10.0"))
+    assert plan(facts, T4, version="0.19.0").verdict == "fits"
 
 
 def test_architectures_are_known_by_version() -> None:
