@@ -33,7 +33,7 @@ addresses:
 - type: InternalIP
   address: {{ NodeIP | Quote }}
 - type: Hostname
-  address: {{ NodeName | Quote }}
+  address: {{ .metadata.name | Quote }}
 nodeInfo:
   architecture: amd64
   operatingSystem: linux

@@ -16,6 +16,8 @@ from rayllm_ctl.model.hardware import GPU, NodeShape
 
 # KWOK manages the nodes with this annotation; the taint keeps pods away that do not know of it.
 MARK: Final = "kwok.x-k8s.io/node"
+SIMULATED: Final = "rayllm.local/simulated"
+"""Label by which a namespace's node selector sends its pods to simulated nodes."""
 
 _SHAPE = re.compile(r"(?P<gpu>[^:,]+):(?P<per_node>[1-9][0-9]?)(?:x(?P<nodes>[1-9][0-9]{0,3}))?")
 _EXAMPLE = "a shape is GPU:COUNT or GPU:COUNTxNODES, such as H100-80GB:8x2"
@@ -84,6 +86,7 @@ def _node(name: str, shape: SimulatedNodes) -> dict[str, Any]:
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": instance_type,
+        SIMULATED: "true",
         **gpu_labels(shape.gpu, shape.gpus_per_node),
     }
     resources_ = {
