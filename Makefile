@@ -43,3 +43,12 @@ demo: install ## a cluster, a model, a question, an answer
 
 docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
+
+bench: install ## how long planning takes, held against its limits
+	$(BIN)/python benches/bench_plan.py
+
+accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
+	$(BIN)/python scripts/accuracy.py
+
+fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
+	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)
