@@ -61,8 +61,8 @@ def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
 def torch_memory(driver_mib: int) -> int:
     """Total bytes that torch will report for a GPU of which the driver reports `driver_mib` MiB.
 
-    CUDA keeps 0.4 GiB and 0.17 % for itself: within 0.13 GiB for 10 of the 12 kinds of GPU where both figures are known
-    (A100-80GB: 0.3 GiB too high, V100-32GB: 0.2 GiB too low).
+    CUDA keeps 0.4 GiB and 0.17 % for itself: within 0.2 GiB for 24 of the 26 kinds of GPU where the catalog has both
+    figures (A100-80GB: 0.3 GiB too high, GH200-96GB: 0.5).
     """
     driver = driver_mib / 1024
     return int((driver - 0.4 - 0.0017 * driver) * GIB)

@@ -59,8 +59,9 @@ def list_models(part: str = "") -> list[ModelSummary]:
     seen: dict[str, ModelFacts] = {}
     found = []
     for model in models.models():
-        if wanted in model.id.lower() or any(wanted in name.lower() for name in model.config["architectures"]):
-            found.append(_summary(model, _facts(model, seen)))
+        facts = _facts(model, seen)
+        if wanted in model.id.lower() or wanted in facts.architecture.lower():
+            found.append(_summary(model, facts))
     return found
 
 

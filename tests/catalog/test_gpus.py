@@ -1,0 +1,151 @@
+"""The GPU catalog: names, figures that can be true, labels that tell GPUs apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rayllm_ctl.catalog import data, gpus
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.quantities import GIB
+
+ASKED_FOR = {
+    "T4", "V100-16GB", "V100-32GB", "A10G", "L4", "L20", "L40S", "A40", "RTX-A6000", "RTX-6000-Ada", "RTX-3090",
+    "RTX-4090", "RTX-5090", "RTX-5070-Ti", "A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "GH200-96GB",
+    "H200-141GB", "H20-96GB", "B200-180GB", "B300", "GB200", "GB300", "MI300X", "MI325X", "MI355X",
+}  # fmt: skip
+RAY_TYPES = {
+    "V100", "T4", "A10G", "L4", "L40S", "A100", "H100", "H200", "H20", "B200", "B300", "GB200", "GB300", "RTX-PRO-6000",
+    "AMD-Instinct-MI210", "AMD-Instinct-MI250X-MI250", "AMD-Instinct-MI300X-OAM", "AMD-Instinct-MI325X-OAM",
+    "AMD-Instinct-MI350X-OAM", "AMD-Instinct-MI355X-OAM",
+}  # fmt: skip
+"""Names in Ray 2.60's ray.util.accelerators that its own detection gives to nodes."""
+
+ALL = list(gpus.load().values())
+ENTRIES = {entry["name"]: entry for entry in json.loads(data.read("gpus.json"))}
+
+
+def test_every_gpu_that_was_asked_for_is_there() -> None:
+    assert len(ALL) >= 30
+    assert set(gpus.load()) >= ASKED_FOR
+
+
+@pytest.mark.parametrize("gpu", ALL, ids=lambda gpu: gpu.name)
+def test_figures_can_be_true(gpu: GPU) -> None:
+    entry = ENTRIES[gpu.name]
+    nominal = entry["nominalGB"]
+    assert 0.9 * nominal <= gpu.memory_bytes / GIB <= nominal
+    assert gpu.memory_bytes <= entry["driverMiB"] * 2**20
+    assert 0.2e12 <= gpu.bandwidth <= 10e12
+    assert 0 < gpu.link_bandwidth < gpu.bandwidth
+    assert gpu.flops["fp16"] >= 10e12
+    assert gpu.interconnect in ("nvlink", "pcie", "xgmi")
+    assert gpu.resource == {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}[gpu.vendor]
+    assert gpu.ray_accelerator_type is None or gpu.ray_accelerator_type in RAY_TYPES
+    assert gpu.sources
+    assert gpu.node_labels
+    assert gpu.shapes
+    assert all(shape.cpus >= 2 * shape.gpus and shape.memory_gib >= 10 * shape.gpus for shape in gpu.shapes)
+
+
+@pytest.mark.parametrize("gpu", [gpu for gpu in ALL if gpu.compute_capability], ids=lambda gpu: gpu.name)
+def test_types_follow_from_the_compute_capability(gpu: GPU) -> None:
+    capability = gpu.compute_capability or (0, 0)
+    assert ("bf16" in gpu.flops) == (capability >= (8, 0))
+    assert ("fp8" in gpu.flops) == (capability >= (8, 9))
+    assert ("fp4" in gpu.flops) == (capability >= (10, 0))
+    if "fp8" in gpu.flops:
+        assert gpu.flops["fp8"] == pytest.approx(2 * gpu.flops["bf16"], rel=0.03)
+
+
+def test_memory_from_the_drivers_figure_is_near_what_torch_reports() -> None:
+    known = [entry for entry in ENTRIES.values() if entry["vendor"] == "nvidia" and entry["torchGiB"]]
+    near = [e for e in known if abs(gpus.torch_memory(e["driverMiB"]) / GIB - e["torchGiB"]) <= 0.2]
+    assert (len(near), len(known)) == (24, 26)
+
+
+def test_a_gpu_without_a_measured_total_says_so() -> None:
+    assert not gpus.find("A40").memory_measured
+    assert gpus.find("L40S").memory_measured
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("h100", "H100-80GB"),
+        ("H100-SXM", "H100-80GB"),
+        ("nvidia-h100-80gb", "H100-80GB"),
+        ("NVIDIA-H100-80GB-HBM3", "H100-80GB"),
+        ("h100_nvl", "H100-NVL-94GB"),
+        ("a100", "A100-80GB"),
+        ("A100 40GB", "A100-40GB"),
+        ("GeForce RTX 4090", "RTX-4090"),
+        ("4090", "RTX-4090"),
+        ("Tesla-T4", "T4"),
+        ("amd mi300x", "MI300X"),
+        ("AMD_Instinct_MI300X_OAM", "MI300X"),
+        ("gh200", "GH200-96GB"),
+        ("b200", "B200-180GB"),
+        ("NVIDIA-B300-SXM6-AC", "B300"),
+    ],
+)
+def test_names_as_people_write_them(said: str, name: str) -> None:
+    assert gpus.find(said).name == name
+
+
+def test_names_mean_one_gpu() -> None:
+    owners: dict[str, str] = {}
+    for gpu in ALL:
+        for name in (gpu.name, *gpu.aliases):
+            assert gpus.canonical(name) == gpu.name, name
+            assert owners.setdefault(name.lower(), gpu.name) == gpu.name
+
+
+def test_an_unknown_name_brings_the_nearest() -> None:
+    with pytest.raises(UsageError, match="unknown GPU 'H1000'") as caught:
+        gpus.find("H1000")
+    assert "H100-80GB" in caught.value.hints[0]
+    with pytest.raises(UsageError):
+        gpus.find("")
+
+
+def test_a_label_names_one_kind() -> None:
+    """Two kinds with the same label would send pods to the wrong nodes."""
+    owners: dict[tuple[str, str], str] = {}
+    for gpu in ALL:
+        for key, values in gpu.node_labels.items():
+            for value in values:
+                assert owners.setdefault((key, value), gpu.name) == gpu.name, (key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("cloud.google.com/gke-accelerator", "nvidia-tesla-a100", "A100-40GB"),
+        ("cloud.google.com/gke-accelerator", "nvidia-h100-mega-80gb", "H100-80GB"),
+        ("karpenter.k8s.aws/instance-gpu-name", "l40s", "L40S"),
+        ("node.kubernetes.io/instance-type", "p4de.24xlarge", "A100-80GB"),
+        ("node.kubernetes.io/instance-type", "Standard_ND96isr_H200_v5", "H200-141GB"),
+        ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3", "H100-80GB"),
+    ],
+)
+def test_nodes_of_clouds_are_recognised(key: str, value: str, name: str) -> None:
+    assert [gpu.name for gpu in gpus.by_node_label(key, value)] == [name]
+
+
+def test_a_label_that_says_nothing_of_gpus() -> None:
+    assert gpus.by_node_label("node.kubernetes.io/instance-type", "m5.large") == ()
+
+
+def test_ray_has_no_type_for_these() -> None:
+    """Naming a type that Ray's nodes do not offer would leave replicas pending for ever."""
+    for name in ("A10", "L40", "GH200-96GB", "RTX-4090", "H800"):
+        assert gpus.find(name).ray_accelerator_type is None
+
+
+def test_most_gpus_of_one_machine() -> None:
+    assert gpus.find("H100-80GB").max_per_node == 8
+    assert gpus.find("A100-40GB").max_per_node == 16
+    assert gpus.find("GB200").max_per_node == 4

@@ -1,0 +1,131 @@
+"""The model catalog: every model can be planned, has a source, and is found by its name."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from rayllm_ctl.catalog import models
+from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.model.facts import ModelFacts
+
+MUST_BE_THERE = (
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "meta-llama/Llama-3.1-70B-Instruct",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "Qwen/Qwen3-0.6B",
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-14B",
+    "Qwen/Qwen3-32B",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen3-235B-A22B",
+    "Qwen/Qwen3-32B-FP8",
+    "openai/gpt-oss-20b",
+    "openai/gpt-oss-120b",
+    "deepseek-ai/DeepSeek-V3",
+    "deepseek-ai/DeepSeek-R1",
+    "deepseek-ai/DeepSeek-V3.2",
+    "mistralai/Mistral-7B-Instruct-v0.3",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
+    "google/gemma-3-27b-it",
+    "google/gemma-4-26B-A4B",
+    "microsoft/phi-4",
+    "moonshotai/Kimi-K2-Instruct",
+    "zai-org/GLM-4.5",
+)
+
+PUBLISHED = {
+    "Qwen/Qwen3-0.6B": 596_049_920,
+    "meta-llama/Llama-3.1-8B-Instruct": 8_030_261_248,
+    "meta-llama/Llama-3.1-70B-Instruct": 70_553_706_496,
+    "mistralai/Mixtral-8x7B-v0.1": 46_702_792_704,
+    "ai21labs/AI21-Jamba-Mini-1.5": 51_570_323_328,
+    "allenai/OLMoE-1B-7B-0924-Instruct": 6_919_161_856,
+    "moonshotai/Moonlight-16B-A3B-Instruct": 15_960_111_936,
+    "mistralai/Mistral-Nemo-Instruct-2407": 12_247_782_400,
+}
+"""Parameters as the hub counts them in the checkpoints."""
+
+
+@cache
+def facts_of(name: str) -> ModelFacts:
+    model = models.find(name)
+    assert model is not None, name
+    return read_config(model.config)
+
+
+WHOLE = [model for model in models.models() if model.same_as is None]
+
+
+def test_there_are_enough_of_many_kinds() -> None:
+    assert len(WHOLE) >= 150
+    assert len({facts_of(model.id).architecture for model in WHOLE}) >= 45
+    assert [name for name in MUST_BE_THERE if models.find(name) is None] == []
+
+
+def test_every_model_can_be_read_and_is_as_small_as_it_can_be() -> None:
+    for model in WHOLE:
+        facts = facts_of(model.id)
+        assert facts.parameters > 1e8, model.id
+        assert facts.max_model_len >= 1024, model.id
+        assert facts.layers, model.id
+        assert compact(model.config) == model.config, model.id
+
+
+def test_every_model_has_a_source() -> None:
+    for model in models.models():
+        assert re.search(r"@[0-9a-f.]{5,}:\S+|public hyper-parameters|^\S+/\S+|same architecture", model.source), (
+            model.id
+        )
+        assert not re.search(r"/tmp|/work|/root|this folder", model.source), model.id
+
+
+def test_names_that_promise_a_quantization_have_one() -> None:
+    for model in models.models():
+        facts = facts_of(model.id)
+        if re.search(r"FP8|NVFP4|AWQ|GPTQ|w8a8|w4a16|gpt-oss", model.id):
+            assert facts.quantization is not None, model.id
+        if re.search(r"Qwen2\.5-\w+-Instruct$|Llama-3\.\d-\w+$|-BF16$", model.id):
+            assert facts.quantization is None, model.id
+
+
+@pytest.mark.parametrize(("name", "parameters"), PUBLISHED.items())
+def test_parameters_are_those_of_the_checkpoint(name: str, parameters: int) -> None:
+    assert facts_of(name).parameters == pytest.approx(parameters, rel=2e-4)
+
+
+def test_names_are_unique_sorted_and_found_in_any_case() -> None:
+    names = models.names()
+    assert list(names) == sorted(names, key=str.lower)
+    assert len({name.lower() for name in names}) == len(names)
+    for name in (names[0], names[len(names) // 2], names[-1]):
+        for written in (name, name.upper(), name.lower()):
+            model = models.find(written)
+            assert model is not None
+            assert model.id == name
+
+
+def test_another_name_of_a_model_has_its_config_and_its_own_source() -> None:
+    base = models.find("meta-llama/Llama-3.3-70B-Instruct")
+    other = models.find("meta-llama/Llama-3.1-70B-Instruct")
+    assert base is not None
+    assert other is not None
+    assert other.same_as == base.id
+    assert other.config == base.config
+    assert other.source != base.source
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x", "Qwen/Qwen3", '"', "\n", "Qwen/Qwen3-32B\n", "a" * 10_000, "Qwen/Qwen3-32B,"]
+)
+def test_what_is_no_name_is_not_found(name: str) -> None:
+    assert models.find(name) is None
+
+
+def test_the_nearest_names() -> None:
+    assert models.nearest("qwen3-32b")[0] == "Qwen/Qwen3-32B"
+    assert models.nearest("meta/llama-3.1-8b-instrct")[0] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert models.nearest("nothing-like-it-at-all") == ()
