@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from rayllm_ctl.model.catalog import ModelDetails, ModelSummary
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.quantities import gib
-
-if TYPE_CHECKING:
-    from rayllm_ctl.workflows.catalog import ModelDetails, ModelSummary
 
 _LABEL = 12
 _GAP = "  "
