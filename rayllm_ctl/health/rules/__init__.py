@@ -73,5 +73,10 @@ CONSEQUENCE_RULES: tuple[ClusterRule, ...] = (
 )
 """What is said of a cluster only if no pod, no refusal and no exception explains it."""
 
-LAST_RULES: tuple[ServiceRule, ...] = (upgrade.no_gateway, service.bounds_not_applied, service.unreached)
+LAST_RULES: tuple[ServiceRule, ...] = (
+    upgrade.no_gateway,
+    service.bounds_not_applied,
+    service.unreached,
+    service.no_serve_port,
+)
 """True beside anything else."""

@@ -17,6 +17,9 @@ FRESH = 300.0
 _QUICK = 20.0
 """A container that lives shorter than this twice in a row will not start: a start that is only slow lasts longer."""
 
+_YOUNG = 60.0
+"""Seconds of its present life in which a container that has died twice may still be about to die again."""
+
 _OFTEN = 3
 """Restarts from which a container that is up at the moment counts as failing again and again."""
 
@@ -24,7 +27,7 @@ _OFTEN = 3
 def out_of_memory(scene: Scene, pod: Pod) -> Finding | None:
     """OOMKilled by the kernel (exit code 137, or 1), unless that is over and the container is well again."""
     for container in pod.containers:
-        ended = _telling_end(scene, container)
+        ended = _telling_end(scene, pod, container)
         if ended is None or ended.reason != "OOMKilled":
             continue
         limit = container.memory_limit or "no limit of its own: the node ran out"
@@ -55,7 +58,7 @@ def crash(scene: Scene, pod: Pod) -> Finding | None:
             "StartError",
         ):
             return _unstartable(scene, pod, container)
-        ended = _telling_end(scene, container)
+        ended = _telling_end(scene, pod, container)
         if ended is None:
             continue
         if _killed_by_probe(scene, pod, container) is not None:
@@ -123,7 +126,7 @@ def memory_hints(scene: Scene, pod: Pod | None) -> tuple[str, ...]:
     return ("rayllm-ctl deploy … --memory QUANTITY   (a larger limit for the workers)", look)
 
 
-def _telling_end(scene: Scene, container: Container) -> Exit | None:
+def _telling_end(scene: Scene, pod: Pod, container: Container) -> Exit | None:
     """How the container ended, if that still matters: it is down, just came back and is not ready, or dies often."""
     if container.state == "terminated":
         # An init container that has done its work has ended well.
@@ -131,7 +134,8 @@ def _telling_end(scene: Scene, container: Container) -> Exit | None:
     ended = container.last_ended
     if ended is None or container.state == "waiting":
         return ended
-    recent = scene.age(ended.finished) <= FRESH
+    cluster = scene.cluster_of(pod)
+    recent = scene.age(ended.finished) <= FRESH and not (cluster is not None and cluster.complete)
     return ended if recent and (not container.ready or container.restarts >= _OFTEN) else None
 
 
@@ -141,7 +145,7 @@ def _repeats(scene: Scene, never_restarts: bool, container: Container, ended: Ex
         return True
     if container.state == "terminated":
         return never_restarts or container.restarts > 0 or scene.age(ended.finished) > 30
-    return container.restarts >= 2 and not container.ready
+    return container.restarts >= 2 and not container.ready and scene.age(container.started) <= _YOUNG
 
 
 def _hopeless(container: Container, ended: Exit) -> bool:

@@ -203,6 +203,30 @@ def bounds_not_applied(scene: Scene) -> Finding | None:
     return None
 
 
+def no_serve_port(scene: Scene) -> Finding | None:
+    """The head container lists ports and none is named serve: KubeRay then makes no serve service, and says nothing."""
+    service = scene.service
+    cluster = scene.clusters[-1] if scene.clusters else None
+    head = cluster.head if cluster is not None else None
+    if service is None or cluster is None or head is None or scene.endpoints or not cluster.complete:
+        return None
+    made = {fields.name(item) for item in scene.of_kind("Service")}
+    container = next(iter(fields.items(head.item, "spec", "containers")), {})
+    ports = [fields.text(port, "name") for port in fields.items(container, "ports")]
+    if not made or f"{scene.name}-serve-svc" in made or not ports or "serve" in ports:
+        return None
+    return finding(
+        "ValidationFailed",
+        service.subject,
+        f"all applications run, but KubeRay makes no serve service: the head container lists ports ({', '.join(ports)}), "
+        "and none of them is named serve",
+        headline="the head container has no port named serve",
+        evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{scene.name}-serve-svc"),
+        hint=(f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (add port 8000 named serve to ray-head)",),
+        terminal=True,
+    )
+
+
 def _waiting(scene: Scene) -> tuple[str, datetime | None] | None:
     """What has not been looked at, and since when; None when all has."""
     service = scene.service
