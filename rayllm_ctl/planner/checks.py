@@ -75,6 +75,21 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
         yield Problem(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
 
 
+def build_doubt(request: Request, gpu: GPU) -> Reason | None:
+    """Why the released builds of this version do not run on `gpu`, though a build of one's own may; or None.
+
+    PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds (pytorch#172352), and vLLM's builds of
+    0.19.1 already failed on it (vllm#39878); 0.20 is the first release after that.
+    """
+    if gpu.compute_capability is None or gpu.compute_capability >= (7, 5) or request.engine.release < (0, 20, 0):
+        return None
+    return Reason(
+        "gpu-not-in-builds",
+        f"the released builds of vLLM {request.engine.version} leave out {gpu.name} (compute capability "
+        f"{_capability(gpu)}); it needs a build of your own",
+    )
+
+
 def _architecture(request: Request) -> Iterator[Problem]:
     name, engine = request.facts.architecture, request.engine
     if name in engine.architectures or not engine.architectures:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.planner.checks import gpu_problems
+from rayllm_ctl.planner.checks import build_doubt, gpu_problems
 from rayllm_ctl.planner.cost import replica_price
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.parallelism import layout_problem
@@ -29,6 +29,9 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     settings = resolve(request, shape, context)
     memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings))
     verdict, reasons = _memory_verdict(memory, settings, shape)
+    doubt = build_doubt(request, shape.gpu)
+    if doubt is not None:
+        verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, doubt)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
 

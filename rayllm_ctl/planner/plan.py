@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
@@ -9,7 +10,7 @@ from rayllm_ctl.planner.checks import Problem, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
 from rayllm_ctl.planner.pods import gpu_pods
-from rayllm_ctl.planner.request import Candidate, Request
+from rayllm_ctl.planner.request import Candidate, Request, Settings
 from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings
 from rayllm_ctl.planner.startup import startup
@@ -82,6 +83,7 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     tokens = chosen.throughput["atLoad"]["outputTokensPerSecond"] if chosen.throughput else None
     return replace(
         plan,
+        notes=(*plan.notes, *_notes(request, chosen, chosen.settings)),
         memory=replace(
             memory,
             kv_needed_bytes=chosen.estimate.kv_bytes_per_request,
@@ -100,6 +102,19 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         throughput=chosen.throughput,
         cost=cost(shape.gpu, shape.gpus, parallelism.replicas, parallelism.max_replicas, tokens),
     )
+
+
+def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
+    """What was decided for the user and may surprise."""
+    gpu, wanted = chosen.shape.gpu, request.service.engine
+    if settings.dtype != request.facts.dtype and wanted.dtype in (None, "auto"):
+        why = f"{gpu.name} has no bfloat16" if settings.dtype == "float16" else "vLLM does not serve float32 unasked"
+        yield f"{request.facts.dtype} weights are served in {settings.dtype}: {why}"
+    if gpu.vendor != "nvidia" and wanted.image is None:
+        yield f"{gpu.name} needs an image built for it (--image); the default one is for NVIDIA GPUs"
+    quantized = request.facts.quantization
+    if quantized and quantized.weight_bits == 8 and request.work(settings).fp8 and "fp8" not in gpu.flops:
+        yield f"{gpu.name} does not compute in fp8: the weights stay in 8 bits, the arithmetic is 16-bit"
 
 
 def _whole(band: Band) -> Band:

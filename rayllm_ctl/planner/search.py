@@ -4,7 +4,7 @@ Order of preference: it fits for sure, then by the objective
   cost        USD per hour of all replicas that the load needs, then fewer GPUs
   throughput  output tokens per second per GPU at the load
   latency     seconds of a request that has a replica for itself, from its prompt to the end of its answer
-GPUs without a known price come after those with one.
+GPUs without a known price come after those with one, and those that need another image than the default after all.
 """
 
 from __future__ import annotations
@@ -96,6 +96,11 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
         "throughput": _by_throughput,
         "latency": _by_latency,
     }
+    own_image = request.service.engine.image is not None
+
+    def foreign(candidate: Candidate) -> bool:
+        return candidate.shape.gpu.vendor != "nvidia" and not own_image
+
     objective = objectives[request.service.load.objective or "cost"]
 
     def key(candidate: Candidate) -> tuple[object, ...]:
@@ -106,7 +111,7 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
         if not candidate.runs:
             # Of what does not fit, the largest comes nearest to fitting.
             return (rank[candidate.verdict], -size[0] * size[1])
-        return (rank[candidate.verdict], place, *objective(candidate), *size)
+        return (rank[candidate.verdict], place, foreign(candidate), *objective(candidate), *size)
 
     return key
 

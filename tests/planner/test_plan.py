@@ -195,6 +195,34 @@ def test_architectures_are_known_by_version() -> None:
     assert codes(plan(replace(dense(), architecture="NobodyForCausalLM"), H100)) == ["architecture-unknown"]
 
 
+def test_gpus_that_the_builds_leave_out_are_a_risk() -> None:
+    v100 = replace(T4, name="V100-32GB", memory_bytes=int(31.7 * 2**30), compute_capability=(7, 0))
+    now, before = plan(dense(), v100, max_model_len=8192), plan(dense(), v100, max_model_len=8192, version="0.18.0")
+    assert (now.verdict, codes(now)) == ("risky", ["gpu-not-in-builds"])
+    assert before.verdict == "fits"
+
+
+def test_what_was_decided_for_the_user_is_noted() -> None:
+    half = plan(dense(), T4, max_model_len=4096, tp=1, quantization="bitsandbytes", version="0.19.0")
+    assert half.notes == ("bfloat16 weights are served in float16: T4 has no bfloat16",)
+    facts = replace(dense(scheme=FP8_BLOCK), quantization=Quantization("fp8", "fp8 in blocks of 128", 8))
+    a100 = replace(H100, name="A100-80GB", compute_capability=(8, 0), flops={"bf16": 312e12, "fp16": 312e12})
+    assert plan(facts, a100).notes == (
+        "A100-80GB does not compute in fp8: the weights stay in 8 bits, the arithmetic is 16-bit",
+    )
+
+
+def test_gpus_that_need_another_image_come_last_unless_one_is_given() -> None:
+    amd = replace(H100, name="MI300X", vendor="amd", compute_capability=None, price_per_hour={"azure": 0.1})
+    chosen = plan(dense(), H100, amd)
+    assert chosen.gpu is not None
+    assert chosen.gpu.name == "H100-80GB"
+    own = plan(dense(), H100, amd, image="registry/vllm-rocm:1")
+    assert own.gpu is not None
+    assert own.gpu.name == "MI300X"
+    assert "--image" in plan(dense(), amd).notes[0]
+
+
 def test_concurrency_is_met_with_replicas_or_refused_where_they_are_fixed() -> None:
     load = Load(concurrency=2000, input_tokens=2000, output_tokens=500)
     sized = plan(dense(), H100, tp=1, load=load)
