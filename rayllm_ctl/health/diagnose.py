@@ -21,7 +21,7 @@ from rayllm_ctl.health.rules import (
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
-from rayllm_ctl.health.rules.service import halted
+from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
 from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.model.health import Health, Snapshot, State
@@ -142,11 +142,16 @@ def _well(scene: Scene) -> Health:
     if not scene.clusters:
         if scene.age(service.created) < _YOUNG:
             return _progressing(scene, "the KubeRay operator has yet to make the Ray cluster")
-        return _health(scene, State.UNKNOWN, "no Ray cluster of the service can be seen")
+        return _unknown(scene, "no Ray cluster of the service can be seen")
     newest = scene.clusters[-1]
     if not newest.pods and newest.serve.error and scene.age(service.created) > _YOUNG:
-        return _health(scene, State.UNKNOWN, "neither its pods nor Serve can be seen")
+        return _unknown(scene, "neither its pods nor Serve can be seen")
     return _progressing(scene, step(scene, newest))
+
+
+def _unknown(scene: Scene, message: str) -> Health:
+    """Too little is known; what could not be read is the likely reason."""
+    return _health(scene, State.UNKNOWN, "; ".join([message, *scene.snapshot.notes[:2]]))
 
 
 def _ready(scene: Scene, cluster: RayCluster) -> Health:

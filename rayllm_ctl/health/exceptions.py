@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\[(?:\d{1,2};)*\d{1,2}m(?=ray::|\()")
+_SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{16,}|(?<=Bearer )\S+")
+"""Tokens that a careless exception may print: of the hub, of OpenAI-like services, of git forges, of HTTP headers."""
+
 _RAY_PREFIX = re.compile(r"^\((?:EngineCore|VllmWorker|Worker|APIServer|ServeReplica|RayWorker)[^)]*\) ?")
 _LOG_PREFIX = re.compile(r"^(?:[A-Z]+) [\d-]+ [\d:.,]+ (?P<place>\[[^\]]*\]|\S+ \S+ --) ?")
 _EXCEPTION = re.compile(
@@ -117,13 +120,13 @@ def last_line(log: str) -> str:
     lines = [line.strip() for _, line in _lines(log) if line.strip() and not any(word in line for word in _START_NOISE)]
     for line in reversed(lines[-_TAIL:]):
         if _EXCEPTION.match(line) or _ERROR_LINE.match(line):
-            return line[:300]
-    return lines[-1][:300] if lines else ""
+            return one_line(line, 300)
+    return one_line(lines[-1], 300) if lines else ""
 
 
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Text on one line, without colours, cut to `limit` characters."""
-    flat = " ".join(_COLOUR.sub("", text).split())
+    """Text on one line, without colours and tokens, cut to `limit` characters."""
+    flat = _SECRET.sub("***", " ".join(_COLOUR.sub("", text).split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.health.exceptions import classify, last_line, read_failure, read_log
+from rayllm_ctl.health.exceptions import classify, last_line, one_line, read_failure, read_log
 
 
 def test_the_last_exception_of_nested_tracebacks_counts() -> None:
@@ -75,3 +75,12 @@ def test_the_line_that_says_most_of_a_containers_log() -> None:
     assert last_line("starting\nError: bad flag\nUsage: x\n  -a string\n") == "Error: bad flag"
     assert last_line("one\ntwo\n\n") == "two"
     assert last_line("") == ""
+
+
+def test_no_token_survives() -> None:
+    assert one_line("401 for hf_abcdefghijklmnopqrstuvwx, Authorization: Bearer abc.def") == (
+        "401 for ***, Authorization: Bearer ***"
+    )
+    failure = read_failure("ValueError: bad token hf_abcdefghijklmnopqrstuvwx")
+    assert failure is not None
+    assert "hf_" not in failure.text

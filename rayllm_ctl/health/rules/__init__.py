@@ -17,11 +17,13 @@ from rayllm_ctl.health.rules import (
     images,
     machines,
     probes,
+    reconciling,
     refusals,
     replicas,
     scheduling,
     service,
     storage,
+    submission,
     upgrade,
 )
 from rayllm_ctl.health.scene import Scene
@@ -33,8 +35,8 @@ ServiceRule = Callable[[Scene], Finding | None]
 SERVICE_RULES: tuple[ServiceRule, ...] = (
     service.validation_failed,
     service.initializing_timeout,
-    service.config_rejected,
-    service.not_reconciled,
+    submission.config_rejected,
+    reconciling.not_reconciled,
     refusals.cluster_refused,
 )
 """What the RayService or its events say outright. The first that applies counts."""
@@ -76,7 +78,7 @@ CONSEQUENCE_RULES: tuple[ClusterRule, ...] = (
 LAST_RULES: tuple[ServiceRule, ...] = (
     upgrade.no_gateway,
     service.bounds_not_applied,
-    service.unreached,
+    submission.unreached,
     service.no_serve_port,
 )
 """True beside anything else."""
