@@ -201,7 +201,7 @@ class Tower:
     """A vision or audio encoder with its projector: blocks with their counts; `sharded`: TP divides it.
 
     tokens: the most embeddings that one item (an image) gives the decoder; patches: encoder positions of such an item;
-    pixels: its input values.
+    pixels: its input values. masked: it attends under a mask over all patches of a batch, which is held whole.
     """
 
     modality: str
@@ -211,6 +211,7 @@ class Tower:
     patches: int = 0
     pixels: int = 0
     sharded: bool = True
+    masked: bool = False
 
     @property
     def parameters(self) -> int:
@@ -266,6 +267,10 @@ class ModelFacts:
     towers: tuple[Tower, ...] = ()
     draft_layers: tuple[Layer, ...] = ()
     """Multi-token-prediction layers: loaded only with speculative decoding."""
+    token_buffers: int = 0
+    """Bytes per token of a batch that the model holds from loading on (indices that layers share, streams)."""
+    streams: int = 1
+    """Parallel residual streams (hyper-connections of DeepSeek V4)."""
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
     """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules."""

@@ -30,7 +30,10 @@ MOST_EXPERTS = 2**14
 
 @dataclass(frozen=True)
 class Body:
-    """The decoder of a model, as its family reads it. `rotary` None: the common rule applies."""
+    """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
+
+    token_buffers and streams: as in ModelFacts.
+    """
 
     layers: tuple[Layer, ...]
     hidden: int
@@ -45,6 +48,8 @@ class Body:
     embedding_width: int = 0
     rotary: tuple[RotaryCache, ...] | None = None
     draft_layers: tuple[Layer, ...] = ()
+    token_buffers: int = 0
+    streams: int = 1
     traits: frozenset[str] = field(default_factory=frozenset)
 
 

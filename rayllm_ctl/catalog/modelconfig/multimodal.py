@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig import encoders
 from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.encoders import clip, native, tiles
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Reader, Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
 
@@ -58,39 +59,39 @@ TEXT_BY_TYPE = {
 }
 """Text architecture of a nested text config, by its model_type."""
 
-_ENCODERS: dict[str, tuple[encoders.Reader, str]] = {
-    "LlavaForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
-    "LlavaLlamaForCausalLM": (encoders.read_llava, "LlamaForCausalLM"),
-    "LlavaNextForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
-    "LlavaOnevisionForConditionalGeneration": (encoders.read_llava, "Qwen2ForCausalLM"),
-    "VipLlavaForConditionalGeneration": (encoders.read_llava, "LlamaForCausalLM"),
-    "PixtralForConditionalGeneration": (encoders.read_pixtral, "MistralForCausalLM"),
-    "Mistral3ForConditionalGeneration": (encoders.read_pixtral, "MistralForCausalLM"),
-    "Gemma3ForConditionalGeneration": (encoders.read_gemma3, "Gemma3ForCausalLM"),
-    "PaliGemmaForConditionalGeneration": (encoders.read_gemma3, "GemmaForCausalLM"),
-    "Gemma4ForConditionalGeneration": (encoders.read_gemma4, "Gemma4ForCausalLM"),
-    "Gemma3nForConditionalGeneration": (encoders.read_gemma3, "Gemma3nForCausalLM"),
-    "Idefics3ForConditionalGeneration": (encoders.read_idefics3, "LlamaForCausalLM"),
-    "SmolVLMForConditionalGeneration": (encoders.read_idefics3, "LlamaForCausalLM"),
-    "AyaVisionForConditionalGeneration": (encoders.read_cohere_vision, "CohereForCausalLM"),
-    "Cohere2VisionForConditionalGeneration": (encoders.read_cohere_vision, "Cohere2ForCausalLM"),
-    "Qwen2VLForConditionalGeneration": (encoders.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen2_5_VLForConditionalGeneration": (encoders.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen3VLForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3ForCausalLM"),
-    "Qwen3VLMoeForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3MoeForCausalLM"),
-    "Qwen3_5ForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3_5ForCausalLM"),
-    "Qwen3_5MoeForConditionalGeneration": (encoders.read_qwen3_vl, "Qwen3_5MoeForCausalLM"),
-    "Llama4ForConditionalGeneration": (encoders.read_llama4, "Llama4ForCausalLM"),
-    "KimiVLForConditionalGeneration": (encoders.read_moonvit, "DeepseekV3ForCausalLM"),
-    "KimiK25ForConditionalGeneration": (encoders.read_moonvit, "DeepseekV3ForCausalLM"),
-    "KimiK3ForConditionalGeneration": (encoders.read_moonvit, "KimiLinearForCausalLM"),
-    "InternVLChatModel": (encoders.read_intern, "Qwen2ForCausalLM"),
-    "InternVLForConditionalGeneration": (encoders.read_intern, "Qwen2ForCausalLM"),
-    "Glm4vForConditionalGeneration": (encoders.read_glm4v, "Glm4ForCausalLM"),
-    "Glm4vMoeForConditionalGeneration": (encoders.read_glm4v, "Glm4MoeForCausalLM"),
-    "DeepseekVLV2ForCausalLM": (encoders.read_deepseek_vl2, "DeepseekV2ForCausalLM"),
-    "Phi3VForCausalLM": (encoders.read_phi3v, "Phi3ForCausalLM"),
-    "MllamaForConditionalGeneration": (encoders.read_mllama, "MllamaForCausalLM"),
+_ENCODERS: dict[str, tuple[Reader, str]] = {
+    "LlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
+    "LlavaLlamaForCausalLM": (clip.read_llava, "LlamaForCausalLM"),
+    "LlavaNextForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
+    "LlavaOnevisionForConditionalGeneration": (clip.read_llava, "Qwen2ForCausalLM"),
+    "VipLlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
+    "PixtralForConditionalGeneration": (native.read_pixtral, "MistralForCausalLM"),
+    "Mistral3ForConditionalGeneration": (native.read_pixtral, "MistralForCausalLM"),
+    "Gemma3ForConditionalGeneration": (clip.read_gemma3, "Gemma3ForCausalLM"),
+    "PaliGemmaForConditionalGeneration": (clip.read_gemma3, "GemmaForCausalLM"),
+    "Gemma4ForConditionalGeneration": (tiles.read_gemma4, "Gemma4ForCausalLM"),
+    "Gemma3nForConditionalGeneration": (clip.read_gemma3, "Gemma3nForCausalLM"),
+    "Idefics3ForConditionalGeneration": (clip.read_idefics3, "LlamaForCausalLM"),
+    "SmolVLMForConditionalGeneration": (clip.read_idefics3, "LlamaForCausalLM"),
+    "AyaVisionForConditionalGeneration": (clip.read_cohere_vision, "CohereForCausalLM"),
+    "Cohere2VisionForConditionalGeneration": (clip.read_cohere_vision, "Cohere2ForCausalLM"),
+    "Qwen2VLForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen2_5_VLForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen3VLForConditionalGeneration": (native.read_qwen3_vl, "Qwen3ForCausalLM"),
+    "Qwen3VLMoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3MoeForCausalLM"),
+    "Qwen3_5ForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5ForCausalLM"),
+    "Qwen3_5MoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5MoeForCausalLM"),
+    "Llama4ForConditionalGeneration": (tiles.read_llama4, "Llama4ForCausalLM"),
+    "KimiVLForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
+    "KimiK25ForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
+    "KimiK3ForConditionalGeneration": (native.read_moonvit, "KimiLinearForCausalLM"),
+    "InternVLChatModel": (tiles.read_intern, "Qwen2ForCausalLM"),
+    "InternVLForConditionalGeneration": (tiles.read_intern, "Qwen2ForCausalLM"),
+    "Glm4vForConditionalGeneration": (native.read_glm4v, "Glm4ForCausalLM"),
+    "Glm4vMoeForConditionalGeneration": (native.read_glm4v, "Glm4MoeForCausalLM"),
+    "DeepseekVLV2ForCausalLM": (tiles.read_deepseek_vl2, "DeepseekV2ForCausalLM"),
+    "Phi3VForCausalLM": (clip.read_phi3v, "Phi3ForCausalLM"),
+    "MllamaForConditionalGeneration": (clip.read_mllama, "MllamaForCausalLM"),
 }
 """Reader of the encoder, and the text architecture where the config does not say it."""
 
@@ -118,4 +119,4 @@ def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[To
     known = _ENCODERS.get(name)
     if known is None:
         return ()
-    return (known[0](config, config.child("vision_config"), hidden, builder),)
+    return (known[0](Source(config, config.child("vision_config"), hidden, builder)),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.body import Body
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
 from rayllm_ctl.catalog.modelconfig.families.registry import Reader, known_architectures, reader_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -13,7 +14,7 @@ from rayllm_ctl.catalog.modelconfig.multimodal import known_multimodal, text_par
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len, rotary_caches
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.facts import Layer, ModelFacts, StateCache
 from rayllm_ctl.model.names import nearest
 
 _SIDE = "hf_quant_config"
@@ -80,10 +81,24 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         extra=body.extra,
         rotary=rotary,
         towers=found,
-        draft_layers=body.draft_layers,
+        draft_layers=body.draft_layers or _drafts(text, body, builder),
+        token_buffers=body.token_buffers,
+        streams=body.streams,
         quantization=quantizer.facts() if quantizer else None,
         traits=frozenset(words),
     )
+
+
+def _drafts(text: Fields, body: Body, builder: Builder) -> tuple[Layer, ...]:
+    """Layers that predict further tokens: each a decoder layer with attention and a projection of two hidden states."""
+    count = text.integer("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, low=0)
+    attending = [x for x in body.layers if any(not isinstance(cache, StateCache) for cache in x.caches)]
+    if not count or not attending:
+        return ()
+    joint = builder.single("mtp.")
+    joint.linear("eh_proj", 2 * body.hidden, body.hidden, "none", quantizable=False)
+    joint.norm(body.hidden, 3)
+    return (joint.layer(), attending[-1]) * min(count, MOST_LAYERS)
 
 
 def _inherited(config: Fields) -> dict[str, Any]:

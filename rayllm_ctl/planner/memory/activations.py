@@ -1,38 +1,58 @@
-"""Peak memory of vLLM's profile run beyond the weights: the sampler's, a layer's, and the experts' workspace.
+"""Peak memory of vLLM's profile run beyond the weights: the sampler's, a layer's, the experts', the encoders'.
 
-vLLM runs one batch of max_num_batched_tokens tokens and then samples for max_num_seqs requests; the higher of the two
-peaks is kept free. The formulas follow the tensors alive at each peak; the constants are fitted to start-up logs of
-vLLM 0.11 to 0.19 on H100 (llm-d-planner's accuracy runs, 56 models and settings), where they are right to 0.03 GiB.
+vLLM runs the encoders on the largest items, then one batch of max_num_batched_tokens tokens, and samples for
+max_num_seqs requests; the highest peak is kept free. The formulas follow the tensors alive at each peak; constants are
+fitted to start-up logs of vLLM 0.11 to 0.19 on H100 (llm-d-planner's accuracy runs, 56 models and settings), where
+they are right to 0.03 GiB.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rayllm_ctl.model.facts import Experts, ModelFacts
+from rayllm_ctl.model.facts import Experts, ModelFacts, Tower
+from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.quantities import GIB
+
+Release = tuple[int, int, int]
 
 MIB = 2**20
 
 
 @dataclass(frozen=True)
+class Load:
+    """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run."""
+
+    tokens: int
+    seqs: int
+    tensor: int
+    dtype_bytes: int
+    images: bool
+
+
+@dataclass(frozen=True)
 class Sampler:
-    """Bytes per (request, vocabulary entry) of the sampler's profile run, besides the logits in the model's dtype."""
+    """Bytes per (request, vocabulary entry): at the peak besides the logits in the model's dtype, and kept from then
+    on. `least`: what it may be instead with another sampler installed."""
 
-    bytes_per_logit: float
-    evidence: str
+    peak: float
+    kept: float = 0.0
+    least: float = 0.0
 
 
-def sampler_of(release: tuple[int, int, int], *, second_runner: bool) -> Sampler:
-    """How the sampler of a version spends memory."""
+def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
+    """How the sampler of a version spends memory.
+
+    Before 0.17 it sorts: 37.85 B with bf16 logits (Qwen3, Llama 3.1, gpt-oss on H100, 0.11 to 0.16); to 0.11.0
+    FlashInfer's replaces it where installed: 9.5 B (Qwen2-7B on A100, 0.10.1). From 0.17 a Triton kernel selects:
+    14.41 B (30 models on H100, 0.17 to 0.19). The second runner copies the logits to float32 and keeps counts of every
+    request's output tokens and their mask (gpu/sample/penalties.py).
+    """
     if second_runner:
-        return Sampler(5.0, "second model runner: 6.9 B with bf16 logits, one point (Qwen3-14B on L40S, 0.29)")
+        return Sampler(4.0, kept=4.125)
     if release >= (0, 17, 0):
-        return Sampler(
-            12.41, "Triton top-k/top-p since 0.17: 14.4 B with bf16 logits, 30 models on H100 (0.17 to 0.19)"
-        )
-    return Sampler(
-        35.85, "sorting top-k/top-p before 0.17: 37.85 B, Qwen3, Llama 3.1 and gpt-oss on H100 (0.11 to 0.16)"
-    )
+        return Sampler(12.41)
+    return Sampler(35.85, least=7.5 if release < (0, 11, 1) else 0.0)
 
 
 _LIBRARIES = 65 * MIB
@@ -41,51 +61,108 @@ _LIBRARIES = 65 * MIB
 _LAYER_LIBRARIES = 80 * MIB
 """The same where a layer's own tensors set the peak (CodeLlama 7B, Granite 3 8B)."""
 
+_COLD_START = Band(0.0, 1.15 * GIB, 1.4 * GIB)
+"""Least peak of the second runner: a first start, which compiles, took 1.7 GiB besides the weights on L40S, for 8
+requests as for 256, and on L4; a later one on L4 took 0.5 (Qwen3-14B, 0.28)."""
+
 
 @dataclass(frozen=True)
 class Peak:
-    """The parts of the profile run's peak in bytes."""
+    """The parts of the profile run's peak in bytes. held: encoder outputs and pixels, alive through the whole run.
+    kept: what stays allocated after it. floor: a least peak."""
 
     sampler: int
     layer: int
     workspace: int
     encoder: int
+    held: int
+    kept: int
+    sampler_least: int
+    floor: Band
 
     @property
     def total(self) -> int:
-        return max(self.sampler + self.workspace, self.layer + self.workspace, self.encoder)
+        return self.kept + max(self._run(self.sampler), self.encoder, int(self.floor.typical))
+
+    @property
+    def least(self) -> int:
+        """Without the encoders' share, which smaller images or a limit of them lower, and with the leanest sampler."""
+        return self.kept + max(self._run(self.sampler_least) - self.held, int(self.floor.low))
+
+    @property
+    def most(self) -> int:
+        return self.kept + max(self._run(self.sampler), self.encoder, int(self.floor.high))
+
+    def _run(self, sampler: int) -> int:
+        return max(sampler, self.layer) + self.workspace + self.held
 
 
-def sampler_bytes(facts: ModelFacts, sampler: Sampler, *, seqs: int, tokens: int, dtype_bytes: int) -> int:
-    """Logits of `seqs` requests with the sampler's copies, beside the hidden states of `tokens` tokens."""
-    rows = -(-facts.vocab_size // 64) * 64
-    logits = min(seqs, tokens) * rows * (sampler.bytes_per_logit + dtype_bytes)
-    return int(logits) + tokens * facts.hidden_size * dtype_bytes + _LIBRARIES
+def peak_of(facts: ModelFacts, release: Release, load: Load, *, first: bool, last: bool, second_runner: bool) -> Peak:
+    """The peak on a pipeline stage; encoders run on the first one, the sampler on the last."""
+    sampler = sampler_of(release, second_runner=second_runner)
+    rows = min(load.seqs, load.tokens) * -(-facts.vocab_size // 64) * 64
+    hidden = load.tokens * facts.hidden_size * load.dtype_bytes + _LIBRARIES
+    towers = facts.towers if first and load.images else ()
+    return Peak(
+        sampler=int(rows * (sampler.peak + load.dtype_bytes)) + hidden if last else 0,
+        layer=layer_bytes(facts, load),
+        workspace=workspace_bytes(facts, release, load),
+        encoder=max((encoder_bytes(tower, load) for tower in towers), default=0),
+        held=max((held_bytes(tower, facts, load) for tower in towers), default=0),
+        kept=int(rows * sampler.kept) if last else 0,
+        sampler_least=int(rows * ((sampler.least or sampler.peak) + load.dtype_bytes)) + hidden if last else 0,
+        floor=_COLD_START if second_runner else Band(0.0, 0.0, 0.0),
+    )
 
 
-def layer_bytes(facts: ModelFacts, *, tokens: int, tensor: int, dtype_bytes: int) -> int:
-    """A feed-forward block at work: gate, up and their product, and three times the hidden states."""
-    width = 3 * -(-facts.intermediate_size // tensor) + 3 * facts.hidden_size
-    return tokens * width * dtype_bytes + _LAYER_LIBRARIES
+def layer_bytes(facts: ModelFacts, load: Load) -> int:
+    """A feed-forward block at work: gate, up and their product, and three times the hidden states of every stream."""
+    width = 3 * -(-facts.intermediate_size // load.tensor) + 3 * facts.hidden_size * facts.streams
+    return load.tokens * width * load.dtype_bytes + _LAYER_LIBRARIES
 
 
-def expert_workspace(experts: Experts, *, tokens: int, tensor: int, dtype_bytes: int) -> int:
+def expert_workspace(experts: Experts, load: Load) -> int:
     """Two buffers of the fused experts' kernel, kept for all layers (fused_moe/modular_kernel.py since 0.13):
     tokens x top_k x max(width, hidden) and tokens x top_k x max(2 width, hidden).
 
     Checked on H100 with 0.19: Qwen3-30B-A3B +0.50, Qwen1.5-MoE +0.30, DeepSeek-V2-Lite +0.43 GiB.
     """
-    width = -(-experts.intermediate // tensor)
+    width = -(-experts.intermediate // load.tensor)
     inward = width * (2 if experts.gated else 1)
-    rows = tokens * experts.top_k
-    return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * dtype_bytes
+    rows = load.tokens * experts.top_k
+    return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * load.dtype_bytes
 
 
-def workspace_bytes(
-    facts: ModelFacts, release: tuple[int, int, int], *, tokens: int, tensor: int, dtype_bytes: int
-) -> int:
+def workspace_bytes(facts: ModelFacts, release: Release, load: Load) -> int:
     """The experts' workspace of the largest mixture; before 0.13 it was not kept beside the sampler's peak."""
     if release < (0, 13, 0):
         return 0
     kinds = {experts for layer in facts.layers for experts in layer.experts}
-    return max((expert_workspace(e, tokens=tokens, tensor=tensor, dtype_bytes=dtype_bytes) for e in kinds), default=0)
+    return max((expert_workspace(experts, load) for experts in kinds), default=0)
+
+
+def _items(tower: Tower, load: Load) -> int:
+    """Items that vLLM runs at once: as many as give max_num_batched_tokens embeddings, at least one."""
+    return max(1, load.tokens // max(1, tower.tokens))
+
+
+def held_bytes(tower: Tower, facts: ModelFacts, load: Load) -> int:
+    """Outputs of the encoder for a full batch, and the pixels they came from (Gemma 3 12B +0.20, 27B +0.23 GiB)."""
+    outputs = max(load.tokens, tower.tokens) * facts.hidden_size
+    return (outputs + _items(tower, load) * tower.pixels) * load.dtype_bytes
+
+
+def encoder_bytes(tower: Tower, load: Load) -> int:
+    """A block of the encoder at work: twice its feed-forward width and four hidden states for every patch, with the
+    pixels; the mask over all patches where there is one, twice.
+
+    Qwen3.5 9B on L40S 1.78 GiB, 4B 1.8 (0.19, 0.22); Mistral Small 3.1 on H100 2.18 (0.19).
+    """
+    patches = _items(tower, load) * tower.patches
+    block = tower.blocks[0][0]
+    ranks = load.tensor if tower.sharded else 1
+    width = 2 * -(-max((linear.inputs for linear in block.linears), default=0) // ranks) + 4 * tower.hidden
+    total = (patches * width + _items(tower, load) * tower.pixels) * load.dtype_bytes
+    if tower.masked:
+        total = max(total, 2 * patches * patches * load.dtype_bytes)
+    return total + _LIBRARIES

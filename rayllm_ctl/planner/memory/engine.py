@@ -1,19 +1,11 @@
-"""What differs between vLLM versions and GPUs in how memory is spent, with the evidence for each figure.
-
-Rules are vLLM's own code at the version named; fitted figures come from public start-up logs. A kind of GPU without a
-log of its own gets the nearest kind's figure and a wider band.
-"""
+"""vLLM's own rules, by version and GPU, for how the KV cache and padded weights are laid out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
-from rayllm_ctl.planner.memory.kvcache import Rules
+from rayllm_ctl.planner.memory.kvcache import Packing, Rules
 from rayllm_ctl.planner.memory.shards import Padding
 
-GIB = 2**30
 Release = tuple[int, int, int]
 
 
@@ -22,10 +14,21 @@ def cache_rules(release: Release) -> Rules:
     return Rules(
         widen=1.5 if release >= (0, 18, 0) else 1.25 if release >= (0, 12, 0) else 0.0,
         whole_chunks=release < (0, 14, 0),
-        packed=release >= (0, 21, 0),
+        packed=_packing(release),
         tokens_from_concurrency=release >= (0, 21, 0),
         null_block=release >= (0, 29, 0),
     )
+
+
+def _packing(release: Release) -> Packing:
+    """How DeepSeek V4's pages of several sizes share a block; other models pad them to one size."""
+    steps: tuple[tuple[Release, Packing], ...] = (
+        ((0, 29, 0), "whole"),
+        ((0, 27, 0), "tuples"),
+        ((0, 23, 0), "slots-by-size"),
+        ((0, 20, 0), "slots"),
+    )
+    return next((packing for since, packing in steps if release >= since), "")
 
 
 def in_flight_tokens(release: Release, *, tokens: int, pipeline: int, second_runner: bool) -> int:
@@ -84,38 +87,3 @@ def mxfp4_padding(release: Release, gpu: GPU) -> Padding:
     if major == 9:
         return Padding(64, 1, inputs=256) if release < (0, 19, 0) else Padding(64, 1, scales=256)
     return Padding(128, 256)
-
-
-@dataclass(frozen=True)
-class Overheads:
-    """Bands of what is outside the formulas, in bytes per GPU: non-torch memory, CUDA graphs, and the rest."""
-
-    non_torch: Band
-    graphs: Band
-    slack: Band
-
-
-def linked(gpu: GPU) -> bool:
-    """Whether GPUs of this kind talk over NVLink (or xGMI) in a node."""
-    return gpu.interconnect in ("nvlink", "xgmi")
-
-
-def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int) -> Band:
-    """Memory outside torch per GPU in bytes: CUDA context growth, NCCL, all-reduce buffers.
-
-    H100, one GPU: 0.13 GiB before 0.18, 0.25 from there (0.24 to 0.27 over 30 models, 0.46 for Granite 3). Two or
-    four over NVLink: 2.06 to 2.21 from 0.18. PCIe cards have no custom all-reduce buffers: 0.2 to 0.5.
-    """
-    single = 0.25 if release >= (0, 18, 0) else 0.13
-    if tensor == 1:
-        return _gib(single - 0.06 - (0.12 if pipeline > 1 else 0.0), single, single + 0.25)
-    if not linked(gpu):
-        return _gib(0.2, 0.4, 1.0)
-    if release >= (0, 18, 0):
-        typical = 2.07 if tensor == 2 else 2.15
-        return _gib(typical - 0.15, typical, typical + 0.35)
-    return _gib(0.5, 0.9, 2.1)
-
-
-def _gib(low: float, typical: float, high: float) -> Band:
-    return Band(low * GIB, typical * GIB, high * GIB)

@@ -1,31 +1,70 @@
-"""CUDA graphs: what vLLM estimates before it makes the KV cache, which it takes off the budget since 0.21."""
+"""CUDA graphs: what they take, and what vLLM takes off the KV cache for them beforehand."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.quantities import GIB
 
-MIB = 2**20
-GIB = 2**30
+NOTHING = Band(0.0, 0.0, 0.0)
 
-
-def capture_sizes(seqs: int) -> tuple[int, ...]:
-    """Batch sizes that vLLM captures: 1, 2, 4, then steps of 8 to 256 and of 16 to 512, at most twice max_num_seqs
-    (config/vllm.py)."""
-    most = min(512, 2 * seqs)
-    sizes = [size for size in (1, 2, 4) if size <= most]
-    sizes += [size for size in range(8, 256, 8) if size <= most] + [
-        size for size in range(256, 513, 16) if size <= most
-    ]
-    return tuple(sizes)
+_LARGEST = 512
 
 
-def graph_memory(facts: ModelFacts, *, seqs: int, tensor: int, pipeline: int) -> Band:
-    """Bytes per GPU that graphs take: a fixed part and a part per layer and captured size.
+@dataclass(frozen=True)
+class Graphs:
+    """Bytes per GPU: `used` once they are captured, `counted` off the budget of the KV cache."""
 
-    0.19 on H100 (51 and 35 sizes) measured 0.65 GiB at 16 layers of a stage to 1.85 GiB at 80 layers.
+    used: Band
+    counted: Band
+
+
+def capture_sizes(most: int) -> int:
+    """How many batch sizes up to `most` vLLM captures: 1, 2, 4, steps of 8 to 256 and of 16 to 512 (config/vllm.py)."""
+    most = min(_LARGEST, most)
+    return sum(size <= most for size in (1, 2, 4, *range(8, 256, 8), *range(256, _LARGEST + 1, 16)))
+
+
+def graph_memory(
+    facts: ModelFacts,
+    gpu: GPU,
+    release: tuple[int, int, int],
+    *,
+    seqs: int,
+    tensor: int,
+    pipeline: int,
+    second_runner: bool,
+) -> Graphs:
+    """What graphs take: the piecewise ones of all batch sizes, the full ones of those up to max_num_seqs.
+
+    First runner, H100, 0.19: 0.37 GiB and 0.0165 a layer for 51 and 35 sizes (16 layers 0.63, 80 layers 1.69); 0.83 of
+    that at TP 2, 0.74 at TP 4; 0.72 of it on L40S; 1.15 of it for mixtures. It estimates 1.19 times what it then takes
+    (18 logs) and takes that off the budget since 0.21. The second runner estimates nothing before 0.29
+    (gpu/model_runner.py), then extends the first two captures to all: 0.5 GiB for 40 layers on L40S, and up to four
+    times what is taken.
     """
-    layers = max(1, facts.layer_count // pipeline)
-    share = len(capture_sizes(seqs)) / 51
-    typical = (0.45 + 0.0145 * layers * share) * GIB
-    return Band(0.5 * typical, typical, 2.0 * typical)
+    layers = max(1, -(-facts.layer_count // pipeline))
+    largest = min(_LARGEST, 2 * seqs)
+    full = capture_sizes(min(seqs, largest))
+    count = capture_sizes(largest) + full
+    share = 0.10 + 0.27 * largest / _LARGEST + 0.0165 * layers * count / 86
+    share *= 1.0 if gpu.memory_bytes >= 70 * GIB else 0.72
+    share *= {1: 1.0, 2: 0.83}.get(tensor, 0.74)
+    share *= 1.15 if facts.moe else 1.0
+    if gpu.vendor == "amd":
+        used = _gib(0.5 * share, 1.5 * share, 5.0 * share)
+        return Graphs(used, used if release >= (0, 29, 0) else NOTHING)
+    used = _gib(0.6 * share, share, 1.7 * share)
+    if release < (0, 21, 0) or (second_runner and release < (0, 29, 0)):
+        return Graphs(used, NOTHING)
+    if second_runner:
+        typical = 0.25 + 0.0085 * layers * full / 35
+        return Graphs(used, _gib(0.4 * typical, typical, 3.0 * typical))
+    return Graphs(used, _gib(0.6 * share, 1.19 * share, 2.4 * share))
+
+
+def _gib(low: float, typical: float, high: float) -> Band:
+    return Band(low * GIB, typical * GIB, high * GIB)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from rayllm_ctl.model.facts import Layer, StateCache
+from rayllm_ctl.model.facts import Cache, Layer, StateCache
 from rayllm_ctl.planner.memory.pages import CacheShape, Pages, pages_of, state_bytes
 from rayllm_ctl.planner.memory.types import KVGroup
+
+Packing = Literal["", "slots", "slots-by-size", "tuples", "whole"]
+"""whole: a group per family, side by side (0.29 on). Before that families are split into groups of about as many
+layers: tuples lie side by side, slots-by-size and slots give every size as many places as the largest group, or all
+sizes as many as the largest of them."""
 
 
 @dataclass(frozen=True)
@@ -15,14 +22,15 @@ class Rules:
     """What changed between versions about groups.
 
     widen: the largest kind sets the group size while it is less than this many times the smallest (0: never).
-    whole_chunks: chunked layers are kept like full ones. packed: pages of several sizes stand side by side in a block.
+    whole_chunks: chunked layers are kept like full ones. packed: how pages of several sizes share a block, where they
+    cannot be padded to one size ("": they are padded all the same).
     tokens_from_concurrency: the log prints concurrency x max_model_len rather than blocks x block size.
     null_block: one block is held back when vLLM checks that a request fits.
     """
 
     widen: float
     whole_chunks: bool
-    packed: bool
+    packed: Packing
     tokens_from_concurrency: bool
     null_block: bool
 
@@ -38,6 +46,10 @@ class Layout:
 
     def blocks_per_request(self, length: int) -> int:
         return sum(pages.per_request(length, self.in_flight) for pages, _ in self.groups)
+
+    def concurrency(self, blocks: int, length: int) -> float:
+        """Requests of `length` tokens that `blocks` blocks hold at once."""
+        return blocks / self.blocks_per_request(length)
 
     def tokens(self, blocks: int, length: int) -> int:
         """The capacity in tokens as the log prints it."""
@@ -88,29 +100,46 @@ def align_hybrid(layers: Sequence[Layer], shape: CacheShape) -> tuple[int, int]:
 
 def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: Rules, in_flight: int) -> Layout:
     """The layout of a model whose pipeline stages hold these layers. `bytes_per_block` is of the fullest stage."""
-    found: list[tuple[int, Pages]] = [
-        (stage, _pages(cache, shape, rules))
-        for stage, layers in enumerate(stages)
-        for layer in layers
-        for cache in layer.caches
-    ]
+    found: list[tuple[int, Pages]] = []
+    known: dict[int, list[Pages]] = {}
+    for stage, layers in enumerate(stages):
+        for layer in layers:
+            if id(layer) not in known:
+                known[id(layer)] = [_pages(cache, shape, rules) for cache in layer.caches]
+            found += [(stage, pages) for pages in known[id(layer)]]
     if not found:
         return Layout((), 0, in_flight, rules)
+    if not all(pages.paddable for _, pages in found):
+        found = list(zip((stage for stage, _ in found), _padded([pages for _, pages in found], rules), strict=True))
     groups = _group([pages for _, pages in found], rules)
-    largest, counts = 0, []
+    bytes_of: list[list[list[int]]] = []
+    counts = []
     for pages, members in groups:
-        per_stage = [0] * len(stages)
+        sizes: list[list[int]] = [[] for _ in stages]
         for index in members:
-            stage = found[index][0]
-            size = found[index][1].bytes if pages is None else pages.bytes
-            per_stage[stage] += size
-        largest = max(largest, *per_stage)
+            sizes[found[index][0]].append(found[index][1].bytes if pages is None else pages.bytes)
+        bytes_of.append(sizes)
         counts.append((found[members[0]][1] if pages is None else pages, len(members)))
+    largest = max(_block_bytes([sizes[stage] for sizes in bytes_of], rules) for stage in range(len(stages)))
     return Layout(tuple(counts), largest, in_flight, rules)
 
 
-def _pages(cache: object, shape: CacheShape, rules: Rules) -> Pages:
-    pages = pages_of(cache, shape)  # type: ignore[arg-type]
+def _block_bytes(groups: Sequence[Sequence[int]], rules: Rules) -> int:
+    """Bytes of one block on a stage whose groups have pages of these sizes."""
+    whole = max(map(sum, groups))
+    if len({size for sizes in groups for size in sizes}) == 1 or not rules.packed.startswith("slots"):
+        return whole
+    places: Counter[int] = Counter()
+    for sizes in groups:
+        for size, count in Counter(sizes).items():
+            places[size] = max(places[size], count)
+    if rules.packed == "slots":
+        return sum(places) * max(places.values())
+    return sum(size * count for size, count in places.items())
+
+
+def _pages(cache: Cache, shape: CacheShape, rules: Rules) -> Pages:
+    pages = pages_of(cache, shape)
     if pages.chunk and rules.whole_chunks:
         return Pages("full", pages.block, pages.bytes)
     return pages
@@ -129,7 +158,7 @@ def _group(layers: list[Pages], rules: Rules) -> list[Group]:
         return [(None, everything)]
     sizes = {pages.bytes for pages in layers}
     if len(sizes) > 1 and rules.packed and not all(pages.paddable for pages in layers):
-        return _packed(layers)
+        return _packed(layers, rules)
     if len(sizes) > 1:
         largest = max(sizes)
         layers = [pages if pages.bytes == largest else pages.resized(largest) for pages in layers]
@@ -145,9 +174,40 @@ def _group(layers: list[Pages], rules: Rules) -> list[Group]:
     return groups
 
 
-def _packed(layers: list[Pages]) -> list[Group]:
-    """Pages of several sizes side by side: one group per family (DeepSeek V4)."""
-    families: dict[tuple[str, int], list[int]] = {}
+def _packed(layers: list[Pages], rules: Rules) -> list[Group]:
+    """Pages of several sizes in one block: a group per family; before 0.29 in groups of about as many layers."""
+    families: dict[tuple[str, int, int], list[int]] = {}
     for index, pages in enumerate(layers):
-        families.setdefault((*pages.family,), []).append(index)
-    return [(None, members) for members in families.values()]
+        families.setdefault((*pages.family, pages.block), []).append(index)
+    if rules.packed == "whole":
+        return [(None, members) for members in families.values()]
+    main = next((key for key in families if key[0] == "full"), next(iter(families)))
+    tuples = {key: max(Counter(layers[i].bytes for i in members).values()) for key, members in families.items()}
+    size = _least_padding(list(tuples.values()), tuples[main])
+    groups: list[Group] = []
+    for key in sorted(families, key=lambda key: key != main):
+        number = 1 if key == main else -(-tuples[key] // size)
+        rank: Counter[int] = Counter()
+        parts: list[list[int]] = [[] for _ in range(number)]
+        for index in families[key]:
+            parts[rank[layers[index].bytes] % number].append(index)
+            rank[layers[index].bytes] += 1
+        groups += [(None, part) for part in parts]
+    return groups
+
+
+def _least_padding(counts: Sequence[int], least: int) -> int:
+    """The group size from `least` on that pads these counts least; the largest of such sizes."""
+    return min(range(least, max(counts) + 1), key=lambda size: (sum(-count % size for count in counts), -size))
+
+
+def _padded(layers: list[Pages], rules: Rules) -> list[Pages]:
+    """Window and state pages raised to the next size that a page of the whole context has ("slots")."""
+    if rules.packed not in ("slots", "slots-by-size"):
+        return layers
+    sizes = sorted({pages.bytes for pages in layers if pages.family[0] == "full"})
+    found = []
+    for pages in layers:
+        larger = next((size for size in sizes if size >= pages.bytes), pages.bytes)
+        found.append(pages if pages.family[0] == "full" else replace(pages, bytes=larger))
+    return found

@@ -167,10 +167,10 @@ def stages(facts: ModelFacts, pipeline: int) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape) -> Iterator[int]:
+def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape, *, encoders: bool = True) -> Iterator[int]:
     """Bytes of every tensor of one pipeline stage on one tensor-parallel rank."""
     rows = vocab_rows(facts.vocab_size, shape.tensor)
-    if stage.first:
+    if stage.first and encoders:
         for tower in facts.towers:
             yield from tower_tensors(tower, shape)
     if stage.first or (stage.last and facts.tied_embeddings):

@@ -89,6 +89,8 @@ def read_deepseek_v4(fields: Fields, builder: Builder) -> Body:
         extra=(ends.layer(),),
         tied=fields.flag("tie_word_embeddings"),
         rotary=(RotaryCache(table.positions, rope, float32=True, count=2),),
+        token_buffers=4 * fields.integer("index_topk", default=512) + 2 * streams * hidden,
+        streams=streams,
         traits=frozenset({"moe", "mla", "dsa", "sliding"}),
     )
 

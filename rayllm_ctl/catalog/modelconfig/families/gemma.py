@@ -78,6 +78,7 @@ def read_gemma4(fields: Fields, builder: Builder) -> Body:
         extra=(ends.layer(),),
         tied=fields.flag("tie_word_embeddings", default=True),
         rotary=_two_tables(fields, sizes.head_dim, wide),
+        token_buffers=2 * per_layer * sizes.layers,
         traits=frozenset(words),
     )
 
@@ -145,5 +146,7 @@ def read_gemma3n(fields: Fields, builder: Builder) -> Body:
         extra=(ends.layer(),),
         tied=fields.flag("tie_word_embeddings", default=True),
         rotary=rotary_caches(fields, sizes.head_dim) * 2,
+        token_buffers=2 * total,
+        streams=streams,
         traits=frozenset({"sliding"}),
     )

@@ -143,6 +143,7 @@ def read_deepseek(fields: Fields, builder: Builder) -> Body:
         extra=(_final_norm(sizes.hidden, builder),),
         tied=fields.flag("tie_word_embeddings"),
         rotary=rotary_caches(fields, sizes.rope, width=sizes.rope),
+        token_buffers=4 * fields.integer("index_topk") if sparse else 0,
         traits=frozenset(words),
     )
 

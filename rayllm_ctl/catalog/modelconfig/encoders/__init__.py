@@ -1,0 +1,1 @@
+"""Vision encoders with their projectors, by kind."""

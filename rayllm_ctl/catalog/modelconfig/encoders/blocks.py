@@ -1,0 +1,121 @@
+"""What encoders share: their blocks, what stands around them, and the source that a reader takes.
+
+`tokens` and `patches` of a tower are of the largest item that vLLM profiles; `pixels` its input values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.model.facts import Layer, Part, Tower
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a reader finds things: the whole config, its vision part, the decoder's hidden size, the builder."""
+
+    config: Fields
+    vision: Fields
+    hidden: int
+    builder: Builder
+
+
+Reader = Callable[[Source], Tower]
+
+
+def encoder_block(
+    builder: Builder,
+    hidden: int,
+    heads: int,
+    width: int,
+    *,
+    gated: bool = False,
+    bias: bool = True,
+    mlp_bias: bool | None = None,
+    out_bias: bool | None = None,
+    norm_bias: bool = True,
+    norms: int = 2,
+    split: bool = True,
+    inner: int = 0,
+) -> Layer:
+    """One transformer block of an encoder. `inner`: width of the attention where it is not the hidden size."""
+    pieces = builder.single("vision_tower.")
+    inner = inner or hidden
+    heads = heads if inner % heads == 0 else 1
+    parts = tuple(Part(heads, inner // heads) for _ in range(3))
+    mlp_bias = bias if mlp_bias is None else mlp_bias
+    pieces.linear("attn.qkv", hidden, parts, "column" if split else "none", bias=bias, quantizable=False)
+    pieces.linear(
+        "attn.proj",
+        inner,
+        hidden,
+        "row" if split else "none",
+        bias=bias if out_bias is None else out_bias,
+        input_units=heads,
+        quantizable=False,
+    )
+    pieces.mlp(hidden, width, gated=gated, bias=mlp_bias, split=split, quantizable=False, prefix="mlp.")
+    pieces.norm(hidden, norms, bias=norm_bias)
+    return pieces.layer()
+
+
+def stem_of(source: Source) -> Pieces:
+    """What stands around the blocks: patches in, the projector out."""
+    return source.builder.single("vision_tower.")
+
+
+def plain(pieces: Pieces, name: str, inputs: int, outputs: int, *, bias: bool = False, split: bool = False) -> None:
+    """A projection that no format quantizes; `split`: column-parallel."""
+    pieces.linear(name, inputs, outputs, "column" if split else "none", bias=bias, quantizable=False)
+
+
+def pair(pieces: Pieces, inputs: int, middle: int, outputs: int, *, bias: bool, split: bool = True) -> None:
+    """A projector of two layers, the first split by outputs and the second by inputs."""
+    pieces.linear("linear_1", inputs, middle, "column" if split else "none", bias=bias, quantizable=False)
+    pieces.linear("linear_2", middle, outputs, "row" if split else "none", bias=bias, quantizable=False)
+
+
+def depth_of(vision: Fields, *names: str, default: int | None = None) -> int:
+    return vision.integer(*(names or ("num_hidden_layers",)), default=default, high=MOST_LAYERS)
+
+
+def clip_like(source: Source) -> tuple[list[tuple[Layer, int]], int, int, int]:
+    """CLIP and SigLIP: (blocks, hidden, patches of an image, pixels). Layers above the chosen feature are not built."""
+    vision = source.vision
+    clip = "clip" in vision.text("model_type", default="clip_vision_model")
+    hidden = vision.integer("hidden_size", "width", default=1024 if clip else 768)
+    width = vision.integer("intermediate_size", default=hidden * 4)
+    heads = vision.integer("num_attention_heads", default=16 if clip else 12, high=MOST_HEADS)
+    depth = depth_of(vision, "num_hidden_layers", "layers", default=24 if clip else 12)
+    size = vision.integer("image_size", default=336 if clip else 224, high=2**14)
+    patch = vision.integer("patch_size", default=14 if clip else 16, high=256)
+    patches = (size // patch) ** 2
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, hidden, bias=not clip)
+    plain(stem, "position_embedding", patches + (1 if clip else 0), hidden)
+    built = feature_depth(source.config, depth)
+    if clip:
+        stem.norm(hidden)
+        stem.norm(hidden, bias=True)
+    if built == depth:
+        stem.norm(hidden, bias=True)
+    return (
+        [(encoder_block(source.builder, hidden, heads, width), built), (stem.layer(), 1)],
+        hidden,
+        patches,
+        3 * size * size,
+    )
+
+
+def feature_depth(config: Fields, depth: int) -> int:
+    """Layers up to the deepest feature that the projector takes (vision_feature_layer)."""
+    raw = config.raw("vision_feature_layer", "mm_vision_select_layer")
+    if isinstance(raw, list):
+        chosen = list(config.integers("vision_feature_layer", low=-depth)) or [depth]
+    else:
+        chosen = [config.integer("vision_feature_layer", "mm_vision_select_layer", default=-1, low=-depth)]
+    return max(1, max(layer + depth + 1 if layer < 0 else layer for layer in chosen))

@@ -1,0 +1,181 @@
+"""Encoders that take an image in its own shape: Pixtral, Qwen-VL, MoonViT, GLM-V."""
+
+from __future__ import annotations
+
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.model.facts import Tower
+
+
+def read_pixtral(source: Source) -> Tower:
+    """Pixtral's encoder (Mistral Small 3.1, Pixtral): gated blocks with RMS norms, patches merged two by two."""
+    width = source.vision.integer("hidden_size", default=1024)
+    heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    middle = source.vision.integer("intermediate_size", default=4096)
+    size = source.vision.integer("image_size", default=1024, high=2**14)
+    patch = source.vision.integer("patch_size", default=16, high=256)
+    block = encoder_block(source.builder, width, heads, middle, gated=True, bias=False, norm_bias=False)
+    stem = stem_of(source)
+    plain(stem, "patch_conv", 3 * patch * patch, width)
+    stem.norm(width)
+    merge = source.config.integer("spatial_merge_size", default=1, high=64)
+    if merge > 1 or source.config.has("multimodal_projector_bias"):
+        merge = max(merge, 2)
+        stem.norm(width)
+        plain(stem, "patch_merger", width * merge * merge, width)
+    pair(stem, width, source.hidden, source.hidden, bias=source.config.flag("multimodal_projector_bias"))
+    side = size // patch
+    rows = side // merge
+    return Tower(
+        "image",
+        ((block, depth_of(source.vision, default=24)), (stem.layer(), 1)),
+        width,
+        rows * rows + rows,
+        side * side,
+        3 * size * size,
+        masked=True,
+    )
+
+
+def read_qwen2_vl(source: Source) -> Tower:
+    """Qwen2-VL and Qwen2.5-VL. The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens."""
+    newer = source.vision.has("out_hidden_size") or source.vision.has("fullatt_block_indexes")
+    width = source.vision.integer("hidden_size" if newer else "embed_dim", default=1280)
+    heads = source.vision.integer("num_heads", default=16, high=MOST_HEADS)
+    middle = (
+        source.vision.integer("intermediate_size", default=3420)
+        if newer
+        else int(width * source.vision.number("mlp_ratio", default=4))
+    )
+    patch = source.vision.integer("patch_size", default=14, high=256)
+    merge = source.vision.integer("spatial_merge_size", default=2, high=64)
+    block = encoder_block(source.builder, width, heads, middle, gated=newer, norm_bias=not newer)
+    stem = stem_of(source)
+    frames = source.vision.integer("temporal_patch_size", default=2, high=64)
+    plain(stem, "patch_embed", 3 * frames * patch * patch, width)
+    merged = width * merge * merge
+    stem.norm(width, bias=not newer)
+    stem.linear("merger.mlp.0", merged, merged, "column", bias=True, quantizable=False)
+    stem.linear(
+        "merger.mlp.2",
+        merged,
+        source.vision.integer("out_hidden_size", default=source.hidden),
+        "row",
+        bias=True,
+        quantizable=False,
+    )
+    patches = 16384 * merge * merge
+    pixels = patches * 3 * frames * patch * patch
+    return Tower(
+        "image",
+        ((block, depth_of(source.vision, "depth", default=32)), (stem.layer(), 1)),
+        width,
+        16384,
+        patches,
+        pixels,
+    )
+
+
+def read_qwen3_vl(source: Source) -> Tower:
+    """Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer. Images of up to 16384 tokens."""
+    width = source.vision.integer("hidden_size", default=1152)
+    heads = source.vision.integer("num_heads", default=16, high=MOST_HEADS)
+    patch = source.vision.integer("patch_size", default=16, high=256)
+    merge = source.vision.integer("spatial_merge_size", default=2, high=64)
+    out = source.vision.integer("out_hidden_size", default=source.hidden)
+    block = encoder_block(source.builder, width, heads, source.vision.integer("intermediate_size", default=4304))
+    stem = stem_of(source)
+    frames = source.vision.integer("temporal_patch_size", default=2, high=64)
+    plain(stem, "patch_embed", 3 * frames * patch * patch, width, bias=True)
+    plain(stem, "pos_embed", source.vision.integer("num_position_embeddings", default=2304), width)
+    merged = width * merge * merge
+    deep = len(source.vision.integers("deepstack_visual_indexes", longest=64))
+    for index in range(1 + deep):
+        stem.norm(width if index == 0 else merged, bias=True)
+        stem.linear("merger.linear_fc1", merged, merged, "column", bias=True, quantizable=False)
+        stem.linear("merger.linear_fc2", merged, out, "row", bias=True, quantizable=False)
+    patches = 16384 * merge * merge
+    pixels = patches * 3 * frames * patch * patch
+    return Tower(
+        "image",
+        ((block, depth_of(source.vision, "depth", default=27)), (stem.layer(), 1)),
+        width,
+        16384,
+        patches,
+        pixels,
+    )
+
+
+def read_moonvit(source: Source) -> Tower:
+    """MoonViT (Kimi-VL, Kimi K2.5 and K3): at most 4096 patches an image in Kimi-VL, 16384 later."""
+    newer = source.vision.has("vt_hidden_size")
+    width = source.vision.integer("vt_hidden_size", "hidden_size", default=1152)
+    heads = source.vision.integer("vt_num_attention_heads", "num_attention_heads", default=16, high=MOST_HEADS)
+    middle = source.vision.integer("vt_intermediate_size", "intermediate_size", default=4304)
+    patch = source.vision.integer("patch_size", default=14, high=256)
+    merge = source.vision.integers("merge_kernel_size", low=1, longest=4) or (2, 2)
+    rms = source.vision.text("norm_type") == "rmsnorm"
+    block = encoder_block(
+        source.builder,
+        width,
+        heads,
+        middle,
+        bias=source.vision.flag("attn_bias", default=True),
+        mlp_bias=source.vision.flag("linear_bias", default=True),
+        norm_bias=not rms,
+        inner=source.vision.integer("qkv_hidden_size", default=width),
+    )
+    stem = stem_of(source)
+    plain(stem, "patch_embed", 3 * patch * patch, width, bias=source.vision.flag("patch_embed_proj_bias", default=True))
+    rows = source.vision.integer("init_pos_emb_height", default=64) * source.vision.integer(
+        "init_pos_emb_width", default=64
+    )
+    plain(stem, "pos_emb", rows, width)
+    stem.norm(width, bias=not rms)
+    merged = width * merge[0] * merge[-1]
+    second = source.vision.text("mm_projector_type").endswith("v2")
+    if second:
+        stem.norm(source.hidden)
+    else:
+        stem.norm(width, bias=True)
+    pair(stem, merged, merged, source.hidden, bias=not second, split=False)
+    patches = 16384 if newer else 4096
+    depth = depth_of(source.vision, "vt_num_hidden_layers", "num_hidden_layers", default=27)
+    return Tower(
+        "image",
+        ((block, depth), (stem.layer(), 1)),
+        width,
+        patches // (merge[0] * merge[-1]),
+        patches,
+        patches * 3 * patch * patch,
+    )
+
+
+def read_glm4v(source: Source) -> Tower:
+    """GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution and a gated merger."""
+    width = source.vision.integer("hidden_size", default=1536)
+    heads = source.vision.integer("num_heads", "num_attention_heads", default=12, high=MOST_HEADS)
+    out = source.vision.integer("out_hidden_size", default=source.hidden)
+    middle = source.vision.integer("intermediate_size", default=13696)
+    patch = source.vision.integer("patch_size", default=14, high=256)
+    merge = source.vision.integer("spatial_merge_size", default=2, high=64)
+    size = source.vision.integer("image_size", default=336, high=2**14)
+    frames = source.vision.integer("temporal_patch_size", default=2, high=64)
+    block = encoder_block(source.builder, width, heads, out, gated=True, bias=False, norm_bias=False)
+    stem = stem_of(source)
+    plain(stem, "patch_embed", 3 * frames * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", (size // patch) ** 2, width)
+    stem.norm(width, 2)
+    plain(stem, "downsample", width * merge * merge, out, bias=True)
+    plain(stem, "merger.proj", out, out, split=True)
+    stem.norm(out, bias=True)
+    stem.mlp(out, middle, prefix="merger.", quantizable=False)
+    patches = 6144 * merge * merge
+    return Tower(
+        "image",
+        ((block, depth_of(source.vision, "depth", "num_hidden_layers", default=24)), (stem.layer(), 1)),
+        width,
+        6144,
+        patches,
+        patches * 3 * frames * patch * patch,
+    )

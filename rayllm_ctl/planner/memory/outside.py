@@ -1,0 +1,52 @@
+"""What lies outside the budget and still ends a start: memory that is not free, graphs and warm-ups without room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.model.plan import Reason
+from rayllm_ctl.model.quantities import GIB, gib
+from rayllm_ctl.planner.memory.budget import Budget, Case
+
+_CONTEXT = 0.55 * GIB
+"""What the CUDA context takes before vLLM looks at a GPU: H100 0.53, A100 0.45, L40S 0.55 GiB in logs that print the
+free memory."""
+
+_REST = 0.12 * GIB
+"""The least of it that every log shows: above this much a start is refused."""
+
+_FRAGMENTS = 0.35
+"""The sampler's warm-up finds its memory in pieces: at utilization 0.95 of an H100 with 1024 requests and 201k entries
+(0.11, 7.3 GiB) 2.5 GiB of further room did not do."""
+
+
+def outside_problems(case: Case, budget: Budget) -> Iterator[Reason]:
+    """What would still end the start-up though the KV cache is large enough."""
+    total, settings = case.gpu.memory_bytes, case.settings
+    share = settings.gpu_memory_utilization
+    if case.requested > total - _REST:
+        message = f"utilization {share:g} asks for more than the CUDA context leaves free on {case.gpu.name}"
+        yield Reason("utilization-too-high", message, f"--gpu-memory-utilization {_floor((total - _CONTEXT) / total)}")
+        return
+    fixed = case.options.cache_bytes
+    if fixed:
+        spare = total - _CONTEXT - budget.weights - budget.adapters - budget.non_torch.low - budget.peak.total - fixed
+        if spare < 0:
+            message = f"a KV cache of {gib(fixed)} GiB is {gib(-spare)} GiB more than {case.gpu.name} has left"
+            yield Reason("kv-cache-too-large", message, f"--kv-cache-memory-bytes {max(0, int(fixed + spare))}")
+        return
+    room = total - case.requested - _CONTEXT
+    graphs = max(0.0, budget.graphs.used.low - budget.graphs.counted.typical)
+    needed = graphs + _FRAGMENTS * budget.peak.sampler
+    if room < needed:
+        message = (
+            f"utilization {share:g} leaves {gib(max(0.0, room))} GiB of {case.gpu.name} outside its budget, where CUDA "
+            f"graphs and the sampler's warm-up for {settings.max_num_seqs:,} requests need about {gib(needed)} GiB"
+        )
+        yield Reason(
+            "outside-budget", message, f"--gpu-memory-utilization {_floor((total - _CONTEXT - needed) / total)}"
+        )
+
+
+def _floor(share: float) -> str:
+    return f"{max(0, int(share * 100)) / 100:g}"

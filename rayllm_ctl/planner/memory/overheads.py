@@ -1,0 +1,103 @@
+"""What no formula gives: memory outside torch, and what kernels set aside while the model loads.
+
+Figures are from public start-up logs, by version and kind of GPU. A kind without a log of its own gets the nearest
+kind's figure and a wider band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.planner.memory.shards import Shape, Stage, linear_size
+
+Release = tuple[int, int, int]
+
+MIB = 2**20
+
+
+def linked(gpu: GPU) -> bool:
+    """Whether GPUs of this kind talk over NVLink (or xGMI) in a node."""
+    return gpu.interconnect in ("nvlink", "xgmi")
+
+
+def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int) -> Band:
+    """Memory outside torch per GPU, in bytes: growth of the CUDA context, NCCL's and the all-reduce's buffers.
+
+    One H100: 0.13 GiB before 0.18, 0.25 from there (0.24 to 0.27 over 30 models; Granite 3 took 0.46). Pipeline stages
+    but the last: 0.07. Other kinds scatter by 0.2 with the variants of a card (A100 PCIe, SXM4).
+    """
+    if gpu.vendor == "amd":
+        return _gib(0.2, 1.0, 2.5) if tensor == 1 else _gib(0.5, 1.5, 3.5)
+    if tensor > 1:
+        return _several(release, gpu, tensor)
+    single = 0.25 if release >= (0, 18, 0) else 0.13
+    if pipeline > 1:
+        return _gib(single - 0.18, single, single + 0.25)
+    if _major(gpu) == 9:
+        return _gib(single - 0.06, single, single + 0.25)
+    return _gib(single - 0.25, single, single + 0.35)
+
+
+def _several(release: Release, gpu: GPU, tensor: int) -> Band:
+    """Tensor parallelism. Hopper over NVLink: 2.06 to 2.21 GiB at TP 2 and 4 from 0.18 (H100), 1.38 at TP 2 (H200) and
+    1.84 at TP 4 (H100) with 0.10. A100: 0.5 at TP 2 (0.11), 1.8 to 2.1 at TP 8. B200 at TP 4: 0.95. PCIe cards have no
+    custom all-reduce: 0.2 to 0.35 (L40S, RTX 3090), up to 0.5 with the second model runner (L4)."""
+    if not linked(gpu):
+        return _gib(0.15, 0.3, 0.85)
+    if _major(gpu) == 9 and release >= (0, 18, 0):
+        typical = 2.07 if tensor == 2 else 2.15
+        return _gib(typical - 0.15 - (0.3 if tensor > 4 else 0.0), typical, typical + 0.35)
+    if _major(gpu) == 9:
+        typical = 1.4 if tensor == 2 else 1.85
+        return _gib(0.5, typical, typical + 0.5)
+    if _major(gpu) >= 10:
+        return _gib(0.3, 1.2, 2.5)
+    typical = 1.9 if tensor > 4 else 0.6
+    return _gib(0.2, typical, typical + 1.5)
+
+
+def load_extras(
+    facts: ModelFacts, stage: Stage, shape: Shape, *, release: Release, gpu: GPU, tokens: int
+) -> Iterator[int]:
+    """Bytes of what is set aside while the weights load besides the weights: "Model loading took" counts it."""
+    if any(isinstance(cache, LatentCache) and cache.kind == "mla" for layer in stage.layers for cache in layer.caches):
+        yield from _latent_workspaces(release, gpu)
+        for layer in stage.layers:
+            yield from _absorbed(layer, shape)
+    if facts.token_buffers:
+        yield facts.token_buffers * tokens
+    for table in facts.rotary:
+        # A rope in three dimensions got a table four times as long before 0.32 (rotary_embedding/mrope.py).
+        positions = table.positions * (4 if table.sections and release < (0, 32, 0) else 1)
+        for _ in range(table.count):
+            yield positions * table.width * (4 if table.float32 else shape.dtype_bytes)
+
+
+def _latent_workspaces(release: Release, gpu: GPU) -> Iterator[int]:
+    """Workspaces that MLA backends made at import: FlashInfer's 128 MiB from 0.11 to 0.24 (0.125 to 0.129 GiB over the
+    tensors in three logs, whatever TP), CUTLASS's as much on Blackwell."""
+    if gpu.vendor == "nvidia" and (0, 11, 0) <= release < (0, 25, 0):
+        yield 128 * MIB
+    if _major(gpu) == 10 and release >= (0, 11, 0):
+        yield 128 * MIB
+
+
+def _absorbed(layer: Layer, shape: Shape) -> Iterator[int]:
+    """A quantized kv_b_proj is kept a second time in 16 bits, as the two halves that MLA multiplies by."""
+    for linear in layer.linears:
+        scheme = linear.scheme or (shape.online if linear.quantizable else None)
+        if scheme is not None and linear.name.endswith("kv_b_proj"):
+            inputs, outputs = linear_size(linear, shape.tensor)
+            yield inputs * outputs * shape.dtype_bytes
+
+
+def _major(gpu: GPU) -> int:
+    return gpu.compute_capability[0] if gpu.compute_capability else 0
+
+
+def _gib(low: float, typical: float, high: float) -> Band:
+    return Band(low * GIB, typical * GIB, high * GIB)

@@ -1,0 +1,115 @@
+"""The answer to users: the plan's figures and every formula with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.model.plan import Band, MemoryPlan
+from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.planner.memory.budget import Budget, Case
+from rayllm_ctl.planner.memory.kvcache import Layout
+from rayllm_ctl.planner.memory.outside import outside_problems
+from rayllm_ctl.planner.memory.types import Formula, MemoryEstimate
+
+
+def answer(case: Case, tightest: Budget, fullest: Budget, layout: Layout) -> MemoryEstimate:
+    """The estimate from the stage with the least KV cache, the one with the most weights, and the blocks."""
+    facts, length, per_block = case.facts, case.settings.max_model_len, layout.bytes_per_block
+    cache = Band(*(max(0.0, x) for x in (tightest.cache.low, tightest.cache.typical, tightest.cache.high)))
+    if case.options.cache_bytes:
+        cache = Band(*(float(case.options.cache_bytes),) * 3)
+    counts = [int(amount // per_block) if per_block else 1 for amount in (cache.low, cache.typical, cache.high)]
+    request = layout.blocks_per_request(length) if per_block else 0
+    if request:
+        concurrency = Band(*(layout.concurrency(count, length) for count in counts))
+        tokens = Band(*(float(layout.tokens(count, length)) for count in counts))
+        longest = Band(*(float(layout.longest(count, facts.max_model_len)) for count in counts))
+    else:
+        most = float(case.settings.max_num_seqs)
+        concurrency, tokens = Band(most, most, most), Band(most * length, most * length, most * length)
+        longest = Band(*(float(facts.max_model_len),) * 3)
+    plan = MemoryPlan(
+        total_bytes=case.gpu.memory_bytes,
+        requested_bytes=case.requested,
+        parameter_bytes=fullest.parameters,
+        weights_bytes=fullest.weights,
+        activation_bytes=int(tightest.activation.typical),
+        non_torch_bytes=int(tightest.non_torch.typical),
+        cuda_graph_bytes=int(tightest.graphs.used.typical),
+        kv_cache_bytes=cache,
+        kv_cache_tokens=tokens,
+        max_concurrency=concurrency,
+        kv_needed_bytes=request * per_block,
+    )
+    return MemoryEstimate(
+        plan=plan,
+        activation=tightest.activation,
+        non_torch=tightest.non_torch,
+        cuda_graphs=tightest.graphs.used,
+        block_size=min((pages.block for pages, _ in layout.groups if pages.kind != "state"), default=0),
+        bytes_per_block=per_block,
+        blocks=Band(*(float(count) for count in counts)),
+        groups=layout.table(length),
+        kv_bytes_per_request=request * per_block,
+        longest_context=longest,
+        formulas=tuple(_formulas(case, tightest, plan, layout, counts[1])),
+        problems=tuple(outside_problems(case, tightest)),
+    )
+
+
+def _formulas(case: Case, budget: Budget, plan: MemoryPlan, layout: Layout, blocks: int) -> Iterator[Formula]:
+    facts, settings, peak = case.facts, case.settings, budget.peak
+    yield Formula(
+        "requested",
+        f"{gib(plan.total_bytes)} GiB of {case.gpu.name} x utilization {settings.gpu_memory_utilization:g}",
+        plan.requested_bytes,
+    )
+    layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
+    yield Formula("parameters", f"tensors of {layers} on one of {settings.tensor} ranks", budget.parameters)
+    yield Formula("weights", "parameters, rope tables and load-time buffers in the allocator's blocks", budget.weights)
+    if budget.adapters:
+        text = f"{case.options.lora_slots} LoRA slots of rank {case.options.lora_rank} on every projection"
+        yield Formula("adapters", text, budget.adapters)
+    seqs, tokens = settings.max_num_seqs, settings.max_num_batched_tokens
+    if peak.sampler:
+        yield Formula("sampler", f"logits of {seqs:,} requests x {facts.vocab_size:,} entries, copied", peak.sampler)
+    width = f"(3 x {facts.intermediate_size} / {settings.tensor} + 3 x {facts.hidden_size})"
+    yield Formula("layer", f"{tokens:,} tokens x {width} x {case.shape.dtype_bytes} bytes", peak.layer)
+    if peak.workspace:
+        yield Formula("experts", f"workspace of the experts for {tokens:,} tokens", peak.workspace)
+    if peak.encoder:
+        yield Formula("encoder", "the encoder on its largest items", peak.encoder)
+        yield Formula("images", "their outputs and pixels, held through the run", peak.held)
+    if peak.kept:
+        yield Formula("counters", f"output counts of {seqs:,} requests x {facts.vocab_size:,} entries", peak.kept)
+    yield Formula("activation", f"the highest of these{_range(budget.activation)}", budget.activation.typical)
+    yield Formula("non-torch", f"CUDA and NCCL on {case.gpu.name}{_range(budget.non_torch)}", budget.non_torch.typical)
+    counted = budget.graphs.counted
+    if counted.typical:
+        yield Formula("cuda graphs", f"taken off beforehand{_range(counted)}", counted.typical)
+    elif budget.graphs.used.typical:
+        text = f"not in the budget of vLLM {_version(case)}{_range(budget.graphs.used)}"
+        yield Formula("cuda graphs", text, budget.graphs.used.typical)
+    if case.options.cache_bytes:
+        yield Formula("KV cache", "as kv_cache_memory_bytes says", plan.kv_cache_bytes.typical)
+    else:
+        text = "requested - weights - activation - non-torch" + (" - cuda graphs" if counted.typical else "")
+        yield Formula("KV cache", text, plan.kv_cache_bytes.typical)
+    for group in layout.table(settings.max_model_len):
+        text = f"{group.layers} {group.kind} layers, {group.block_size} tokens x {group.page_bytes:,} bytes a block"
+        yield Formula("block group", f"{text}; a request holds", group.blocks_per_request, "blocks")
+    if layout.bytes_per_block:
+        yield Formula("block", "one block of the fullest group", layout.bytes_per_block)
+        yield Formula("blocks", f"KV cache / {layout.bytes_per_block:,} bytes", blocks, "blocks")
+        request = layout.blocks_per_request(settings.max_model_len)
+        text = f"{request:,} blocks for {settings.max_model_len:,} tokens"
+        yield Formula("one request", text, request * layout.bytes_per_block)
+        yield Formula("concurrency", f"{blocks:,} / {request:,} blocks", plan.max_concurrency.typical, "requests")
+
+
+def _range(band: Band) -> str:
+    return f" ({gib(max(0.0, band.low))} to {gib(band.high)} GiB)"
+
+
+def _version(case: Case) -> str:
+    return ".".join(map(str, case.release))
