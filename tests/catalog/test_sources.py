@@ -366,8 +366,9 @@ def test_the_side_file_belongs_to_config_json_alone(tmp_path: Path) -> None:
 def test_a_cached_commit_and_a_reference_that_leaves_the_cache(tmp_path: Path, server: Hub) -> None:
     cached(tmp_path / "hf", "a/b", config=CONFIG)
     assert "cache" in find(Model("a/b", revision=COMMIT)).source
+    (tmp_path / "hf" / "outside").write_text(COMMIT)
     with pytest.raises(UserError):
-        find(Model("a/b", revision="../../../../x"))
+        find(Model("a/b", revision="../../../outside"))
 
 
 def found_in(folder: Path) -> FoundModel:
