@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -98,12 +99,14 @@ def group(ctx: click.Context, debug: bool, color: str) -> None:
 
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
-    """Run the command line; return the exit code. Never raises: with --debug the traceback is printed first."""
+    """Run the command line; return the exit code. With --debug a traceback is shown, of a defect by raising it."""
     try:
         result = group.main(list(arguments), prog_name=program, standalone_mode=False)
     except UserError as error:
+        if "--debug" in arguments:
+            traceback.print_exception(error)
         _explain(error.message, error.hints)
-        code = error.exit_code
+        return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return USAGE
@@ -126,13 +129,7 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
             f"internal error: {type(error).__name__}: {error}", ("run again with --debug first: rayllm-ctl --debug …",)
         )
         return FAILED
-    else:
-        return result if isinstance(result, int) else OK
-    if "--debug" in arguments:
-        import traceback
-
-        traceback.print_exc()
-    return code
+    return result if isinstance(result, int) else OK
 
 
 def _explain(message: str, hints: Sequence[str]) -> None:
