@@ -125,7 +125,9 @@ def _volume(volume: Volume) -> dict[str, Any]:
 
 
 def _mount(volume: Volume) -> dict[str, Any]:
-    return {"name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only}
+    # Not `readOnly: false`: KubeRay writes the object back from Go types, which leave that out.
+    mount: dict[str, Any] = {"name": volume.name, "mountPath": volume.mount_path}
+    return {**mount, "readOnly": True} if volume.read_only else mount
 
 
 def _toleration(toleration: Toleration) -> dict[str, Any]:
