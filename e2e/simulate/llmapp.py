@@ -40,8 +40,11 @@ def deployments(application: Mapping[str, Any]) -> Sequence[DeploymentSpec]:
     arguments = application.get("args") or {}
     models = [one for one in arguments.get("llm_configs") or [] if isinstance(one, Mapping)]
     if models:
-        servers = [_server(model) for model in models]
-        return [*servers, _ingress(arguments.get("ingress_deployment_config") or {}, servers)]
+        # What the config says of a deployment by name overrides what the application's code says.
+        overrides = {one["name"]: one for one in application.get("deployments") or []}
+        servers = [_server(model, overrides) for model in models]
+        ingress = {**(arguments.get("ingress_deployment_config") or {}), **overrides.get(INGRESS, {})}
+        return [*servers, _ingress(ingress, servers)]
     named = application.get("deployments") or [{"name": application.get("name", "default")}]
     return [_plain(one, ingress=position == len(named) - 1) for position, one in enumerate(named)]
 
@@ -61,11 +64,11 @@ def initial_replicas(config: Mapping[str, Any], default: int = 1) -> int:
     return int(fixed) if isinstance(fixed, int) else default
 
 
-def _server(model: Mapping[str, Any]) -> DeploymentSpec:
-    config = model.get("deployment_config") or {}
+def _server(model: Mapping[str, Any], overrides: Mapping[str, Mapping[str, Any]]) -> DeploymentSpec:
+    model_id = str(model["model_loading_config"]["model_id"])
+    config = {**(model.get("deployment_config") or {}), **overrides.get(deployment_name(model_id), {})}
     options = config.get("ray_actor_options") or {}
     actor = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0), **(options.get("resources") or {})}
-    model_id = str(model["model_loading_config"]["model_id"])
     bundles = [dict(bundle) for bundle in _worker_bundles(model)]
     # The replica's actor lives in the first bundle.
     bundles[0] = {name: bundles[0].get(name, 0) + actor.get(name, 0) for name in {**bundles[0], **actor}}

@@ -143,6 +143,13 @@ def test_autoscaled_deployment_has_its_first_replicas(
     assert len(app["deployments"]["OpenAiIngress"]["replicas"]) == min(replicas, 1)
 
 
+def test_what_the_config_says_of_a_deployment_by_name_wins(one_worker: Simulation) -> None:
+    config = llm_config()
+    config["applications"][0]["deployments"] = [{"name": SERVER, "autoscaling_config": {"min_replicas": 2}}]
+    one_worker.put(config)
+    assert one_worker.settle()["deployments"][SERVER]["target_num_replicas"] == 2
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [
