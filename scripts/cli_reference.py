@@ -15,7 +15,9 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "cli-reference.md"
 
 def reference() -> str:
     """The whole reference as Markdown."""
-    root = click.Context(group, info_name="rayllm-ctl", max_content_width=100, terminal_width=100)
+    root = click.Context(
+        group, info_name="rayllm-ctl", max_content_width=100, terminal_width=100, help_option_names=["-h", "--help"]
+    )
     lines = [
         "# Command line reference", "",
         "Made from the code by `make docs`; `rayllm-ctl COMMAND --help` prints the same.", "",
