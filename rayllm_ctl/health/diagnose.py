@@ -75,7 +75,13 @@ def _findings(scene: Scene) -> list[Finding]:
         blocked = upgrade_blocked(scene, tuple(mine)) if cluster.role == "pending" else None
         found += [blocked, *mine] if blocked else mine
     last = (rule(scene) for rule in LAST_RULES)
-    return _merged([*found, *(one for one in last if one is not None)])
+    found = _merged([*found, *(one for one in last if one is not None)])
+    return found if service is not None or not scene.changed else [_provisional(one) for one in found]
+
+
+def _provisional(one: Finding) -> Finding:
+    """A cause that a change may be about to mend: what is seen is still what was asked for before it."""
+    return dataclasses.replace(one, cause=dataclasses.replace(one.cause, terminal=False))
 
 
 def _cluster_findings(scene: Scene, cluster: RayCluster, explained: bool) -> list[Finding]:
@@ -132,7 +138,7 @@ def _well(scene: Scene) -> Health:
     if _serving(scene) and active is not None:
         if scene.pending is not None:
             return _progressing(scene, f"serves; an upgrade is on its way: {step(scene, scene.pending)}")
-        if service.observed < service.generation:
+        if scene.changed:
             return _progressing(scene, "serves; a change waits for the KubeRay operator")
         if not active.complete:
             return _progressing(scene, f"serves; {step(scene, active)}")
@@ -211,7 +217,7 @@ def _deleting(scene: Scene, message: str) -> Health:
 def _health(scene: Scene, state: State, message: str, findings: Iterable[Finding] = ()) -> Health:
     findings = list(findings)
     service = scene.service
-    since = next((one.since for one in findings if one.since is not None), None)
+    since = next((one.cause.since for one in findings if one.cause.since is not None), None)
     if since is None and service is not None:
         since = fields.when(service.ready, "lastTransitionTime") or service.created
     running, wanted, most = replica_counts(scene)

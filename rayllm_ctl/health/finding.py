@@ -1,9 +1,9 @@
-"""What a rule hands back: a cause, and what is needed to order, merge and date it."""
+"""What a rule hands back: a cause, and what is needed to merge and to announce it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from rayllm_ctl.model.health import Cause
@@ -15,8 +15,7 @@ class Finding:
 
     cause: Cause
     headline: str
-    since: datetime | None = None
-    key: tuple[str, ...] = field(default=())
+    key: tuple[str, ...] = ()
 
 
 def finding(
@@ -32,5 +31,5 @@ def finding(
     key: Sequence[str] = (),
 ) -> Finding:
     """A Finding with its Cause. `subject` is `kind/name`; findings without a `key` are never merged."""
-    cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal)
-    return Finding(cause, headline, since, (code, *key) if key else (code, subject))
+    cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal, since)
+    return Finding(cause, headline, (code, *key) if key else (code, subject))

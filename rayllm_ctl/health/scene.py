@@ -21,9 +21,6 @@ from rayllm_ctl.model.health import Object, Snapshot
 
 NEVER = float("inf")
 
-SAME_EVENTS = ("v1", "")
-"""The core API also serves what is written through events.k8s.io: its copy is enough where both were collected."""
-
 
 class Scene:
     """One service in a Snapshot. Everything is read once and lazily; nothing raises on odd objects."""
@@ -120,6 +117,11 @@ class Scene:
     def cluster_of(self, pod: Pod) -> RayCluster | None:
         """The RayCluster that counts now and to which the pod belongs."""
         return next((cluster for cluster in self.clusters if cluster.name == pod.cluster), None)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the RayService is newer than what the operator has looked at."""
+        return self.service is not None and self.service.observed < self.service.generation
 
     @property
     def active(self) -> RayCluster | None:

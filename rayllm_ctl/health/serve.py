@@ -19,7 +19,6 @@ class Replica:
     id: str
     state: str
     pod: str
-    actor: str
     started: datetime | None
 
 
@@ -33,7 +32,6 @@ class Deployment:
     app: str
     name: str
     status: str
-    trigger: str
     message: str
     target: int
     low: int
@@ -98,7 +96,7 @@ def read_status_applications(applications: Mapping[str, Any]) -> ServeState:
     for name, app in applications.items():
         deployments = tuple(
             Deployment(
-                app=name, name=key, status=fields.text(one, "status"), trigger="", message=fields.text(one, "message"),
+                app=name, name=key, status=fields.text(one, "status"), message=fields.text(one, "message"),
                 target=0, low=0, high=0, autoscaled=False, ingress=False, bundles=(), packed=False,
                 replicas=(), dead=(),
             )
@@ -127,7 +125,6 @@ def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
         app=app,
         name=name,
         status=fields.text(value, "status"),
-        trigger=fields.text(value, "status_trigger"),
         message=message,
         target=target,
         low=fields.integer(scaling, "min_replicas", default=1) if scaling else fixed,
@@ -171,6 +168,5 @@ def _replica(value: Mapping[str, Any]) -> Replica:
         id=fields.text(value, "replica_id"),
         state=fields.text(value, "state"),
         pod=fields.text(value, "node_instance_id"),
-        actor=fields.text(value, "actor_id"),
         started=fields.epoch(value, "start_time_s"),
     )

@@ -28,7 +28,7 @@ class State(StrEnum):
 class Cause:
     """Why a service is not Ready: root cause first. `object` is `kind/name`; `evidence` quotes what was read.
 
-    `terminal`: no wait will mend it, so a waiting command can stop now.
+    `terminal`: no wait will mend it, so a waiting command can stop now. `since`: when its first evidence showed, if known.
     """
 
     code: str
@@ -37,6 +37,7 @@ class Cause:
     evidence: tuple[str, ...] = ()
     hint: tuple[str, ...] = ()
     terminal: bool = False
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)

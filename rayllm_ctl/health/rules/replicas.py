@@ -44,7 +44,7 @@ def unschedulable_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
         why = f"the worker groups are full ({sizes} workers; {shown}) and nothing scales them"
     elif not may_grow:
         most = ", ".join(f"{group.name} is at its maximum of {group.high}" for group in full)
-        why = f"the worker groups cannot grow: {most} workers ({shown})"
+        why = f"the worker groups cannot grow: {most} ({shown})"
     elif _waited(scene, deployment) < (PATIENCE if _autoscaler_error(scene, cluster) else _SCALING):
         return None
     else:

@@ -62,5 +62,5 @@ def upgrade_blocked(scene: Scene, findings: tuple[Finding, ...]) -> Finding | No
             f"kubectl patch rayservice {scene.name} -n {scene.namespace} --type merge "
             '-p \'{"spec":{"upgradeStrategy":{"type":"None"}}}\'   (give up the upgrade to a new cluster)',
         ),
-        since=under.since,
+        since=under.cause.since,
     )
