@@ -28,7 +28,7 @@ class State(StrEnum):
 class Cause:
     """Why a service is not Ready: root cause first. `object` is `kind/name`; `evidence` quotes what was read.
 
-    `terminal`: no wait will mend it, so a waiting command can stop now. `since`: when its first evidence showed, if known.
+    `terminal`: no wait will mend it, so a waiting command can stop now. `since`: when its first evidence showed.
     """
 
     code: str
@@ -78,7 +78,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a reader may look at: objects of every kind, Serve's answer per RayCluster name, logs, and the time of it.
+    """All that a reader may look at: objects of every kind, Serve's answer per RayCluster, logs, and the time of it.
 
     `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
     `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from rayllm_ctl.console.style import Color, Printer
@@ -48,3 +51,8 @@ def test_a_stream_without_unicode_gets_ascii() -> None:
 def test_colour_is_around_the_symbol_only_where_wanted() -> None:
     assert Printer.on(Screen(), "always", {}).symbol("ok") == "\x1b[32m✔\x1b[0m"
     assert Printer.on(Screen(), "never", {}).symbol("ok") == "✔"
+
+
+def test_only_the_live_tree_needs_rich() -> None:
+    code = "import sys, rayllm_ctl.console.progress, rayllm_ctl.console.status; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
