@@ -13,8 +13,8 @@ from rayllm_ctl.health.pod import Pod, is_accelerator
 from rayllm_ctl.health.quantity import show
 from rayllm_ctl.health.scene import Scene
 
-_CERTAIN = 10.0
-"""Seconds after which "no node of this cluster can take it" is believed: nodes may still be registering."""
+_CERTAIN = 15.0
+"""Seconds after which "no node of this cluster can take it" is believed: a cluster autoscaler looks every 10 s."""
 
 _BETWEEN_PODS = re.compile(
     r"didn't (?:match|satisfy) (?:pod|Pod)(?:'s)? (?:anti-affinity|affinity|topology spread)[^,.]*"
