@@ -45,6 +45,15 @@ _DELTA_NET = {
     "linear_key_head_dim": 128,
     "linear_value_head_dim": 128,
     "linear_conv_kernel_dim": 4,
+    "head_dim": 256,
+    "partial_rotary_factor": 0.25,
+}
+_DELTA_NET_MIXTURE = {
+    **_DELTA_NET,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts": 256,
+    "num_experts_per_tok": 8,
 }
 
 TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -65,9 +74,9 @@ TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma2": {"head_dim": 256, "sliding_window": 4096},
     "gemma3_text": _GEMMA3,
     "granite": _LLAMA,
-    "qwen3_next": _DELTA_NET,
+    "qwen3_next": {**_DELTA_NET_MIXTURE, "num_experts": 512, "num_experts_per_tok": 10},
     "qwen3_5_text": _DELTA_NET,
-    "qwen3_5_moe_text": _DELTA_NET,
+    "qwen3_5_moe_text": _DELTA_NET_MIXTURE,
     "deepseek_v2": {"v_head_dim": 128, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "kv_lora_rank": 512},
     "phimoe": {"sliding_window": 4096},
     "olmo3": {"sliding_window": 4096},

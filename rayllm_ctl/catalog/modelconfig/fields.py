@@ -55,7 +55,8 @@ class Fields:
 
     def entries(self) -> Mapping[str, Any]:
         """The object itself, all of it."""
-        self.used.update(self._data)
+        for name, value in self._data.items():
+            self.used.setdefault(name, value)
         return self._data
 
     def missing(self, *names: str) -> UsageError:

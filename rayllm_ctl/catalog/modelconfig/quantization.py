@@ -7,69 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
+from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, Rule
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import Quantization, Scheme
-
-NVFP4 = Scheme("modelopt_fp4", 4, floating=True, group=16, scale_bytes=1, global_scale=True, input_scale=True)
-MXFP4 = Scheme("mxfp4", 4, floating=True, group=32, scale_bytes=1)
-FP8_TENSOR = Scheme("fp8", 8, floating=True, group=-1)
-FP8_BLOCK = Scheme("fp8", 8, floating=True, block=(128, 128))
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A scheme for the modules whose names match one of `targets` (None: every linear layer)."""
-
-    scheme: Scheme | None
-    targets: Ignored | None = None
-
-
-class Quantizer:
-    """Answers how a module is stored. `experts_only`: formats that quantize nothing but routed experts."""
-
-    def __init__(
-        self,
-        method: str,
-        rules: tuple[Rule, ...],
-        ignored: Ignored,
-        *,
-        description: str,
-        experts_only: bool = False,
-        head: bool = False,
-        kv_cache_dtype: str | None = None,
-    ) -> None:
-        self.method = method
-        self.rules = rules
-        self.ignored = ignored
-        self.description = description
-        self.experts_only = experts_only
-        self.head = head
-        self.kv_cache_dtype = kv_cache_dtype
-
-    @property
-    def by_layer(self) -> bool:
-        """Whether two layers of one kind may be stored differently."""
-        return self.ignored.by_layer or any(rule.targets is not None for rule in self.rules)
-
-    def scheme(self, names: tuple[str, ...], *, experts: bool = False) -> Scheme | None:
-        """The scheme of a fused module; `names` are the checkpoint's modules in it. None: not quantized."""
-        if self.experts_only and not experts:
-            return None
-        if any(name in self.ignored for name in names):
-            return None
-        for rule in self.rules:
-            if rule.targets is None or any(name in rule.targets for name in names):
-                return rule.scheme
-        return None
-
-    def facts(self) -> Quantization:
-        bits = [rule.scheme.bits for rule in self.rules if rule.scheme]
-        return Quantization(self.method, self.description, min(bits, default=16), self.kv_cache_dtype)
+from rayllm_ctl.model.facts import Scheme
 
 
 def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantizer | None:
@@ -181,10 +126,12 @@ def _quark(fields: Fields) -> Quantizer:
 def _compressed(fields: Fields) -> Quantizer:
     groups = fields.child("config_groups")
     rules: list[Rule] = []
+    head = False  # the target Linear does not reach the output head
     for name in groups.entries():
         group = groups.child(name)
         targets = group.texts("targets")
         general = not targets or any("." not in target and ":" not in target for target in targets)
+        head = head or "lm_head" in Ignored(targets)
         layout = group.text("format", default=fields.text("format"))
         scheme = _weights(group.child("weights"), group.child("input_activations"), layout)
         rules.append(Rule(scheme, None if general else Ignored(targets)))
@@ -197,7 +144,7 @@ def _compressed(fields: Fields) -> Quantizer:
         Ignored(fields.texts("ignore")),
         description=f"compressed-tensors {layout}"[:60],
         kv_cache_dtype="fp8" if kv else None,
-        head=True,
+        head=head,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, gemma, latent, recurrent, uneven
+from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, gemma, latent, mamba, pruned, recurrent, uneven
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.dense import DENSE
 from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES
@@ -26,22 +26,22 @@ _OWN: dict[str, Reader] = {
     "DeepseekV4ForCausalLM": deepseek_v4.read_deepseek_v4,
     "MiniCPM3ForCausalLM": latent.read_minicpm3,
     "KimiLinearForCausalLM": latent.read_kimi_linear,
-    "MllamaForCausalLM": uneven.read_mllama,
+    "MllamaForCausalLM": pruned.read_mllama,
     "LongcatFlashForCausalLM": latent.read_longcat,
     "Qwen3NextForCausalLM": recurrent.read_qwen_next,
     "Qwen3_5ForCausalLM": recurrent.read_qwen_next,
     "Qwen3_5MoeForCausalLM": recurrent.read_qwen_next,
     "NemotronHForCausalLM": recurrent.read_nemotron_h,
     "NemotronHPuzzleForCausalLM": recurrent.read_nemotron_h,
-    "FalconH1ForCausalLM": recurrent.read_falcon_h1,
-    "BambaForCausalLM": recurrent.read_bamba,
-    "GraniteMoeHybridForCausalLM": recurrent.read_bamba,
-    "JambaForCausalLM": recurrent.read_jamba,
-    "MambaForCausalLM": recurrent.read_mamba,
-    "FalconMambaForCausalLM": recurrent.read_mamba,
-    "Mamba2ForCausalLM": recurrent.read_mamba,
-    "Lfm2ForCausalLM": recurrent.read_lfm2,
-    "Lfm2MoeForCausalLM": recurrent.read_lfm2,
+    "FalconH1ForCausalLM": mamba.read_falcon_h1,
+    "BambaForCausalLM": mamba.read_bamba,
+    "GraniteMoeHybridForCausalLM": mamba.read_bamba,
+    "JambaForCausalLM": mamba.read_jamba,
+    "MambaForCausalLM": mamba.read_mamba,
+    "FalconMambaForCausalLM": mamba.read_mamba,
+    "Mamba2ForCausalLM": mamba.read_mamba,
+    "Lfm2ForCausalLM": mamba.read_lfm2,
+    "Lfm2MoeForCausalLM": mamba.read_lfm2,
     "Gemma3nForCausalLM": gemma.read_gemma3n,
     "Gemma4ForCausalLM": gemma.read_gemma4,
     "Llama4ForCausalLM": uneven.read_llama4,
@@ -49,7 +49,7 @@ _OWN: dict[str, Reader] = {
     "MiMoV2ForCausalLM": uneven.read_mimo_v2,
     "Step3p5ForCausalLM": uneven.read_step,
     "Step3p7FlashForCausalLM": uneven.read_step,
-    "DeciLMForCausalLM": uneven.read_deci,
+    "DeciLMForCausalLM": pruned.read_deci,
     "MiniMaxM3SparseForCausalLM": uneven.read_minimax_m3,
     "MiniMaxM3ForCausalLM": uneven.read_minimax_m3,
     "LagunaForCausalLM": uneven.read_laguna,

@@ -1,4 +1,4 @@
-"""Decoders whose layers differ in ways of their own: Llama 4, MiMo V2, Step 3.5, Nemotron NAS, MiniMax M3, Laguna."""
+"""Decoders whose layers differ in ways of their own: Llama 4, MiMo V2, Step 3.5, MiniMax M3, Laguna."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Part, Vector
 
 
-def _ends(hidden: int, builder: Builder) -> tuple[Layer, ...]:
+def final_norm(hidden: int, builder: Builder) -> tuple[Layer, ...]:
     pieces = builder.single()
     pieces.norm(hidden)
     return (pieces.layer(),)
 
 
-def _body(
+def uneven_body(
     fields: Fields, builder: Builder, sizes: Sizes, layers: tuple[Layer, ...], intermediate: int, words: set[str]
 ) -> Body:
     return Body(
@@ -38,7 +38,7 @@ def _body(
         sizes.heads,
         sizes.kv_heads,
         sizes.head_dim,
-        extra=_ends(sizes.hidden, builder),
+        extra=final_norm(sizes.hidden, builder),
         tied=fields.flag("tie_word_embeddings"),
         rotary=rotary_caches(fields, sizes.head_dim),
         traits=frozenset(words),
@@ -79,7 +79,7 @@ def read_llama4(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (windows[index], mixed[index]), make)
-    return _body(fields, builder, sizes, layers, dense_width, {"chunked", "moe"})
+    return uneven_body(fields, builder, sizes, layers, dense_width, {"chunked", "moe"})
 
 
 def read_mimo_v2(fields: Fields, builder: Builder) -> Body:
@@ -124,7 +124,7 @@ def read_mimo_v2(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (slides[index], dense[index]), make)
-    body = _body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
+    body = uneven_body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
     return replace(body, rotary=(body.rotary or ()) * 2)
 
 
@@ -164,47 +164,7 @@ def read_step(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (windows[index], dense[index]), make)
-    return _body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
-
-
-def read_deci(fields: Fields, builder: Builder) -> Body:
-    """Nemotron NAS (Llama Nemotron Super and Ultra): blocks without attention or with narrower feed-forwards."""
-    sizes = read_sizes(fields)
-    blocks = fields.objects("block_configs")
-    if not blocks:
-        raise fields.missing("block_configs")
-
-    def width(block: Fields) -> int:
-        ffn = block.child("ffn")
-        if ffn.flag("no_op") or ffn.flag("replace_with_linear"):
-            return 0
-        if ffn.has("intermediate_size"):
-            return ffn.integer("intermediate_size")
-        scaled = int(2 * ffn.number("ffn_mult", default=4.0) * sizes.hidden / 3)
-        return -(-scaled // 256) * 256
-
-    def group(block: Fields) -> int:
-        attention = block.child("attention")
-        if attention.flag("no_op") or attention.flag("replace_with_linear"):
-            return 0
-        return attention.integer("n_heads_in_group", default=max(1, sizes.heads // sizes.kv_heads), high=MOST_HEADS)
-
-    kinds = [(group(block), width(block)) for block in blocks[: sizes.layers]]
-    kinds += [kinds[-1]] * (sizes.layers - len(kinds))
-
-    def make(index: int, pieces: Pieces) -> None:
-        heads_in_group, intermediate = kinds[index]
-        if heads_in_group:
-            pieces.attention(sizes.hidden, sizes.heads, max(1, sizes.heads // heads_in_group), sizes.head_dim)
-            pieces.norm(sizes.hidden)
-        if intermediate:
-            pieces.mlp(sizes.hidden, intermediate)
-            pieces.norm(sizes.hidden)
-
-    layers = builder.layers(sizes.layers, lambda index: kinds[index], make)
-    kv_heads = max((sizes.heads // heads for heads, _ in kinds if heads), default=1)
-    sizes = Sizes(sizes.hidden, sizes.layers, sizes.heads, kv_heads, sizes.head_dim, sizes.vocab)
-    return _body(fields, builder, sizes, layers, max(intermediate for _, intermediate in kinds), set())
+    return uneven_body(fields, builder, sizes, layers, intermediate, {"sliding", "moe"})
 
 
 def read_minimax_m3(fields: Fields, builder: Builder) -> Body:
@@ -252,7 +212,7 @@ def read_minimax_m3(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (scored[index], dense[index]), make)
-    return _body(fields, builder, sizes, layers, width, {"moe", "dsa"})
+    return uneven_body(fields, builder, sizes, layers, width, {"moe", "dsa"})
 
 
 def read_laguna(fields: Fields, builder: Builder) -> Body:
@@ -279,8 +239,10 @@ def read_laguna(fields: Fields, builder: Builder) -> Body:
             norm="head",
             window=windows[index][0],
         )
-        per_element = fields.text("gating") == "per-element"
-        pieces.linear("self_attn.g_proj", sizes.hidden, (Part(heads, sizes.head_dim if per_element else 1),))
+        gating = fields.raw("gating")
+        per_element = isinstance(gating, str) and gating != "per-head"
+        if gating:
+            pieces.linear("self_attn.g_proj", sizes.hidden, (Part(heads, sizes.head_dim if per_element else 1),))
         if dense[index]:
             pieces.mlp(sizes.hidden, intermediate)
         else:
@@ -295,28 +257,4 @@ def read_laguna(fields: Fields, builder: Builder) -> Body:
         pieces.norm(sizes.hidden, 2)
 
     layers = builder.layers(sizes.layers, lambda index: (windows[index], dense[index], heads_of(index)), make)
-    return _body(fields, builder, sizes, layers, intermediate, {"moe", "sliding"})
-
-
-def read_mllama(fields: Fields, builder: Builder) -> Body:
-    """Llama 3.2 Vision: Llama 3.1 with layers that attend to the image (they keep no keys of the text)."""
-    sizes = read_sizes(fields)
-    crossing = set(fields.integers("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
-    intermediate = fields.integer("intermediate_size")
-
-    def make(index: int, pieces: Pieces) -> None:
-        crosses = index in crossing
-        pieces.attention(
-            sizes.hidden,
-            sizes.heads,
-            sizes.kv_heads,
-            sizes.head_dim,
-            norm="head" if crosses else "",
-            prefix="cross_attn." if crosses else "self_attn.",
-            cached=not crosses,
-        )
-        pieces.mlp(sizes.hidden, intermediate)
-        pieces.norm(sizes.hidden, 2)
-
-    layers = builder.layers(sizes.layers, lambda index: index in crossing, make)
-    return _body(fields, builder, sizes, layers, intermediate, set())
+    return uneven_body(fields, builder, sizes, layers, intermediate, {"moe", "sliding"})
