@@ -28,7 +28,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
         return Candidate(shape, "invalid", refusals, price=price)
     settings = resolve(request, shape, context)
     memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings))
-    verdict, reasons = _memory_verdict(memory, settings, shape)
+    verdict, reasons = memory_verdict(memory, settings, shape)
     doubt = build_doubt(request, shape.gpu)
     if doubt is not None:
         verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, doubt)
@@ -64,7 +64,8 @@ def _with_load(request: Request, candidate: Candidate, settings: Settings, memor
     )
 
 
-def _memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
+def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
+    """Whether one request of max_model_len fits at the low end of the band, or at the typical figure, and why not."""
     sure, likely, _ = memory.holds_one
     if likely and memory.problems:
         return "does-not-fit", memory.problems

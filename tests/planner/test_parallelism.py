@@ -45,6 +45,15 @@ def test_a_shard_must_hold_whole_quantization_blocks() -> None:
     assert sharding_problem(facts, 8, expert_parallel=True) is None
 
 
+def test_a_projection_must_hold_whole_blocks_too() -> None:
+    """KV heads of 64 in blocks of 128: two heads a rank are one block, one head is half of one."""
+    facts = dense(heads=32, kv_heads=4, head_dim=64, hidden=2048, intermediate=8192, scheme=FP8_BLOCK)
+    assert sharding_problem(facts, 2) is None
+    problem = sharding_problem(facts, 4)
+    assert problem is not None
+    assert problem.code == "tensor-parallel-quantization-block"
+
+
 def test_more_gpus_than_a_node_has_is_refused_with_the_reason() -> None:
     problem = layout_problem(dense(), H100, 16, 1)
     assert problem is not None

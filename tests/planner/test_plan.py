@@ -91,6 +91,25 @@ def test_what_the_user_leaves_open_is_written_out() -> None:
     assert (small.engine.max_num_seqs, small.engine.max_num_batched_tokens) == (256, 2048)
 
 
+def test_a_step_is_no_larger_than_all_requests_together() -> None:
+    found = plan(dense(), H100, tp=1, max_model_len=512, max_num_seqs=4)
+    assert found.engine is not None
+    assert found.engine.max_num_batched_tokens == 4 * 512
+
+
+@pytest.mark.parametrize("facts", [dense(), LLAMA_70B], ids=["8B", "70B"])
+def test_alternatives_are_other_kinds_that_fit(facts: ModelFacts) -> None:
+    found = plan(facts)
+    assert found.gpu is not None
+    assert found.suggestions
+    for suggestion in found.suggestions:
+        words = suggestion.flags.split()
+        flags = dict(zip(words[::2], words[1::2], strict=True))
+        assert flags["--gpu"] != found.gpu.name
+        gpu = next(gpu for gpu in CATALOG if gpu.name == flags["--gpu"])
+        assert plan(facts, gpu, tp=int(flags["--tp"]), pp=int(flags.get("--pp", 1))).verdict == "fits"
+
+
 def test_a_context_is_shortened_only_where_none_was_named() -> None:
     free = plan(dense(), L4, tp=1)
     assert free.verdict == "fits"

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+from rayllm_ctl.model.hardware import NodeShape
 from rayllm_ctl.model.quantities import GIB, parse_quantity
 from rayllm_ctl.model.service import PodResources, Resources
 from rayllm_ctl.planner.pods import cpu_pods, gpu_pods
@@ -11,6 +14,14 @@ def test_a_small_machine_is_not_asked_for_more_than_it_has() -> None:
     assert parse_quantity(pods.worker_memory) <= 16 * GIB * 0.85
     assert parse_quantity(pods.worker_cpu) <= 4 * 0.85
     assert (pods.gpus_per_worker, pods.workers_per_replica) == (1, 1)
+
+
+def test_engines_get_the_memory_they_need_where_weights_would_fill_the_share() -> None:
+    """Two of a machine's eight GPUs: 6 GiB and 5 a GPU, though the machine's share is more and the weights are huge."""
+    tight = replace(L4, shapes=(NodeShape("test", "tight", 8, 64, 64),))
+    assert gpu_pods(tight, 2, 1, 100 * GIB, Resources()).worker_memory == "16Gi"
+    roomy = replace(L4, shapes=(NodeShape("test", "roomy", 8, 64, 800),))
+    assert gpu_pods(roomy, 2, 1, 100 * GIB, Resources()).worker_memory == "116Gi"
 
 
 def test_a_large_machine_gives_room_for_the_page_cache() -> None:

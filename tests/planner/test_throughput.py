@@ -62,6 +62,12 @@ def test_tensor_parallelism_shortens_a_step_by_less_than_its_gpus() -> None:
     assert one / 4 < four < one
 
 
+def test_each_layer_costs_two_all_reduces() -> None:
+    """32 layers x 2 x 12 us on top of a quarter of the weights at 80 % of the bandwidth, and 1 ms."""
+    weights = 15.0e9 / 4 / (0.8 * 3.35e12)
+    assert rate(4).step(1, 1) == pytest.approx(weights + 64 * 12e-6 + 1e-3, rel=0.02)
+
+
 def test_pipeline_stages_do_not_shorten_one_request() -> None:
     assert rate(1, 2).step(1, 1000) >= rate(1, 1).step(1, 1000)
 
