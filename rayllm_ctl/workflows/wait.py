@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.health import diagnose
 from rayllm_ctl.model.events import Observed, Ready
-from rayllm_ctl.model.health import Health, State
+from rayllm_ctl.model.health import Cause, Health, State
 from rayllm_ctl.model.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ LOOK_EVERY = 3.0
 
 SETTLE = 0.4
 """Seconds to let a burst of changes end before a look."""
+
+OLD_EVIDENCE_GRACE = 15.0
+"""Seconds for which evidence from before the wait does not end it: somebody may have mended the cause and run deploy
+again, and Kubernetes and Ray need some seconds to try once more."""
 
 
 def look(cluster: Cluster, name: str, namespace: str) -> Health:
@@ -63,7 +67,7 @@ def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> I
         if last.state is State.READY:
             yield Ready(name, namespace, seen.elapsed, last)
             return
-        _stop_if_hopeless(name, namespace, last)
+        _stop_if_hopeless(name, namespace, last, seen.elapsed)
     reasons = "\n".join(f"{cause.object}: {cause.message}" for cause in last.causes) if last else ""
     state = f"{last.state}: {last.message}" if last else "not seen"
     raise WaitTimeoutError(
@@ -72,11 +76,17 @@ def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> I
     )
 
 
-def _stop_if_hopeless(name: str, namespace: str, health: Health) -> None:
+def _stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:
     for cause in health.causes:
-        if cause.terminal:
+        if cause.terminal and not (elapsed < OLD_EVIDENCE_GRACE and _older_than_the_wait(cause, health, elapsed)):
             evidence = "".join(f"\n  {line}" for line in cause.evidence)
             raise UserError(
                 f"{name} will not become ready: {cause.code}: {cause.message} ({cause.object}){evidence}",
                 hint=(*cause.hint, f"rayllm-ctl status {name} -n {namespace}"),
             )
+
+
+def _older_than_the_wait(cause: Cause, health: Health, elapsed: float) -> bool:
+    if cause.since is None or health.observed_at is None:
+        return False
+    return (health.observed_at - cause.since).total_seconds() > elapsed + 1.0  # Kubernetes' times are whole seconds
