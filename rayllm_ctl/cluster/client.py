@@ -180,8 +180,11 @@ class Cluster:
         content_type: str = "application/json",
         accept: str = "application/json",
         read_timeout: float | None = None,
+        gzip: bool = False,
     ) -> Iterator[BaseHTTPResponse]:
         """An answer whose body is yet to be read, whatever its status. read_timeout: seconds between two pieces of it.
+
+        gzip: let the server compress, as it does with lists above 128 KiB; not for what is read as it comes.
 
         UnreachableError also when the connection breaks while the body is read inside the `with` block.
         """
@@ -191,6 +194,8 @@ class Cluster:
 
         headers = urllib3.HTTPHeaderDict(self._headers)
         headers.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
+        if gzip:
+            headers["Accept-Encoding"] = "gzip"
         if body is not None:
             headers["Content-Type"] = content_type
         authorization: dict[str, str] = {}
@@ -247,8 +252,9 @@ class Cluster:
             tries += 1
             try:
                 with self.open(
-                    method, path, query=query, body=body, content_type=content_type, accept=accept, read_timeout=limit
-                ) as response:
+                    method, path, query=query, body=body, content_type=content_type, accept=accept, read_timeout=limit,
+                    gzip=True,
+                ) as response:  # fmt: skip
                     answer, status = response.read(), response.status
                     wait = response.headers.get("Retry-After", "")
             except UnreachableError as error:

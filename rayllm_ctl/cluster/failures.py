@@ -35,7 +35,11 @@ INSTALL_KUBERAY = (
 
 
 class ApiError(UserError):
-    """The API server answered with a failure. `status`: HTTP code; `reason`: the Status' word; `causes`: details."""
+    """The API server answered with a failure.
+
+    status: HTTP code; reason: the Status' word for it; causes: its details; said: its message as it came; about: the
+    plural of the kind that it is about, empty where the path itself is unknown.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class ApiError(UserError):
         reason: str = "",
         causes: tuple[Mapping[str, Any], ...] = (),
         about: str = "",
+        said: str = "",
         hint: str | tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
@@ -52,7 +57,7 @@ class ApiError(UserError):
         self.reason = reason
         self.causes = causes
         self.about = about
-        """The plural of the kind that the Status is about (details.kind); empty where the path itself is unknown."""
+        self.said = said
 
 
 class NotFoundError(ApiError):
@@ -100,7 +105,7 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     if status == 403:
         return _forbidden(text, reason, causes, doing)
     if status == 404:
-        return NotFoundError(f"{doing}: {text}", status=404, reason=reason, causes=causes, about=about)
+        return NotFoundError(f"{doing}: {text}", status=404, reason=reason, about=about, said=text)
     if status == 410 or reason == "Expired":
         return GoneError(f"{doing}: {text}", status=410, reason=reason)
     malformed = _MALFORMED.match(str(answer.get("message")))
@@ -109,10 +114,10 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
         return ApiError(f"{doing}: {problem}", status=400, reason="BadRequest")
     if status == 429 or status >= 500:
         return ServerFailingError(
-            f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes, about=about,
+            f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes, said=text,
             hint="try again in a moment; kubectl get --raw '/readyz?verbose' says what is not ready",
         )  # fmt: skip
-    return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, about=about)
+    return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, said=text)
 
 
 def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], doing: str) -> ApiError:

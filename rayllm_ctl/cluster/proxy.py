@@ -10,7 +10,14 @@ from typing import Any
 from urllib.parse import quote
 
 from rayllm_ctl.cluster.client import Cluster, lines
-from rayllm_ctl.cluster.failures import ForbiddenError, UnauthorizedError, api_error, read_status, shortened
+from rayllm_ctl.cluster.failures import (
+    ForbiddenError,
+    UnauthorizedError,
+    UnreachableError,
+    api_error,
+    read_status,
+    shortened,
+)
 from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.errors import UserError
 
@@ -60,13 +67,22 @@ def open_stream(
     Raises UserError as `request_json` does, and when the connection breaks in the middle.
     """
     data = json.dumps(json_body).encode()
-    with cluster.open(
-        "POST", proxy_path(namespace, service, port, path), body=data, accept="text/event-stream, application/json",
-        read_timeout=STREAM_TIMEOUT,
-    ) as response:  # fmt: skip
-        if response.status != 200:
-            raise _refused(cluster, response.status, response.read(), namespace, service)
-        yield (line.decode("utf-8", "replace") for line in lines(response))
+    begun = False
+    try:
+        with cluster.open(
+            "POST", proxy_path(namespace, service, port, path), body=data, accept="text/event-stream, application/json",
+            read_timeout=STREAM_TIMEOUT,
+        ) as response:  # fmt: skip
+            if response.status != 200:
+                raise _refused(cluster, response.status, response.read(), namespace, service)
+            begun = True
+            yield (line.decode("utf-8", "replace") for line in lines(response))
+    except UnreachableError as error:
+        if not begun:
+            raise
+        raise UserError(
+            f"the answer of service {namespace}/{service} broke off in the middle", hint=_look(namespace, service)
+        ) from error
 
 
 def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:

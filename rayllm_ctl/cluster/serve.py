@@ -33,7 +33,7 @@ def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]
     try:
         return cluster.request_json("GET", path, doing="ask Serve for its state", timeout=TIMEOUT)
     except ApiError as error:
-        return {"error": error.message, "status": error.status}
+        return {"error": error.said or error.message, "status": error.status}
     except UserError as error:
         return {"error": error.message}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import queue
 import socket
@@ -37,6 +38,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._cut()
             return
         self.send_response(code)
+        if len(data) > 128 * 1024 and "gzip" in self.headers.get("Accept-Encoding", ""):
+            data = gzip.compress(data)
+            self.send_header("Content-Encoding", "gzip")
         for name, value in (content.get("headers", {}) if isinstance(content, dict) else {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))

@@ -68,6 +68,12 @@ def test_a_page_token_that_went_stale_starts_again_without_pages(api: FakeAPI, c
     assert len(cluster.list("ConfigMap", "llm")) == 3
 
 
+def test_long_lists_come_compressed(api: FakeAPI, cluster: Cluster) -> None:
+    api.put(kind="ConfigMap", metadata={"name": "a"}, data={"k": "x" * 200_000})
+    assert len(cluster.list("ConfigMap", "llm")[0]["data"]["k"]) == 200_000
+    assert api.requests[0].headers["Accept-Encoding"] == "gzip"
+
+
 def test_all_namespaces_and_selectors(api: FakeAPI, cluster: Cluster) -> None:
     api.put(kind="Pod", metadata={"name": "a", "namespace": "x", "labels": {"app": "one"}})
     api.put(kind="Pod", metadata={"name": "b", "namespace": "y", "labels": {"app": "two"}})

@@ -57,7 +57,14 @@ def test_a_stream_that_breaks_says_so(api: FakeAPI, cluster: Cluster) -> None:
     events.put(b"data: one\n")
     events.put(None)
     api.answer("POST", "proxy", lambda _request: events)  # type: ignore[arg-type,return-value]
-    with pytest.raises(UnreachableError, match="the connection broke"):
+    with pytest.raises(UserError, match="the answer of service llm/tiny-serve-svc broke off in the middle") as caught:
+        stream(cluster)
+    assert not isinstance(caught.value, UnreachableError)
+
+
+def test_an_api_server_that_does_not_answer_is_named(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("POST", "proxy", (0, b""))
+    with pytest.raises(UnreachableError):
         stream(cluster)
 
 
