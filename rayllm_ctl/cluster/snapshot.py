@@ -58,18 +58,13 @@ class Collector:
             nodes = self._nodes(pool, pods)
             surroundings = pool.submit(self._keep, "surroundings", self._surroundings)
             answers = self._serve_states(pool, family, pods)
-            objects = [
-                *family.clusters,
-                *found,
-                *surroundings.result(),
-                *(item for part in nodes for item in part.result()),
-            ]
+            objects = [*family.clusters, *found, *surroundings.result()]
+            objects += [item for part in nodes for item in part.result()]
             logs = self._logs(pool, family, objects, pods, answers)
         if family.service is not None:
             objects.insert(0, dict(family.service))
-        for item in objects:
-            item["metadata"].pop("managedFields", None)
-        return Snapshot(tuple(objects), datetime.now(UTC), serve=answers, logs=logs, notes=tuple(sorted(self._notes)))
+        notes = tuple(sorted(self._notes))
+        return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
 
     def _family(self, pool: Executor) -> Family:
         clusters = pool.submit(self._list, "RayCluster", f"ray.io/originated-from-cr-name={self._name}")
@@ -184,6 +179,15 @@ class Collector:
         if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
             kept = self._kept[key] = (time.monotonic(), read())
         return kept[1]
+
+
+def _tidy(objects: Objects) -> Objects:
+    """Each object once, in its first and fullest form, without managedFields."""
+    unique: dict[tuple[str, str], dict[str, Any]] = {}
+    for item in objects:
+        item["metadata"].pop("managedFields", None)
+        unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
+    return list(unique.values())
 
 
 def _is_operator_pod(item: Mapping[str, Any]) -> bool:

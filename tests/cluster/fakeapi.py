@@ -162,7 +162,8 @@ class FakeAPI:
         if kind.name == "Namespace" and request.method == "GET":
             if name not in self.namespaces:
                 return self._missing(kind, name)
-            return 200, {"kind": "Namespace", "metadata": {"name": name}, "status": {"phase": "Active"}}
+            metadata = {"name": name, "uid": f"uid-{name}"}
+            return 200, {"kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
         key = (kind.name, namespace or "", name)
         if request.method == "PATCH":
             return self._patch(request, kind, key)

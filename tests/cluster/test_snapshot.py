@@ -101,10 +101,12 @@ def test_while_a_pod_waits_for_a_node_all_nodes_and_their_pods_are_looked_at(
         kind="Pod", metadata={"name": "other", "namespace": "x"}, spec={"nodeName": "n2", "containers": [box]},
         status={"phase": "Running"},
     )  # fmt: skip
+    operator = {"name": "operator", "namespace": "x", "labels": {"app.kubernetes.io/name": "kuberay-operator"}}
+    running.put(kind="Pod", metadata=operator, spec={"nodeName": "n2", "containers": [box]})
     ray_pod(running, "worker", spec={"nodeName": ""})
     objects = look(cluster).objects
     assert names(objects, "Node") == ["n1", "n2"]
-    assert names(objects, "Pod") == ["big-head", "head", "other", "worker"]
+    assert names(objects, "Pod") == ["big-head", "head", "operator", "other", "worker"]
     (other,) = (item for item in objects if item["metadata"]["name"] == "other")
     assert other["spec"] == {"nodeName": "n2", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
