@@ -61,6 +61,7 @@ def up(options: Options, progress: Progress) -> Run:
         host.install_packages(progress)
         host.check_addresses()
         template = _prepare(progress)
+        store.remove_unused()
         try:
             _start(run, options, claims, template, progress)
         except BaseException:

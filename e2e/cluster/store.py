@@ -26,6 +26,7 @@ from e2e.cluster.shell import run
 from e2e.images.oci import Image
 
 _SECONDS: Final = 30.0
+_TEMPLATES_KEPT: Final = 2
 _BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256"
 _SNAPSHOTS: Final = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 _DATABASES: Final = (
@@ -38,7 +39,18 @@ def template(images: Sequence[Image], progress: Progress) -> Path:
     """The template store that holds exactly `images`, imported first if the cache has none."""
     contents = {image.ref: sorted(_blob_names(image.archive)) for image in images}
     key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
-    return cache.ensure("store", key, lambda out: _import(images, out, progress))
+    made = cache.ensure("store", key, lambda out: _import(images, out, progress))
+    os.utime(made)
+    return made
+
+
+def remove_unused() -> None:
+    """Remove all templates but the two that were used last: each holds all images. No cluster may be up."""
+    directory = cache.root() / "store"
+    if directory.exists():
+        templates = [path for path in directory.iterdir() if not path.name.startswith(".")]
+        for path in sorted(templates, key=lambda path: path.stat().st_mtime)[:-_TEMPLATES_KEPT]:
+            shutil.rmtree(path)
 
 
 def link(template_root: Path, root: Path) -> list[tuple[Path, Path]]:
