@@ -27,7 +27,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
     settings = resolve(request, shape, context)
-    memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings))
+    memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings), request.memo)
     verdict, reasons = memory_verdict(memory, settings, shape)
     doubt = build_doubt(request, shape.gpu)
     if doubt is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.planner.memory.budget import Memo
 from rayllm_ctl.planner.memory.estimate import estimate
 from rayllm_ctl.planner.memory.types import Formula, KVGroup, MemoryEstimate, MemorySettings
 
-__all__ = ["Formula", "KVGroup", "MemoryEstimate", "MemorySettings", "estimate"]
+__all__ = ["Formula", "KVGroup", "Memo", "MemoryEstimate", "MemorySettings", "estimate"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from rayllm_ctl.model.facts import ModelFacts
@@ -18,6 +18,9 @@ from rayllm_ctl.planner.memory.overheads import load_extras, non_torch
 from rayllm_ctl.planner.memory.shards import Shape, Stage, linear_size, stage_tensors
 from rayllm_ctl.planner.memory.types import MemorySettings
 
+Memo = dict[Hashable, object]
+"""What was computed before for the same facts, by what it depends on."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -30,6 +33,7 @@ class Case:
     options: Options
     shape: Shape
     second_runner: bool
+    memo: Memo
 
     @property
     def requested(self) -> int:
@@ -55,13 +59,11 @@ class Budget:
 def stage_budget(case: Case, stage: Stage) -> Budget:
     """The budget of one pipeline stage."""
     facts, settings, shape = case.facts, case.settings, case.shape
-    tensors = list(stage_tensors(facts, stage, shape, encoders=case.options.images))
     adapters = list(adapter_tensors(stage, shape, case.options))
     extras = load_extras(
         facts, stage, shape, release=case.release, gpu=case.gpu, tokens=settings.max_num_batched_tokens
     )
-    parameters = sum(tensors)
-    weights = allocated([*tensors, *extras])
+    parameters, weights = _weights(case, stage, tuple(extras))
     weights -= min(case.options.offload, parameters)
     load = Load(
         settings.max_num_batched_tokens, settings.max_num_seqs, shape.tensor, shape.dtype_bytes, case.options.images
@@ -92,6 +94,17 @@ def stage_budget(case: Case, stage: Stage) -> Budget:
         graphs,
         _left(left, (activation, outside, graphs.counted)),
     )
+
+
+def _weights(case: Case, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
+    """(bytes of the parameters, bytes that the allocator counts for them and for `extras`)."""
+    key = ("weights", case.shape, case.options.images, stage.key, extras)
+    known = case.memo.get(key)
+    if isinstance(known, tuple):
+        return known
+    tensors = list(stage_tensors(case.facts, stage, case.shape, encoders=case.options.images))
+    case.memo[key] = found = (sum(tensors), allocated([*tensors, *extras]))
+    return found
 
 
 def _widened(case: Case, peak: Peak) -> Band:

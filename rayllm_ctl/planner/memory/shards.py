@@ -152,6 +152,11 @@ class Stage:
     first: bool
     last: bool
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Tells stages of the same facts apart without comparing their layers."""
+        return self.first, self.last, *map(id, self.layers)
+
 
 def stages(facts: ModelFacts, pipeline: int) -> tuple[Stage, ...]:
     """Layers per pipeline rank as vLLM cuts them: what is left over goes to the stages before the last one."""
