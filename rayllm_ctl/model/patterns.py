@@ -12,6 +12,10 @@ VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?((rc|\.post|\.dev)\d{1,4})?")
 QUANTIZATION = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
+UNSENDABLE = re.compile("[\0\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no value of a pod's field may have: server-side apply reads JSON as YAML, which refuses them raw
+(seen with Kubernetes 1.36: "control characters are not allowed") or folds into a space (U+0085); NUL ends a string."""
+
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 IMAGE = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/)?"

@@ -20,7 +20,7 @@ from rayllm_ctl.model.engineargs import (
     names_a_secret,
 )
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
-from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
+from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, UNSENDABLE, VERSION
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
 
 Path = tuple[str | int, ...]
@@ -162,8 +162,8 @@ def _variable(name: str, value: str) -> Iterator[Problem]:
         )
     elif name in RESERVED_ENV:
         yield Problem(at, f"it cannot be set: {RESERVED_ENV[name]}")
-    elif "\0" in value or not _is_plain_data(value):
-        yield Problem(at, "its value holds characters that no environment variable can hold")
+    elif UNSENDABLE.search(value):
+        yield Problem(at, "its value holds control characters that Kubernetes does not take")
 
 
 def _placement(service: LLMService) -> Iterator[Problem]:

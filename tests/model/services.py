@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_token
+from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -47,7 +48,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 arguments = st.dictionaries(st.sampled_from(["y", "null", "max_loras", "hf_overrides", "seed"]), values, max_size=4)
 variables = st.dictionaries(
     st.sampled_from(["y", "NO", "_", "OMP_NUM_THREADS", "MAX_TOKENS", "e3"]),
-    texts,
+    texts.filter(lambda text: not UNSENDABLE.search(text)),
     max_size=4,
 )
 

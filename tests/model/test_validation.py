@@ -148,6 +148,11 @@ def test_tokens_are_found_and_never_repeated() -> None:
         assert token not in f"{problem} {problem.hint}"
 
 
+@pytest.mark.parametrize("text", ["\0", "\x7f", "\x80", "\ud800", "\uffff"])
+def test_control_characters_that_kubernetes_refuses(text: str) -> None:
+    assert "control characters" in only_problem(engine=Engine(env={"A": f"x{text}"})).message
+
+
 def test_arguments_without_a_form_in_json_are_refused() -> None:
     for value in (float("nan"), ["\ud800"], {"a": float("-inf")}):
         assert "no form in JSON" in only_problem(engine=Engine(args={"seed": value})).message
