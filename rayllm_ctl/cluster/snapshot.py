@@ -56,11 +56,11 @@ class Collector:
             found = self._round(pool, family)
             pods = [item for item in found if item["kind"] == "Pod"]
             nodes = self._nodes(pool, pods)
-            surroundings = pool.submit(self._keep, "surroundings", self._surroundings)
+            around = pool.submit(self._keep, "surroundings", self._surroundings)
             answers = self._serve_states(pool, family, pods)
-            objects = [*family.clusters, *found, *surroundings.result()]
+            objects = [*family.clusters, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
-            logs = self._logs(pool, family, objects, pods, answers)
+            logs = self._logs(pool, family, pods, answers, around.result())
         if family.service is not None:
             objects.insert(0, dict(family.service))
         notes = tuple(sorted(self._notes))
@@ -148,7 +148,12 @@ class Collector:
         return dict(zip(heads, answers, strict=True))
 
     def _logs(
-        self, pool: Executor, family: Family, objects: Objects, pods: Objects, answers: Mapping[str, Mapping[str, Any]]
+        self,
+        pool: Executor,
+        family: Family,
+        pods: Objects,
+        answers: Mapping[str, Mapping[str, Any]],
+        surroundings: Objects,
     ) -> dict[str, str]:
         found: dict[str, str] = {}
         for item in family.clusters:
@@ -158,7 +163,7 @@ class Collector:
                 found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, pool)
         found |= failed_logs(self._cluster, pods, pool)
         if _overlooked(family.service):
-            found |= whole_logs(self._cluster, [item for item in objects if _is_operator_pod(item)], pool)
+            found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], pool)
         return found
 
     def _list(self, kind: str, label_selector: str = "") -> Objects:
@@ -188,11 +193,6 @@ def _tidy(objects: Objects) -> Objects:
         item["metadata"].pop("managedFields", None)
         unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
     return list(unique.values())
-
-
-def _is_operator_pod(item: Mapping[str, Any]) -> bool:
-    key, _, value = OPERATOR.partition("=")
-    return bool(item["kind"] == "Pod" and (item["metadata"].get("labels") or {}).get(key) == value)
 
 
 def _head_service(ray_cluster: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError
 
-OPERATOR = "app.kubernetes.io/name=kuberay-operator"
-"""The label of KubeRay's operator, in its Helm chart and its kustomization alike."""
+OPERATOR = "app.kubernetes.io/name in (kuberay-operator,kuberay),!ray.io/cluster"
+"""Selects KubeRay's operator: its Helm chart and its kustomization (config/manager) name it differently, and the name
+that the latter gives is on every Ray pod as well."""
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[\w.]+)?)")
 

@@ -322,6 +322,9 @@ def _selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
         if one_of:
             if labels.get(one_of[1]) not in one_of[2].split(","):
                 return False
+        elif term.startswith("!"):
+            if term[1:] in labels:
+                return False
         elif term and (key not in labels or (equals and labels[key] != value)):
             return False
     for term in filter(None, query.get("fieldSelector", "").split(",")):

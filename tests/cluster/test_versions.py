@@ -10,7 +10,7 @@ from tests.cluster.fakeapi import FakeAPI, status
 def operator(api: FakeAPI, image: str, **labels: str) -> None:
     api.put(
         kind="Deployment",
-        metadata={"name": "op", "namespace": "k", "labels": {"app.kubernetes.io/name": "kuberay-operator", **labels}},
+        metadata={"name": "op", "namespace": "k", "labels": {"app.kubernetes.io/name": "kuberay-operator"} | labels},
         spec={"template": {"spec": {"containers": [{"name": "op", "image": image}]}}},
     )
 
@@ -27,6 +27,7 @@ def test_server(cluster: Cluster) -> None:
         ("quay.io/kuberay/operator:v1.7.0-rc.1@sha256:abc", {}, "1.7.0-rc.1"),
         ("quay.io/kuberay/operator@sha256:abc", {"app.kubernetes.io/version": "v1.6.2"}, "1.6.2"),
         ("quay.io/kuberay/operator:latest", {"helm.sh/chart": "kuberay-operator-1.6.2"}, "1.6.2"),
+        ("rayproject/operator:v1.6.2", {"app.kubernetes.io/name": "kuberay"}, "1.6.2"),
         ("localhost:5000/operator", {}, None),
     ],
 )
