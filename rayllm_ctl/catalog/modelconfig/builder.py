@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.quantization import Quantizer
+from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.model.facts import (
     AttentionCache,
     Cache,

@@ -78,5 +78,6 @@ def _count(value: object) -> int:
 
 
 def _number(value: object) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**20
-    return float(value) if known else 0.0  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**20:
+        return 0.0
+    return float(value)

@@ -36,7 +36,7 @@ def outside_problems(case: Case, budget: Budget) -> Iterator[Reason]:
             yield Reason("kv-cache-too-large", message, f"--kv-cache-memory-bytes {max(0, int(fixed + spare))}")
         return
     room = total - case.requested - _CONTEXT
-    graphs = max(0.0, budget.graphs.used.low - budget.graphs.counted.typical)
+    graphs = max(0.0, budget.graphs.used.typical - budget.graphs.counted.typical)
     needed = graphs + _FRAGMENTS * budget.peak.sampler
     if room < needed:
         message = (

@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig.body import HEADS, MOST_HEADS, Body, read_la
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.families.latent import routed
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.quantization import MXFP4
+from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import LatentCache, Part, RotaryCache, Vector
 

@@ -1,0 +1,230 @@
+"""config.json to facts: families, quantization formats, context lengths, compact forms, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.catalog import models
+from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, ModelFacts, StateCache
+from rayllm_ctl.planner.memory.shards import Shape, linear_tensors
+from tests.planner.known import facts_of
+from tests.planner.mutate import damaged
+
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+"""TinyLlama 1.1B."""
+
+QWEN3 = {**LLAMA, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+
+
+def read(**changes: Any) -> ModelFacts:
+    return read_config({key: value for key, value in {**LLAMA, **changes}.items() if value is not ...})
+
+
+def test_a_decoder_is_read_layer_by_layer() -> None:
+    facts = read()
+    assert facts.parameters == 1_100_048_384
+    assert (facts.heads, facts.kv_heads, facts.head_dim, facts.layer_count) == (32, 4, 64, 22)
+    assert facts.layers[0].caches == (AttentionCache(4, 64, 64),)
+    assert facts.dtype == "bfloat16"
+    assert not facts.moe
+
+
+def test_equal_layers_are_one_object() -> None:
+    assert len({id(layer) for layer in read().layers}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("Qwen/Qwen3-30B-A3B", 30.5e9, 3.3e9),
+        ("mistralai/Mixtral-8x7B-v0.1", 46.7e9, 12.9e9),
+        ("deepseek-ai/DeepSeek-V3", 671e9, 37.6e9),
+        ("openai/gpt-oss-120b", 116.8e9, 5.1e9),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 79.7e9, 3.9e9),
+    ],
+)
+def test_the_sizes_that_model_cards_state(name: str, total: float, active: float) -> None:
+    facts = facts_of(name)
+    assert facts.parameters == pytest.approx(total, rel=0.01)
+    assert facts.active_parameters == pytest.approx(active, rel=0.12)
+
+
+def kinds(facts: ModelFacts) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for layer in facts.layers:
+        for cache in layer.caches:
+            match cache:
+                case AttentionCache():
+                    kind = "window" if cache.window else "chunk" if cache.chunk else "full"
+                case LatentCache() | StateCache():
+                    kind = cache.kind
+            found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("google/gemma-2-9b-it", {"window": 21, "full": 21}),
+        ("google/gemma-3-12b-it", {"window": 40, "full": 8}),
+        ("openai/gpt-oss-20b", {"window": 12, "full": 12}),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", {"chunk": 36, "full": 12}),
+        ("deepseek-ai/DeepSeek-V3", {"mla": 61}),
+        ("deepseek-ai/DeepSeek-V3.2", {"mla": 61, "indexer": 61}),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", {"gdn": 36, "full": 12}),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"mamba2": 23, "full": 6}),
+        ("ai21labs/AI21-Jamba-Mini-1.5", {"mamba1": 28, "full": 4}),
+        ("deepseek-ai/DeepSeek-V4-Flash", {"window": 43, "compressed": 41, "indexer": 21, "state": 62}),
+    ],
+)
+def test_what_each_layer_caches(name: str, expected: dict[str, int]) -> None:
+    assert kinds(facts_of(name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "length"),
+    [
+        ({}, 2048),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}}, 8192),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 2048),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}}, 4096),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, 4096),
+        ({"max_position_embeddings": ..., "n_positions": 1024, "seq_length": 512}, 512),
+        ({"max_position_embeddings": ...}, 2048),
+        ({"model_max_length": 4096}, 4096),
+    ],
+)
+def test_the_longest_context_is_what_vllm_derives(changes: dict[str, Any], length: int) -> None:
+    assert read(**changes).max_model_len == length
+
+
+@pytest.mark.parametrize(
+    ("quantization", "method", "bits", "per_weight"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8", 8, 1 + 4 / 128**2),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, "awq", 4, 0.5 + 2.5 / 128),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}, "gptq", 4, 0.5 + 2.5 / 128),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt", 4, 0.5 + 1 / 16),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes", 4, 0.5 + 4 / 64),
+    ],
+)
+def test_quantization_formats(quantization: dict[str, Any], method: str, bits: int, per_weight: float) -> None:
+    facts = read(quantization_config=quantization)
+    assert facts.quantization is not None
+    assert facts.quantization.method.startswith(method)
+    assert facts.quantization.weight_bits == bits
+    down = next(linear for linear in facts.layers[0].linears if linear.name.endswith("down_proj"))
+    assert sum(linear_tensors(down, Shape(1))) / down.parameters == pytest.approx(per_weight, rel=0.01)
+
+
+def test_what_a_checkpoint_leaves_alone_stays_plain() -> None:
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}},
+        "ignore": ["lm_head", "re:.*layers\\.0\\.mlp.*", "model.layers.1.self_attn.o_proj"],
+    }
+    facts = read(quantization_config=config)
+    plain = [[linear.name for linear in layer.linears if linear.scheme is None] for layer in facts.layers[:3]]
+    assert plain == [["mlp.gate_up_proj", "mlp.down_proj"], ["self_attn.o_proj"], []]
+    assert facts.head_scheme is None
+
+
+def test_the_side_file_of_modelopt_is_read() -> None:
+    side = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]},
+    }
+    facts = read_config(LLAMA, hf_quant_config=side)
+    assert facts.quantization is not None
+    assert facts.quantization.kv_cache_dtype == "fp8"
+    assert read_config(compact(LLAMA, hf_quant_config=side)) == facts
+
+
+def test_a_nested_text_model_is_found() -> None:
+    facts = facts_of("google/gemma-3-12b-it")
+    assert facts.multimodal
+    (tower,) = facts.towers
+    assert (tower.tokens, tower.patches) == (256, 4096)
+    assert tower.parameters == pytest.approx(0.42e9, rel=0.02)
+
+
+def test_transformers_defaults_fill_what_a_nested_config_leaves_out() -> None:
+    nested = {"model_type": "llama", "num_key_value_heads": 8, "rope_theta": 500000.0, "vocab_size": 128256}
+    config = {
+        "architectures": ["LlavaForConditionalGeneration"],
+        "model_type": "llava",
+        "text_config": nested,
+        "vision_config": {"model_type": "clip_vision_model"},
+    }
+    facts = read_config(config)
+    assert (facts.hidden_size, facts.layer_count, facts.heads, facts.kv_heads) == (4096, 32, 32, 8)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "config.json has no field architectures"),
+        ({**QWEN3, "hidden_size": None}, "config.json has no field hidden_size"),
+        ({**LLAMA, "num_hidden_layers": "many"}, "num_hidden_layers is 'many'"),
+        ({**LLAMA, "num_hidden_layers": -3}, "num_hidden_layers is -3"),
+        ({**LLAMA, "vocab_size": 10**30}, "vocab_size"),
+        ({**LLAMA, "architectures": ["NoSuchModelForCausalLM"]}, "unknown architecture 'NoSuchModelForCausalLM'"),
+        ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, "unsupported quantization"),
+        ({**LLAMA, "rope_scaling": "yarn"}, "rope_scaling is 'yarn'"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_config(config)
+    assert message in str(caught.value)
+    assert caught.value.hints
+
+
+def test_a_nearly_right_name_gets_the_right_one_as_hint() -> None:
+    with pytest.raises(UserError) as caught:
+        read_config({**LLAMA, "architectures": ["LlamaForCausalML"]})
+    assert "LlamaForCausalLM" in caught.value.hints[0]
+
+
+def test_the_compact_form_says_the_same_in_less() -> None:
+    config = {**LLAMA, "initializer_range": 0.02, "use_cache": True, "bos_token_id": 1}
+    small = compact(config)
+    assert "initializer_range" not in small
+    assert read_config(small) == read_config(config)
+    assert compact(small) == small
+
+
+WHOLE = [model for model in models.models() if model.same_as is None]
+
+
+def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
+    """400 configs of the catalog with fields dropped, replaced, swapped or added."""
+    rng = random.Random(20261121)
+    refused = 0
+    for _ in range(400):
+        config = damaged(rng.choice(WHOLE).config, rng)
+        try:
+            facts = read_config(config)
+        except UserError:
+            refused += 1
+            continue
+        assert read_config(compact(config)) == facts
+    assert 40 < refused < 360

@@ -1,0 +1,156 @@
+"""The KV cache: pages, groups, blocks of a request, against vLLM's own layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, StateCache
+from rayllm_ctl.planner.memory.engine import cache_rules, in_flight_tokens, state_blocks
+from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
+from rayllm_ctl.planner.memory.pages import CacheShape, pages_of, state_bytes
+from tests.planner.facts import dense
+from tests.planner.known import estimated
+
+GIB = 2**30
+FULL = AttentionCache(8, 128, 128)
+SLIDING = AttentionCache(8, 128, 128, window=1024)
+SHAPE = CacheShape(1, 2.0, 2, 16)
+NEW = cache_rules((0, 29, 0))
+
+
+def layers(*counts: tuple[AttentionCache | LatentCache | StateCache, int]) -> list[Layer]:
+    return [Layer(caches=(cache,)) for cache, count in counts for _ in range(count)]
+
+
+def test_a_page_holds_keys_and_values_of_the_ranks_heads() -> None:
+    assert pages_of(FULL, SHAPE).bytes == 8 * 256 * 16 * 2
+    assert pages_of(FULL, replace(SHAPE, tensor=4)).bytes == 2 * 256 * 16 * 2
+    assert pages_of(FULL, replace(SHAPE, tensor=16)).bytes == 256 * 16 * 2
+    assert pages_of(FULL, replace(SHAPE, element_bytes=1.0)).bytes == 8 * 256 * 16
+
+
+def test_a_latent_vector_is_not_divided() -> None:
+    cache = LatentCache(576, rope_width=64)
+    assert pages_of(cache, replace(SHAPE, tensor=8, block=64)).bytes == 576 * 64 * 2
+    packed = replace(SHAPE, element_bytes=1.0, block=64, fp8=True, packed_latent=True)
+    assert pages_of(cache, packed).bytes == 656 * 64
+
+
+def test_a_window_keeps_what_it_sees_and_one_block_more() -> None:
+    pages = pages_of(SLIDING, SHAPE)
+    assert pages.per_request(100_000, 8192) == -(-(1023 + 8192) // 16) + 1
+    assert pages.per_request(160, 8192) == 11
+
+
+def test_chunks_round_up_without_a_further_block() -> None:
+    assert pages_of(AttentionCache(8, 128, 128, chunk=8192), SHAPE).per_request(10**6, 8192) == 1024
+
+
+def test_equal_layers_share_one_group() -> None:
+    layout = group_layers([layers((FULL, 32))], SHAPE, NEW, 8192)
+    assert [(pages.kind, count) for pages, count in layout.groups] == [("full", 32)]
+    assert layout.bytes_per_block == 32 * 65536
+
+
+def test_kinds_of_different_size_make_groups_of_the_smaller_size() -> None:
+    """Gemma 3 27B: 10 full and 52 sliding layers make 1 + 6 groups (kv_cache_utils.py)."""
+    layout = group_layers([layers((FULL, 10), (SLIDING, 52))], SHAPE, NEW, 8192)
+    assert [count for _, count in layout.groups] == [10, 9, 9, 9, 9, 8, 8]
+    assert layout.bytes_per_block == 10 * 65536
+
+
+@pytest.mark.parametrize(("release", "groups"), [((0, 11, 0), 3), ((0, 15, 0), 2), ((0, 19, 0), 2)])
+def test_kinds_of_nearly_one_size_are_padded_to_the_larger(release: tuple[int, int, int], groups: int) -> None:
+    layout = group_layers([layers((FULL, 20), (SLIDING, 24))], SHAPE, cache_rules(release), 8192)
+    assert len(layout.groups) == groups
+
+
+def test_chunked_layers_were_kept_whole_before_0_14() -> None:
+    mixed = layers((FULL, 12), (AttentionCache(8, 128, 128, chunk=8192), 36))
+    assert len(group_layers([mixed], SHAPE, cache_rules((0, 13, 0)), 8192).groups) == 1
+    assert len(group_layers([mixed], SHAPE, cache_rules((0, 14, 0)), 8192).groups) == 4
+
+
+def test_a_block_grows_until_a_recurrent_state_fits() -> None:
+    state = StateCache("gdn", conv=(8192, 3), ssm=(32, 128, 128))
+    mixed = layers((AttentionCache(2, 256, 256), 12), (state, 36))
+    block, padded = align_hybrid(mixed, SHAPE)
+    assert block % 16 == 0
+    assert padded >= state_bytes(state, SHAPE) > padded - 16 * 2 * 512 * 2
+    assert align_hybrid(layers((FULL, 4)), SHAPE) == (0, 0)
+
+
+def test_groups_of_a_convolution_are_padded_up_to_the_ranks() -> None:
+    state = StateCache("mamba2", conv=(4096, 3), ssm=(64, 64, 128), conv_groups=(1, 256))
+    assert state_bytes(state, replace(SHAPE, tensor=4)) == (1024 + 256) * 3 * 2 + 16 * 64 * 128 * 2
+
+
+def test_states_that_a_request_holds() -> None:
+    def blocks(release: tuple[int, int, int], *, scans: bool, prefix: bool | None = None) -> int:
+        return state_blocks(release, prefix_caching=prefix, scans=scans, length=8192, block=512)
+
+    assert blocks((0, 10, 2), scans=False) == 1
+    assert blocks((0, 19, 0), scans=False) == 1
+    assert blocks((0, 19, 0), scans=False, prefix=True) == 2
+    assert blocks((0, 29, 0), scans=False) == 2
+    assert blocks((0, 29, 0), scans=False, prefix=False) == 1
+    assert blocks((0, 26, 0), scans=True) == 16
+    assert blocks((0, 32, 0), scans=True) == 3
+
+
+def test_batches_in_flight_grew_with_0_26() -> None:
+    assert in_flight_tokens((0, 25, 1), tokens=8192, pipeline=1, second_runner=False) == 8192
+    assert in_flight_tokens((0, 27, 0), tokens=8192, pipeline=1, second_runner=False) == 16384
+    assert in_flight_tokens((0, 29, 0), tokens=8192, pipeline=2, second_runner=True) == 24576
+
+
+def test_stages_of_a_pipeline_share_one_grouping() -> None:
+    one = group_layers([layers((FULL, 32))], SHAPE, NEW, 8192)
+    two = group_layers([layers((FULL, 17)), layers((FULL, 15))], SHAPE, NEW, 8192)
+    assert two.bytes_per_block == 17 * 65536
+    assert two.blocks_per_request(8192) == one.blocks_per_request(8192)
+
+
+def test_deepseek_v4_needs_what_vllm_0_22_says() -> None:
+    """vllm#44376: "6.66 GiB KV cache is needed" for 30,000 tokens at TP 2 with an fp8 cache; the batch had 16,384."""
+    found = estimated(
+        "deepseek-ai/DeepSeek-V4-Flash", "GH200-96GB", "0.22.1", length=30000, tensor=2, kv="fp8", tokens=16384
+    )
+    assert found.kv_bytes_per_request / GIB == pytest.approx(6.66, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "version", "length", "tensor", "tokens", "gib"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "H100-80GB", "0.19.0", 8192, 1, None, 1.0),
+        ("meta-llama/Llama-3.1-8B-Instruct", "A100-40GB", "0.15.1", 131072, 1, None, 16.0),
+        ("Qwen/Qwen3-14B", "L40S", "0.29.0", 40960, 1, None, 6.25),
+        ("Qwen/Qwen2.5-72B", "H100-80GB", "0.29.0", 131072, 1, None, 40.0),
+    ],
+)
+def test_what_one_request_needs(
+    name: str, gpu: str, version: str, length: int, tensor: int, tokens: int | None, gib: float
+) -> None:
+    """As vLLM says where it refuses to start ("... GiB KV cache is needed")."""
+    found = estimated(name, gpu, version, length=length, tensor=tensor, tokens=tokens)
+    assert found.kv_bytes_per_request / GIB == pytest.approx(gib, rel=1e-3)
+    assert found.plan.kv_needed_bytes == found.kv_bytes_per_request
+
+
+def test_the_longest_context_is_the_longest_that_fits() -> None:
+    found = estimated(dense(max_model_len=10**6), "L4", "0.29.0", utilization=0.95)
+    for blocks, longest in zip(
+        (found.blocks.low, found.blocks.typical),
+        (found.longest_context.low, found.longest_context.typical),
+        strict=True,
+    ):
+        assert longest == max(0, int(blocks) - 1) * 16
+
+
+def test_a_model_without_attention_layers_still_has_an_answer() -> None:
+    facts = replace(dense(), layers=tuple(replace(layer, caches=()) for layer in dense().layers))
+    found = estimated(facts)
+    assert found.plan.max_concurrency.typical > 0
+    assert found.longest_context.typical == facts.max_model_len
