@@ -6,10 +6,11 @@ before it is suggested. What a version knows and needs is the data of the catalo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.plan import Reason
@@ -45,8 +46,7 @@ def request_problems(request: Request) -> Iterator[Problem]:
         yield Problem(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
     yield from _architecture(request)
     yield from _quantization(request)
-    yield from _arguments(request)
-    yield from _values(request)
+    yield from argument_problems(request.service, request.engine)
     if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
         known = request.engine.kv_cache_dtypes
         if wanted.kv_cache_dtype not in known:
@@ -178,8 +178,10 @@ def _compressed_schemes(request: Request) -> list[str]:
     return sorted(f"compressed-tensors/{name}" for name in names)
 
 
-def _arguments(request: Request) -> Iterator[Problem]:
-    args, engine = request.service.engine.args, request.engine
+def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Problem]:
+    """Arguments that this version does not have, and values of those that planning reads which vLLM would not take."""
+    args = service.engine.args
+    yield from _values(args)
     for name in args:
         if name in engine.arguments or not engine.arguments:
             continue
@@ -207,9 +209,8 @@ _SWITCHES = frozenset(
 )
 
 
-def _values(request: Request) -> Iterator[Problem]:
-    """Arguments that planning reads must be what vLLM takes: counts and switches."""
-    for name, value in request.service.engine.args.items():
+def _values(args: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, value in args.items():
         if name in _COUNTS and not (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63):
             yield Problem(Reason("engine-argument-value", f"{name} must be a whole number above 0, not {value!r}"))
         if name in _SWITCHES and not isinstance(value, bool):

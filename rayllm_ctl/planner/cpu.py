@@ -6,14 +6,17 @@ KV cache is always given in bytes (v1/worker/cpu_worker.py, 0.29).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason, Verdict
+from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.service import LLMService, Load
+from rayllm_ctl.planner.checks import argument_problems
+from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.pods import cpu_pods
 from rayllm_ctl.planner.startup import startup
 from rayllm_ctl.planner.work import model_work
@@ -28,14 +31,18 @@ _LONGEST_CONTEXT = 4096
 
 _KV_BYTES = 1 * GIB
 
+_BLOCK = 128
+"""Tokens of a block on CPUs (platforms/cpu.py)."""
+
 
 def plan_cpu(
     service: LLMService, engine: EngineFacts, facts: ModelFacts | None, source: str, notes: tuple[str, ...] = ()
 ) -> Plan:
     """The plan of a CPU service. facts None: the model lies in a volume that only the pod sees; nothing is proven."""
     kv_bytes = _kv_bytes(service)
-    if kv_bytes is None:
-        return Plan("invalid", service.model.id, source, (_not_a_size(service),), notes=notes)
+    refused = tuple(_contradictions(service, engine, facts, kv_bytes))
+    if refused or kv_bytes is None:
+        return Plan("invalid", service.model.id, source, refused, notes=notes)
     settings = _settings(service, engine, facts, kv_bytes)
     tensor = service.parallelism.tensor or 1
     weights = 0.0
@@ -53,15 +60,35 @@ def plan_cpu(
         startup=startup(
             weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
         ),
-        notes=notes,
+        notes=(*notes, "speed on CPUs is not planned: the load has no say in this plan")
+        if service.load != Load()
+        else notes,
     )
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
-    problem = _problem(facts, settings, kv_bytes, weights, pods.worker_memory)
-    if problem is None:
-        return plan
-    verdict: Verdict = "invalid" if problem.code == "context-above-model" else "does-not-fit"
-    return replace(plan, verdict=verdict, reasons=(problem,))
+    problem = _too_large(facts, settings, kv_bytes, weights, pods.worker_memory)
+    return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
+
+
+def _contradictions(
+    service: LLMService, engine: EngineFacts, facts: ModelFacts | None, kv_bytes: int | None
+) -> Iterator[Reason]:
+    """What contradicts itself before any size is looked at."""
+    yield from (problem.reason for problem in argument_problems(service, engine))
+    if kv_bytes is None:
+        yield _not_a_size(service)
+    tensor, pipeline = service.parallelism.tensor or 1, service.parallelism.pipeline or 1
+    if pipeline > 1:
+        yield Reason("no-pipeline-parallelism", "vLLM has no pipeline stages on CPUs under Ray", "--pp 1")
+    if facts is None:
+        return
+    split = sharding_problem(facts, tensor)
+    if split is not None:
+        yield split
+    wanted = service.engine.max_model_len
+    if wanted is not None and wanted > facts.max_model_len:
+        message = f"a context of {wanted:,} tokens is above the model's {facts.max_model_len:,}"
+        yield Reason("context-above-model", message, f"--max-model-len {facts.max_model_len}")
 
 
 def _kv_bytes(service: LLMService) -> int | None:
@@ -84,7 +111,9 @@ def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None
     wanted = service.engine
     longest = min(facts.max_model_len, _LONGEST_CONTEXT) if facts else _UNSEEN_CONTEXT
     max_model_len = wanted.max_model_len or longest
-    args: dict[str, Any] = {"enforce_eager": True, "kv_cache_memory_bytes": kv_bytes, **wanted.args}
+    args: dict[str, Any] = {"enforce_eager": True, **wanted.args}
+    if not engine.arguments or "kv_cache_memory_bytes" in engine.arguments:
+        args["kv_cache_memory_bytes"] = kv_bytes
     return EngineSettings(
         vllm_version=engine.version,
         max_model_len=max_model_len,
@@ -111,17 +140,12 @@ def _not_visible(service: LLMService) -> Reason:
     )
 
 
-def _problem(facts: ModelFacts, settings: EngineSettings, kv_bytes: int, weights: float, limit: str) -> Reason | None:
-    if settings.max_model_len > facts.max_model_len:
-        return Reason(
-            "context-above-model",
-            f"a context of {settings.max_model_len:,} tokens is above the model's {facts.max_model_len:,}",
-            f"--max-model-len {facts.max_model_len}",
-        )
+def _too_large(facts: ModelFacts, settings: EngineSettings, kv_bytes: int, weights: float, limit: str) -> Reason | None:
+    """What does not fit: a request into the KV cache, or both with the weights into the pod."""
     work = model_work(facts, dtype="bfloat16", kv_cache_dtype=settings.kv_cache_dtype or "auto", quantization=None)
-    needed = work.cache_bytes(settings.max_model_len, 1)
+    needed = work.cache_bytes(-(-settings.max_model_len // _BLOCK) * _BLOCK, 1)
     if needed > kv_bytes:
-        fitting = max(16, int(settings.max_model_len * kv_bytes / needed) // 16 * 16)
+        fitting = max(_BLOCK, int(settings.max_model_len * kv_bytes / needed) // _BLOCK * _BLOCK)
         return Reason(
             "kv-cache-too-small",
             f"one request of {settings.max_model_len:,} tokens needs {gib(needed)} GiB of KV cache; "

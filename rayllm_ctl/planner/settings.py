@@ -26,7 +26,7 @@ def resolve(request: Request, shape: Shape, max_model_len: int) -> Settings:
     tokens, sequences = request.engine.batch_defaults_for(shape.gpu)
     if wanted.max_num_batched_tokens is not None:
         tokens = wanted.max_num_batched_tokens
-    elif wanted.args.get("enable_chunked_prefill") is False:
+    elif not wanted.args.get("enable_chunked_prefill", request.engine.chunked_prefill):
         tokens = max(tokens, max_model_len)
     sequences = min(sequences, tokens) if wanted.max_num_seqs is None else wanted.max_num_seqs
     if wanted.max_num_batched_tokens is None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism
 from rayllm_ctl.planner.cpu import plan_cpu
 from tests.planner.facts import dense
 
@@ -49,7 +50,22 @@ def test_a_context_that_the_cache_cannot_hold_is_refused_with_one_that_works() -
     assert (plan.verdict, plan.reasons[0].code) == ("does-not-fit", "kv-cache-too-small")
     works = int(plan.reasons[0].suggestion.split()[-1])
     assert plan_cpu(service(max_model_len=works), ENGINE, facts, "file").verdict == "fits"
-    assert plan_cpu(service(max_model_len=works + 16), ENGINE, facts, "file").verdict == "does-not-fit"
+    assert plan_cpu(service(max_model_len=works + 1), ENGINE, facts, "file").verdict == "does-not-fit"
+
+
+def test_contradictions_are_refused_on_cpus_too() -> None:
+    known = replace(ENGINE, arguments=frozenset({"enforce_eager", "kv_cache_memory_bytes"}))
+    plan = plan_cpu(service(args={"enforce_eagre": True}), known, TINY, "file")
+    assert (plan.verdict, plan.reasons[0].code) == ("invalid", "unknown-engine-argument")
+    odd = replace(service(), parallelism=Parallelism(3, 2))
+    plan = plan_cpu(odd, ENGINE, TINY, "file")
+    assert [reason.code for reason in plan.reasons] == ["no-pipeline-parallelism", "tensor-parallel-heads"]
+
+
+def test_a_load_that_has_no_say_is_told() -> None:
+    assert plan_cpu(service(), ENGINE, TINY, "file").notes == ()
+    loaded = replace(service(), load=Load(concurrency=5))
+    assert "load" in plan_cpu(loaded, ENGINE, TINY, "file").notes[0]
 
 
 def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
