@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from rayllm_ctl.model.service import (
     Accelerator,
@@ -36,6 +36,7 @@ def only_problem(**changes: Any) -> Problem:
     return problems[0]
 
 
+@settings(max_examples=15)
 @given(services())
 def test_good_services_have_no_problem(service: LLMService) -> None:
     assert validate(service) == []

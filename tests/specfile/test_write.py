@@ -21,14 +21,10 @@ SCHEMA = jsonschema_rs.validator_for(schema())
 
 
 @given(services())
-def test_what_is_written_is_what_is_read(service: LLMService) -> None:
+def test_what_is_written_is_what_is_read_and_satisfies_the_schema(service: LLMService) -> None:
     written = to_yaml(service)
     assert load(written, source="q.yaml") == service
     assert to_yaml(service) == written
-
-
-@given(services())
-def test_what_is_written_satisfies_the_schema(service: LLMService) -> None:
     SCHEMA.validate(to_document(service))
 
 
@@ -56,7 +52,8 @@ def test_the_published_schema_is_current() -> None:
 @pytest.mark.parametrize(
     "change",
     ["kind: LLMService -> kind: Other", "maxModelLen: 32768 -> maxModelLenght: 1",
-     "maxNumSeqs: 128 -> maxNumSeqs: many", "objective: latency -> objective: fun", "upscaleDelay: 10s -> upscaleDelay: soon"],
+     "maxNumSeqs: 128 -> maxNumSeqs: many", "objective: latency -> objective: fun",
+     "upscaleDelay: 10s -> upscaleDelay: soon"],
 )  # fmt: skip
 def test_the_schema_refuses_what_the_reader_refuses(change: str) -> None:
     old, new = change.split(" -> ")
