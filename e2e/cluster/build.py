@@ -14,7 +14,7 @@ from typing import Final
 
 from e2e.cluster import cache, modules
 from e2e.cluster.modules import Module
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import Progress, repeating
 from e2e.cluster.shell import run
 
 CLUSTER_MODULES: Final = (modules.KUBERNETES, modules.ETCD, modules.KUBERAY, modules.COREDNS, modules.KWOK)
@@ -90,7 +90,8 @@ def _build(module: Module, out: Path, progress: Progress) -> None:
     (work / "go.sum").chmod(0o644)
     programs = work / "programs"
     flags = ["-mod=mod", "-trimpath", "-ldflags", module.ldflags]
-    _go(["build", *flags, "-o", f"{programs}/", *module.packages.values()], work)
+    with repeating(progress, f"still building {module.name}"):
+        _go(["build", *flags, "-o", f"{programs}/", *module.packages.values()], work)
     for name, package in module.packages.items():
         (programs / _go_name(package)).rename(out / name)
     for folder in module.folders:

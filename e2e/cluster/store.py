@@ -21,7 +21,7 @@ from typing import Final
 from e2e.cluster import cache, cgroups, nodeconfig, processes
 from e2e.cluster.errors import RigError
 from e2e.cluster.layout import IMPORT_CGROUP
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import Progress, repeating
 from e2e.cluster.shell import run
 from e2e.images.oci import Image
 
@@ -84,9 +84,10 @@ def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
     )
     try:
         processes.wait(lambda: _answers(socket), "containerd", _SECONDS, [process])
-        for image in images:
-            run([*_ctr(socket), "images", "import", image.archive])
-            run([*_ctr(socket), "content", "rm", *_layers(image)])
+        with repeating(progress, "still importing images"):
+            for image in images:
+                run([*_ctr(socket), "images", "import", image.archive])
+                run([*_ctr(socket), "content", "rm", *_layers(image)])
         _stop(process)
     finally:
         cgroups.kill_all(IMPORT_CGROUP)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from e2e.cluster.progress import repeating, to_stderr
+
+
+def test_a_line_tells_the_seconds_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    say = to_stderr()
+    time.sleep(0.11)
+    say("API server ready")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(r" +0\.[12] s  API server ready\n", captured.err)
+
+
+def test_what_takes_long_is_said_again_until_it_is_done() -> None:
+    said: list[str] = []
+    with repeating(said.append, "still building", seconds=0.02):
+        time.sleep(0.1)
+    count = len(said)
+    assert count >= 2
+    assert set(said) == {"still building"}
+    time.sleep(0.06)
+    assert len(said) == count
+
+
+def test_what_is_quick_is_not_said_again() -> None:
+    said: list[str] = []
+    with repeating(said.append, "still building", seconds=5):
+        pass
+    assert said == []
