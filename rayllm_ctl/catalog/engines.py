@@ -88,6 +88,7 @@ def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFact
             BatchDefault(rule["minGiB"], tuple(rule["except"]), rule["tokens"], rule["seqs"])
             for rule in values["batchDefaults"]
         ),
+        chunked_prefill=values["chunkedPrefill"],
         second_runner=values["v2Runner"],
         second_runner_architectures=frozenset(values["v2Architectures"]),
         quantization={

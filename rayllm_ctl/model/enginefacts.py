@@ -34,7 +34,8 @@ class EngineFacts:
     version: the version whose facts these are (0.29.0); release: its first three numbers. note: what a user should know
     if another version was asked for.
     gpu_memory_utilization: the default. cuda_graphs_in_budget: their estimate is taken off the KV cache.
-    batch_defaults: rules by GPU memory, the first that matches counts.
+    batch_defaults: rules by GPU memory, the first that matches counts. chunked_prefill: whether a prompt may be split
+    over steps; before 0.8 it may not, and max_num_batched_tokens is at least max_model_len.
     quantization: methods with the least compute capability as (major, minor), None where vLLM states none. Schemes of
     compressed-tensors checkpoints are listed as compressed-tensors/<scheme> (w8a8_int8, w4a4_nvfp4, ...).
     architectures: those that generate text; no_pipeline: those of them that cannot be split into pipeline stages;
@@ -48,6 +49,7 @@ class EngineFacts:
     cuda_graphs_in_budget: bool = True
     note: str = ""
     batch_defaults: tuple[BatchDefault, ...] = ()
+    chunked_prefill: bool = True
     second_runner: SecondRunner = "never"
     second_runner_architectures: frozenset[str] = frozenset()
     quantization: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
