@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.model.facts import ModelFacts, Quantization, Scheme
+from rayllm_ctl.model.facts import ModelFacts, Quantization, Scheme, StateCache
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.plan import Plan
@@ -262,6 +262,15 @@ def test_limits_on_latency_are_kept_or_refused() -> None:
     assert found.throughput["atLoad"]["tpot"].high <= 0.02
     slow = plan(dense(), L4, tp=1, max_model_len=8192, load=Load(tpot=0.02))
     assert (slow.verdict, codes(slow)[0]) == ("does-not-fit", "latency-not-reached")
+
+
+@pytest.mark.parametrize("version", ["0.11.0", "0.19.0", "0.29.0", "0.32.0"])
+def test_a_stage_without_attention_is_planned(version: str) -> None:
+    whole = dense(layers=4)
+    bare = replace(whole.layers[0], caches=())
+    state = replace(whole.layers[0], caches=(StateCache("mamba2", (4096, 3), (64, 64, 128)),))
+    found = plan(replace(whole, layers=(whole.layers[0], state, bare, bare)), H100, tp=1, pp=2, version=version)
+    assert found.verdict == "fits"
 
 
 def test_a_larger_tp_than_needed_is_told() -> None:

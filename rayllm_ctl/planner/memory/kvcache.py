@@ -127,7 +127,7 @@ def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: Ru
 def _block_bytes(groups: Sequence[Sequence[int]], rules: Rules) -> int:
     """Bytes of one block on a stage whose groups have pages of these sizes."""
     whole = max(map(sum, groups))
-    if len({size for sizes in groups for size in sizes}) == 1 or not rules.packed.startswith("slots"):
+    if len({size for sizes in groups for size in sizes}) <= 1 or not rules.packed.startswith("slots"):
         return whole
     places: Counter[int] = Counter()
     for sizes in groups:
