@@ -264,7 +264,7 @@ def test_limits_on_latency_are_kept_or_refused() -> None:
     assert (slow.verdict, codes(slow)[0]) == ("does-not-fit", "latency-not-reached")
 
 
-@pytest.mark.parametrize("version", ["0.11.0", "0.19.0", "0.29.0", "0.32.0"])
+@pytest.mark.parametrize("version", ["0.11.0", "0.21.0", "0.29.0", "0.32.0"])
 def test_a_stage_without_attention_is_planned(version: str) -> None:
     whole = dense(layers=4)
     bare = replace(whole.layers[0], caches=())
