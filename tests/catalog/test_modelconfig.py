@@ -228,3 +228,50 @@ def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
             continue
         assert read_config(compact(config)) == facts
     assert 40 < refused < 360
+
+
+def test_a_model_that_hears_and_sees_has_two_towers() -> None:
+    """Qwen3-Omni: what vLLM serves is its thinker."""
+    text = {
+        "model_type": "qwen3_omni_moe_text",
+        "hidden_size": 2048,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "intermediate_size": 768,
+        "moe_intermediate_size": 768,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "vocab_size": 152064,
+    }
+    thinker = {
+        "text_config": text,
+        "vision_config": {"depth": 27, "out_hidden_size": 2048, "deepstack_visual_indexes": [8, 16, 24]},
+        "audio_config": {"d_model": 1280, "downsample_hidden_size": 480, "output_dim": 2048},
+    }
+    config = {
+        "architectures": ["Qwen3OmniMoeForConditionalGeneration"],
+        "model_type": "qwen3_omni_moe",
+        "thinker_config": thinker,
+    }
+    facts = read_config(config)
+    assert facts.moe
+    assert [tower.modality for tower in facts.towers] == ["image", "audio"]
+    assert facts.towers[1].parameters == pytest.approx(0.65e9, rel=0.02)
+    assert read_config(compact(config)) == facts
+
+
+def test_a_layer_that_predicts_further_tokens_is_kept_apart() -> None:
+    facts = facts_of("deepseek-ai/DeepSeek-V3")
+    plain = facts.parameters
+    config = {**read_back("deepseek-ai/DeepSeek-V3"), "num_nextn_predict_layers": 1}
+    drafting = read_config(config)
+    assert drafting.parameters == plain
+    assert sum(layer.parameters for layer in drafting.draft_layers) == pytest.approx(11.5e9, rel=0.02)
+
+
+def read_back(name: str) -> dict[str, Any]:
+    model = models.find(name)
+    assert model is not None
+    return dict(model.config)

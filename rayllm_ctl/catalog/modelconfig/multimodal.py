@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders import clip, native, tiles
+from rayllm_ctl.catalog.modelconfig.encoders import audio, clip, native, tiles
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Reader, Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
@@ -19,6 +19,8 @@ TEXT_BY_TYPE = {
     "qwen2": "Qwen2ForCausalLM",
     "qwen2_vl_text": "Qwen2ForCausalLM",
     "qwen2_5_vl_text": "Qwen2ForCausalLM",
+    "qwen2_5_omni_text": "Qwen2ForCausalLM",
+    "qwen3_omni_moe_text": "Qwen3MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
     "qwen3_vl_text": "Qwen3ForCausalLM",
@@ -63,6 +65,8 @@ _ENCODERS: dict[str, tuple[Reader, str]] = {
     "LlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
     "LlavaLlamaForCausalLM": (clip.read_llava, "LlamaForCausalLM"),
     "LlavaNextForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
+    "LlavaNextVideoForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
+    "Lfm2VlForConditionalGeneration": (clip.read_lfm2, "Lfm2ForCausalLM"),
     "LlavaOnevisionForConditionalGeneration": (clip.read_llava, "Qwen2ForCausalLM"),
     "VipLlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
     "PixtralForConditionalGeneration": (native.read_pixtral, "MistralForCausalLM"),
@@ -82,11 +86,18 @@ _ENCODERS: dict[str, tuple[Reader, str]] = {
     "Qwen3_5ForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5ForCausalLM"),
     "Qwen3_5MoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5MoeForCausalLM"),
     "Llama4ForConditionalGeneration": (tiles.read_llama4, "Llama4ForCausalLM"),
+    "Qwen2_5OmniModel": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen2_5OmniForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen3OmniMoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3MoeForCausalLM"),
     "KimiVLForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
     "KimiK25ForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
     "KimiK3ForConditionalGeneration": (native.read_moonvit, "KimiLinearForCausalLM"),
     "InternVLChatModel": (tiles.read_intern, "Qwen2ForCausalLM"),
     "InternVLForConditionalGeneration": (tiles.read_intern, "Qwen2ForCausalLM"),
+    "InternS1ForConditionalGeneration": (tiles.read_intern, "Qwen3MoeForCausalLM"),
+    "SkyworkR1VChatModel": (tiles.read_intern, "Qwen2ForCausalLM"),
+    "H2OVLChatModel": (tiles.read_intern, "MistralForCausalLM"),
+    "NVLM_D": (tiles.read_intern, "Qwen2ForCausalLM"),
     "Glm4vForConditionalGeneration": (native.read_glm4v, "Glm4ForCausalLM"),
     "Glm4vMoeForConditionalGeneration": (native.read_glm4v, "Glm4MoeForCausalLM"),
     "DeepseekVLV2ForCausalLM": (tiles.read_deepseek_vl2, "DeepseekV2ForCausalLM"),
@@ -94,6 +105,16 @@ _ENCODERS: dict[str, tuple[Reader, str]] = {
     "MllamaForConditionalGeneration": (clip.read_mllama, "MllamaForCausalLM"),
 }
 """Reader of the encoder, and the text architecture where the config does not say it."""
+
+_HEARING = {
+    "Qwen2_5OmniModel": audio.read_qwen_audio,
+    "Qwen2_5OmniForConditionalGeneration": audio.read_qwen_audio,
+    "Qwen3OmniMoeForConditionalGeneration": audio.read_qwen_audio,
+}
+"""Reader of a second encoder, for sound."""
+
+_WITHIN = "thinker_config"
+"""Where models that also speak keep the part that vLLM serves: what they think with."""
 
 
 def known_multimodal() -> tuple[str, ...]:
@@ -105,7 +126,7 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     known = _ENCODERS.get(name)
     if known is None:
         return name, config
-    text = config.child(*_PARTS)
+    text = _served(config).child(*_PARTS)
     if not text:
         return known[1], config
     named = text.texts("architectures", longest=16)
@@ -119,4 +140,13 @@ def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[To
     known = _ENCODERS.get(name)
     if known is None:
         return ()
-    return (known[0](Source(config, config.child("vision_config"), hidden, builder)),)
+    served = _served(config)
+    found = [known[0](Source(served, served.child("vision_config"), hidden, builder))]
+    if name in _HEARING:
+        found.append(_HEARING[name](Source(served, served.child("audio_config"), hidden, builder)))
+    return tuple(found)
+
+
+def _served(config: Fields) -> Fields:
+    """The part of the config that vLLM serves."""
+    return config.child(_WITHIN) if config.has(_WITHIN) else config

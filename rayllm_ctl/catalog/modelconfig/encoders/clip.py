@@ -8,6 +8,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     clip_like,
     depth_of,
     encoder_block,
+    feature_depth,
     pair,
     plain,
     stem_of,
@@ -115,3 +116,27 @@ def read_mllama(source: Source) -> Tower:
     return Tower(
         "image", ((block, depth), (stem.layer(), 1)), width, patches * tiles, patches * tiles, 3 * size * size * tiles
     )
+
+
+def read_lfm2(source: Source) -> Tower:
+    """LFM2-VL: SigLIP 2 over patches in the image's own shape, two by two folded into one."""
+    vision, hidden = source.vision, source.hidden
+    width = vision.integer("hidden_size", default=768)
+    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    patch = vision.integer("patch_size", default=16, high=256)
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)
+    stem.norm(width, bias=True)
+    factor = source.config.integer("downsample_factor", default=2, high=64)
+    middle = source.config.integer("projector_hidden_size", default=2560)
+    bias = source.config.flag("projector_bias", default=True)
+    if source.config.flag("projector_use_layernorm", default=True):
+        stem.norm(width * factor * factor, bias=True)
+    plain(stem, "linear_1", width * factor * factor, middle, bias=bias)
+    plain(stem, "linear_2", middle, hidden, bias=bias)
+    built = feature_depth(source.config, depth_of(vision, default=12))
+    tokens = source.config.integer("max_image_tokens", default=256) * source.config.integer("max_tiles", default=10)
+    patches = tokens * factor * factor
+    return Tower("image", ((block, built), (stem.layer(), 1)), width, tokens, patches, patches * 3 * patch * patch)

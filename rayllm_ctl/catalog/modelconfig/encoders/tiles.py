@@ -95,8 +95,8 @@ def read_intern(source: Source) -> Tower:
     heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
     middle = source.vision.integer("intermediate_size", default=4096)
     size, patch = (
-        source.vision.integer("image_size", default=448, high=2**14),
-        source.vision.integer("patch_size", default=14, high=256),
+        source.vision.integer_at(0, "image_size", default=448),
+        source.vision.integer_at(0, "patch_size", default=14),
     )
     patches = (size // patch) ** 2
     rms = source.vision.text("norm_type", default="layer_norm").startswith("rms")

@@ -17,7 +17,7 @@ def read_gemma4(fields: Fields, builder: Builder) -> Body:
     """Gemma 4: wide heads on the full layers, optionally experts beside the dense block, shared keys and values."""
     sizes = read_sizes(fields)
     windows = layer_windows(fields, sizes.layers, pattern=6)
-    wide = fields.integer("global_head_dim", default=sizes.head_dim)
+    wide = fields.integer("global_head_dim", default=512)
     wide_kv = sizes.kv_heads
     if fields.flag("attention_k_eq_v"):
         wide_kv = fields.integer("num_global_key_value_heads", default=sizes.kv_heads, high=MOST_HEADS)
