@@ -81,7 +81,12 @@ class ServerFailingError(ApiError, ClusterError):
 
 
 class UnreachableError(ClusterError):
-    """No answer from the API server: refused, no such host, time-out, TLS."""
+    """No answer from the API server: refused, no such host, time-out, TLS.
+
+    silent: the request was sent and nothing came back in time. What was asked of a proxied service may be to blame.
+    """
+
+    silent = False
 
 
 def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> ApiError:
@@ -190,7 +195,9 @@ def unreachable(error: Exception, server: str, context: str) -> UnreachableError
             f"the connection broke ({shortened(str(error.args[0] if error.args else error), 200)})",
             (awake, look),
         )
-    return UnreachableError(f"the API server {server} cannot be reached: {reason}", hint=hint)
+    failure = UnreachableError(f"the API server {server} cannot be reached: {reason}", hint=hint)
+    failure.silent = isinstance(error, http.ReadTimeoutError)
+    return failure
 
 
 def _tls(error: Exception, server: str, context: str) -> UnreachableError:

@@ -42,10 +42,15 @@ def request_json(
     Raises UserError: the Service is not there or has no endpoints yet, or what it answered instead.
     """
     limit = timeout if timeout is not None else cluster.request_timeout or None
-    with cluster.open("GET", proxy_path(namespace, service, port, path), read_timeout=limit) as response:
-        body = response.read()
-        if response.status != 200:
-            raise _refused(cluster, response.status, body, namespace, service)
+    try:
+        with cluster.open("GET", proxy_path(namespace, service, port, path), read_timeout=limit) as response:
+            body = response.read()
+            if response.status != 200:
+                raise _refused(cluster, response.status, body, namespace, service)
+    except UnreachableError as error:
+        if error.silent:
+            raise _silent(namespace, service) from error
+        raise
     try:
         answer = json.loads(body)
     except ValueError:
@@ -78,11 +83,17 @@ def open_stream(
             begun = True
             yield (line.decode("utf-8", "replace") for line in lines(response))
     except UnreachableError as error:
+        if not begun and error.silent:
+            raise _silent(namespace, service) from error
         if not begun:
             raise
         raise UserError(
             f"the answer of service {namespace}/{service} broke off in the middle", hint=_look(namespace, service)
         ) from error
+
+
+def _silent(namespace: str, service: str) -> UserError:
+    return UserError(f"service {namespace}/{service} does not answer in time", hint=_look(namespace, service))
 
 
 def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:

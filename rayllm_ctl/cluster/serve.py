@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ApiError
+from rayllm_ctl.cluster.failures import ApiError, UnreachableError
 from rayllm_ctl.cluster.proxy import proxy_path
 from rayllm_ctl.errors import UserError
 
@@ -25,6 +25,8 @@ _PER_DEPLOYMENT = 2
 """Failed replicas of one deployment whose logs are read: the newest, and one to compare."""
 
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
+_RETRYING = "failed to start"
+"""In a deployment's message while Serve tries again: the first failure is as telling as the third, minutes later."""
 
 
 def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]:
@@ -34,6 +36,8 @@ def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]
         return cluster.request_json("GET", path, doing="ask Serve for its state", timeout=TIMEOUT)
     except ApiError as error:
         return {"error": error.said or error.message, "status": error.status}
+    except UnreachableError as error:
+        return {"error": f"no answer within {TIMEOUT:g} s" if error.silent else error.message}
     except UserError as error:
         return {"error": error.message}
 
@@ -43,7 +47,7 @@ def failed_replica_logs(
 ) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
-    answer: what `state` returned. Empty where no application has failed. What cannot be read is left out.
+    answer: what `state` returned. Empty where nothing has failed. What cannot be read is left out.
     """
     failed = list(_failed_deployments(answer))
     if not failed:
@@ -64,7 +68,7 @@ def failed_replica_logs(
 def _failed_deployments(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for app, application in (answer.get("applications") or {}).items():
         for name, deployment in (application.get("deployments") or {}).items():
-            if application.get("status") in _FAILED and deployment.get("status") in _FAILED:
+            if deployment.get("status") in _FAILED or _RETRYING in str(deployment.get("message", "")):
                 yield app, name, deployment
 
 
@@ -84,7 +88,8 @@ def _recent(failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str,
     found = []
     for app, name, deployment in failed:
         dead = deployment.get("recent_dead_replicas") or []
-        alive = deployment.get("replicas") or []
+        # Of a deployment that does not start, those that live are the next try; of an unhealthy one they are the sick.
+        alive = deployment.get("replicas") or [] if deployment.get("status") == "UNHEALTHY" or not dead else []
         known = [replica for replica in (*dead, *alive) if replica.get("actor_id")]
         known.sort(key=lambda replica: float(replica.get("start_time_s") or 0))
         for replica in known[-_PER_DEPLOYMENT:]:

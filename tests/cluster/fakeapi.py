@@ -67,6 +67,7 @@ class FakeAPI:
     namespaces: set[str] = field(default_factory=lambda: {"default", "llm"})
     oldest: int = 0
     page_limit: int | None = None
+    ending: threading.Event = field(default_factory=threading.Event)
     _objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
     _owners: dict[Key, dict[str, str]] = field(default_factory=dict)
     _history: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
@@ -84,6 +85,15 @@ class FakeAPI:
         """
         call = make if callable(make) else lambda _request: make
         self._rules.insert(0, _Rule(method, re.compile(pattern), call, times))
+
+    def hang(self, method: str, pattern: str) -> None:
+        """Let such requests wait until the test ends."""
+
+        def wait(_request: Request) -> Answer:
+            self.ending.wait(30)
+            return 0, b""
+
+        self.answer(method, pattern, wait)
 
     def put(self, **manifest: Any) -> dict[str, Any]:
         """Store an object (kind, metadata, ...), as another client would; returns it as stored."""

@@ -94,6 +94,7 @@ def serving() -> Iterator[FakeAPI]:
     try:
         yield api
     finally:
+        api.ending.set()
         api.send(None)
         server.shutdown()
         server.server_close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster import Cluster, proxy
 from rayllm_ctl.cluster.failures import ForbiddenError, UnauthorizedError, UnreachableError
 from rayllm_ctl.cluster.proxy import cleaned, open_stream, proxy_path, request_json
 from rayllm_ctl.errors import UserError
@@ -60,6 +60,17 @@ def test_a_stream_that_breaks_says_so(api: FakeAPI, cluster: Cluster) -> None:
     with pytest.raises(UserError, match="the answer of service llm/tiny-serve-svc broke off in the middle") as caught:
         stream(cluster)
     assert not isinstance(caught.value, UnreachableError)
+
+
+@pytest.mark.parametrize("call", [ask, stream])
+def test_a_service_that_does_not_answer_in_time(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, call: Any
+) -> None:
+    cluster.request_timeout = 0.1
+    monkeypatch.setattr(proxy, "STREAM_TIMEOUT", 0.1)
+    api.hang("GET" if call is ask else "POST", "proxy")
+    with pytest.raises(UserError, match="service llm/tiny-serve-svc does not answer in time"):
+        call(cluster)
 
 
 def test_an_api_server_that_does_not_answer_is_named(api: FakeAPI, cluster: Cluster) -> None:

@@ -53,6 +53,9 @@ def test_state_of_a_head_that_does_not_answer(api: FakeAPI, cluster: Cluster, mo
     assert serve.state(cluster, "llm", HEAD) == {"error": text, "status": 503}
     api.answer("GET", "proxy", (0, b""))
     assert "the connection broke" in serve.state(cluster, "llm", HEAD)["error"]
+    monkeypatch.setattr(serve, "TIMEOUT", 0.1)
+    api.hang("GET", "proxy")
+    assert serve.state(cluster, "llm", HEAD) == {"error": "no answer within 0.1 s"}
 
 
 def test_logs_of_the_newest_replicas_of_a_failed_deployment(api: FakeAPI, cluster: Cluster) -> None:
@@ -63,6 +66,16 @@ def test_logs_of_the_newest_replicas_of_a_failed_deployment(api: FakeAPI, cluste
         "pod-a/replica-llm.LLMServer.m-cccccccc.log": "c err\nc out\n",
         "pod-b/replica-llm.LLMServer.m-dddddddd.log": "d err\nd out\n",
     }
+
+
+def test_logs_after_the_first_failure_while_serve_tries_again(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    message = "The deployment failed to start 1 times in a row. This may be due to a problem with its constructor"
+    retrying = deployment(
+        "UPDATING", message=message, recent_dead_replicas=[replica("c", 1)], replicas=[replica("d", 2)]
+    )
+    found = logs(cluster, state("DEPLOYING", retrying))
+    assert list(found) == ["pod-a/replica-llm.LLMServer.m-cccccccc.log"]
 
 
 def test_logs_of_a_replica_that_lives_but_is_unhealthy(api: FakeAPI, cluster: Cluster) -> None:
