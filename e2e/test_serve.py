@@ -76,7 +76,7 @@ def test_deploying_again_changes_nothing(shared: Bench) -> None:
 
 def test_the_manifest_passes_a_server_side_dry_run(shared: Bench) -> None:
     dry = shared.run(*shared.tiny("never", *FLAGS, "--dry-run=server"))
-    assert "created (server dry run)" in dry.err, str(dry)
+    assert "rayservice/never created (dry run)" in dry.err, str(dry)
     assert [item["metadata"]["name"] for item in shared.items("rayservices")] == [NAME]
 
 
