@@ -28,6 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that take the cluster up and down go first: the others share one that stays up."""
+    items.sort(key=lambda item: item.path.name != "test_rig.py")
+
+
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     """The cluster that the tests run on."""
