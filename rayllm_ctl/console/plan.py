@@ -194,7 +194,9 @@ def _cost(cost: Mapping[str, Any], wide: bool) -> str:
     if cost["perHourAtMaxReplicas"] != cost["perHour"]:
         text += f", at most {_figure(cost['perHourAtMaxReplicas'], '{:.2f}', wide)}"
     if "perMillionOutputTokens" in cost:
-        text += f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens at that speed"
+        text += (
+            f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens at that speed"
+        )
     return text + (f" · prices: {cost['source']}" if wide else "")
 
 

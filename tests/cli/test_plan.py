@@ -152,3 +152,16 @@ def test_a_plan_imports_nothing_heavy() -> None:
     exit_code, names = json.loads(done.stderr.splitlines()[-1])
     assert exit_code == 0
     assert set(names) & HEAVY == set()
+
+
+def test_the_summary_that_deploy_shows() -> None:
+    from rayllm_ctl.console.plan import summary
+    from rayllm_ctl.model.service import Accelerator, LLMService, Model, Parallelism
+    from rayllm_ctl.workflows.plan import make_plan
+
+    service = LLMService("q", Model("Qwen/Qwen3-32B"), accelerator=Accelerator(gpu="H100"), parallelism=Parallelism(4))
+    lines = summary(make_plan(service, offline=True))
+    assert lines[0] == "Qwen/Qwen3-32B  bfloat16 on 4 × H100-80GB"
+    assert lines[1].startswith("context 40,960 tokens · ")
+    assert lines[2].startswith("per GPU 79.2 GiB: weights 15.4 · ")
+    assert lines[3].startswith("ready in about 4 min")
