@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test e2e demo bench accuracy fuzz docs lock clean
+.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz docs lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ test: lint types unit e2e ## everything; what CI runs
 
 demo: install ## a cluster, a model, a question, an answer
 	$(BIN)/python -m e2e.demo $(DEMO_FLAGS)
+
+record: install ## run a short session on the cluster that is up and put it into the README
+	$(BIN)/python -m e2e.record
 
 docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py

@@ -37,10 +37,7 @@ def main() -> int:
         image = options.image
     up = time.monotonic() - begin
     subprocess.run(["kubectl", "create", "namespace", NAMESPACE], capture_output=True, check=False)
-    deploy = [
-        "deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", NAME,
-        "--image", image, "--min-replicas", "1", "--max-replicas", "2", "--max-model-len", "1024", "-n", NAMESPACE,
-    ]  # fmt: skip
+    deploy = tiny(NAME, image)
     for command in (
         deploy,
         ["chat", NAME, QUESTION, "-n", NAMESPACE, "--max-tokens", "64"],
@@ -52,6 +49,14 @@ def main() -> int:
     say(f"done after {total:.0f} s, {up:.0f} s of them for the cluster")
     go_on(options.cluster == "own")
     return 0
+
+
+def tiny(name: str, image: str) -> list[str]:
+    """The command that deploys the tiny model of the image on CPUs, with one replica or two."""
+    return [
+        "deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", name,
+        "--image", image, "--min-replicas", "1", "--max-replicas", "2", "--max-model-len", "1024", "-n", NAMESPACE,
+    ]  # fmt: skip
 
 
 def say(text: str) -> None:
