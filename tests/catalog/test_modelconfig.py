@@ -147,6 +147,31 @@ def test_what_a_checkpoint_leaves_alone_stays_plain() -> None:
     assert facts.head_scheme is None
 
 
+@pytest.mark.parametrize(("targets", "quantized"), [(["Linear"], False), (["Linear", "re:.*lm_head"], True)])
+def test_the_output_head_is_quantized_only_where_it_is_named(targets: list[str], quantized: bool) -> None:
+    group = {"targets": targets, "weights": {"num_bits": 8, "type": "float"}}
+    config = {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": group}}
+    assert (read(quantization_config=config).head_scheme is not None) is quantized
+
+
+def test_buffers_that_a_model_holds_for_every_token_of_a_batch() -> None:
+    assert facts_of("deepseek-ai/DeepSeek-V3.2").token_buffers == 2048 * 4
+    assert facts_of("deepseek-ai/DeepSeek-V3").token_buffers == 0
+
+
+def test_wide_heads_of_gemma_4_have_512_features_where_the_config_is_silent() -> None:
+    config = {
+        **LLAMA,
+        "architectures": ["Gemma4ForCausalLM"],
+        "model_type": "gemma4_text",
+        "head_dim": 256,
+        "sliding_window": 512,
+        "num_hidden_layers": 6,
+    }
+    caches = [layer.caches[0] for layer in read_config(config).layers]
+    assert [cache.key_dim for cache in caches if isinstance(cache, AttentionCache)] == [256] * 5 + [512]
+
+
 def test_the_side_file_of_modelopt_is_read() -> None:
     side = {
         "producer": {"name": "modelopt"},

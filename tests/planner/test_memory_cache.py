@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, StateCache
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Quantization, StateCache
 from rayllm_ctl.planner.memory.engine import cache_rules, in_flight_tokens, state_blocks
+from rayllm_ctl.planner.memory.estimate import cache_element
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of, state_bytes
 from tests.planner.facts import dense
@@ -41,6 +42,7 @@ def test_a_latent_vector_is_not_divided() -> None:
 def test_a_window_keeps_what_it_sees_and_one_block_more() -> None:
     pages = pages_of(SLIDING, SHAPE)
     assert pages.per_request(100_000, 8192) == -(-(1023 + 8192) // 16) + 1
+    assert pages.per_request(100_000, 8193) == (1023 + 8193) // 16 + 1
     assert pages.per_request(160, 8192) == 11
 
 
@@ -137,6 +139,18 @@ def test_what_one_request_needs(
     found = estimated(name, gpu, version, length=length, tensor=tensor, tokens=tokens)
     assert found.kv_bytes_per_request / GIB == pytest.approx(gib, rel=1e-3)
     assert found.plan.kv_needed_bytes == found.kv_bytes_per_request
+
+
+def test_an_automatic_cache_follows_the_checkpoint_since_0_14() -> None:
+    """Of modelopt's checkpoints; those of compressed-tensors were always followed."""
+    modelopt = Quantization("modelopt", "FP8", 8, kv_cache_dtype="fp8")
+    other = Quantization("compressed-tensors", "FP8", 8, kv_cache_dtype="fp8")
+    assert cache_element("auto", replace(dense(), quantization=modelopt), (0, 13, 0), 2) == (2.0, False)
+    assert cache_element("auto", replace(dense(), quantization=modelopt), (0, 14, 0), 2) == (1.0, True)
+    assert cache_element("auto", replace(dense(), quantization=other), (0, 13, 0), 2) == (1.0, True)
+    assert cache_element("auto", dense(), (0, 29, 0), 4) == (4.0, False)
+    assert cache_element("fp8_e5m2", dense(), (0, 29, 0), 2) == (1.0, True)
+    assert cache_element("nvfp4", dense(), (0, 29, 0), 2) == (0.5625, False)
 
 
 def test_the_longest_context_is_the_longest_that_fits() -> None:
