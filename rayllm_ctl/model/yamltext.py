@@ -15,7 +15,9 @@ _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@+~-]|:(?=[A-Za-z0-9_/]))*")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:m|[KMGTP]i|[MGTP])|(?:\d+(?:\.\d+)?(?:ms|h|m|s))+")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _FIRST = {"apiVersion": 0, "kind": 1, "name": 2, "metadata": 3, "spec": 4}
-_UNSAFE = re.compile("[^\\x20-\\x7e\\xa0-\\u200a\\u2010-\\u2027\\u202f-\\u205f\\u2070-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]")
+_UNSAFE = re.compile(
+    r"[^\x20-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
 """What is escaped: what YAML calls unprintable, its further line breaks, and characters that reorder or hide text.
 
 A table of our own, since str.isprintable changes with the Unicode version of each Python.

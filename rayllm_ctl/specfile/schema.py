@@ -21,4 +21,3 @@ def schema() -> dict[str, Any]:
 def text() -> str:
     """The schema as the file in docs/ holds it."""
     return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
