@@ -18,6 +18,7 @@ from e2e.cluster.errors import RigError
 _REQUIRED: Final = ("cpu", "cpuset", "memory", "pids")
 _CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
 _KILL_SECONDS: Final = 20.0
+_SHARES: Final = 8 * 1024  # 1024 is a single process's.
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,17 @@ def create(group: str) -> None:
             _create_unified(h, group)
         else:
             _create_v1(h, group)
+
+
+def raise_weight(group: str) -> None:
+    """Let `group` count as several when CPUs are short.
+
+    Version 1 gives a group no more than a single process beside it, however many are in the group. In version 2 there
+    are only groups beside it.
+    """
+    for h in hierarchies():
+        if not h.unified and "cpu" in h.controllers:
+            (h.path / group / "cpu.shares").write_text(str(_SHARES))
 
 
 def enabled_at_root() -> list[str]:

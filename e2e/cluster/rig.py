@@ -149,6 +149,7 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
         Path(directory).mkdir(exist_ok=True)
     sysctls.raise_limits()
     cgroups.create(layout.SYSTEM_CGROUP)
+    cgroups.raise_weight(layout.CGROUP)
     network.make_bridge(str(run.directory))
     nodes = [run.node(number) for number in range(1, options.nodes + 1)]
     pki.make(run.pki, nodes)

@@ -63,6 +63,14 @@ def test_only_controllers_that_were_not_passed_on_before_are_taken_back(hybrid: 
     assert control.read_text() == "-pids"
 
 
+def test_the_cluster_weighs_more_than_a_single_process_where_groups_compete_with_processes(hybrid: Path) -> None:
+    cgroups.create("ours")
+    cgroups.raise_weight("ours")
+    assert int((hybrid / "cpu,cpuacct" / "ours" / "cpu.shares").read_text()) > 1024
+    assert not (hybrid / "cpuset" / "ours" / "cpu.shares").exists()
+    assert not (hybrid / "unified" / "ours" / "cpu.shares").exists()
+
+
 def test_processes_are_found_in_every_hierarchy_and_below(hybrid: Path) -> None:
     cgroups.create("ours/n1")
     (hybrid / "cpu,cpuacct" / "ours" / "cgroup.procs").write_text("11\n0\n")
