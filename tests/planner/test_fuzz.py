@@ -35,3 +35,10 @@ def test_any_mapping_is_read_or_refused_with_words(config: dict[str, object]) ->
     with pytest.raises(UserError) as refused:
         read_config(config | {"vocab_size": "many"})
     assert refused.value.message
+
+
+def test_sizes_that_come_to_nothing_are_refused() -> None:
+    known = models.find("LiquidAI/LFM2-1.2B")
+    assert known is not None
+    with pytest.raises(UserError, match="leave nothing of"):
+        read_config({**known.config, "block_ffn_dim_multiplier": 1e-9})

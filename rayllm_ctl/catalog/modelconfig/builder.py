@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.facts import (
     AttentionCache,
     Cache,
@@ -95,6 +96,8 @@ class Pieces:
         parent = name.rpartition(".")[0]
         names = tuple(f"{parent}.{shard}" if parent else shard for shard in shards) or (name,)
         scheme = self.scheme(names) if quantizable else None
+        if inputs < 1 or any(part.size < 1 for part in whole):
+            raise UsageError(f"config.json: its sizes leave nothing of {name}")
         self.linears.append(Linear(name, inputs, whole, split, bias, scheme, quantizable, input_units, float32))
 
     def norm(self, size: int, count: int = 1, *, bias: bool = False) -> None:
