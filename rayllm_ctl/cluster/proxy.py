@@ -131,7 +131,9 @@ def _meaning(text: str) -> str:
     for key in ("error", "detail", "message"):
         if isinstance(answer, dict) and key in answer:
             answer = answer[key]
-    return cleaned(answer if isinstance(answer, str) else json.dumps(answer))
+    said = answer if isinstance(answer, str) else json.dumps(answer)
+    # Ray Serve LLM wraps what went wrong: "Message: …, Internal exception: <class and its own words again>".
+    return cleaned(said.removeprefix("Message: ").partition(", Internal exception: ")[0])
 
 
 def cleaned(text: str) -> str:

@@ -97,6 +97,10 @@ def test_an_api_server_that_does_not_answer_is_named(api: FakeAPI, cluster: Clus
             (400, {"error": {"message": "max_tokens is too large", "code": 400}}),
             "answered 400: max_tokens is too large",
         ),
+        (
+            (400, {"error": {"message": "Message: max_tokens is 0, Internal exception: ray.llm.X: max_tokens is 0"}}),
+            "answered 400: max_tokens is 0",
+        ),
         ((500, TRACE.encode()), "answered 500: ray::ServeReplica failed ValueError: the prompt is too long"),
         ((500, {"error": {"message": TRACE}}), "answered 500: ray::ServeReplica failed ValueError: the prompt is too"),
         ((500, b""), "answered 500: nothing"),
