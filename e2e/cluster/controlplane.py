@@ -14,7 +14,7 @@ from e2e.cluster.state import Journal
 _ETCD_CLIENTS: Final = "http://127.0.0.1:23790"
 _ETCD_PEERS: Final = "http://127.0.0.1:23800"
 _ETCD_QUOTA_BYTES: Final = 2 * 1024**3
-_READY_SECONDS: Final = 90.0
+_READY_SECONDS: Final = 120.0
 
 # Without a cloud there are no addresses, routes or balancers to hand out; nodes get their pod ranges from us.
 _CONTROLLERS: Final = (

@@ -1,4 +1,4 @@
-"""The images that every node has: sandbox, DNS and operator, packed here from the programs, and the serving image."""
+"""The images of single programs that every node has beside the serving image: sandbox, DNS and operator."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Final
 from e2e import versions
 from e2e.cluster import build, cache, modules, nodeconfig
 from e2e.cluster.layout import IMAGE_PREFIX
-from e2e.cluster.progress import Progress
-from e2e.images import serving
 from e2e.images.oci import Image, Layer, write_archive
 
 COREDNS: Final = f"{IMAGE_PREFIX}/coredns:{versions.COREDNS}"
@@ -19,8 +17,8 @@ KUBERAY_OPERATOR: Final = f"{IMAGE_PREFIX}/kuberay-operator:v{versions.KUBERAY}"
 _NOBODY: Final = "65532:65532"
 
 
-def small() -> list[Image]:
-    """The images of single programs, which must have been built."""
+def make() -> list[Image]:
+    """The images, packed from the programs, which must have been built."""
     coredns = build.program(modules.COREDNS, "coredns")
     operator = build.program(modules.KUBERAY, "kuberay-operator")
     return [
@@ -29,11 +27,6 @@ def small() -> list[Image]:
         _packed(COREDNS, coredns, "/coredns", user=None),
         _packed(KUBERAY_OPERATOR, operator, "/manager", user=_NOBODY),
     ]
-
-
-def everything(progress: Progress) -> list[Image]:
-    """All images, made first where the cache has none."""
-    return [*small(), serving.ensure(progress)]
 
 
 def _packed(ref: str, program: Path, path: str, user: str | None) -> Image:

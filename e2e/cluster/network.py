@@ -46,8 +46,8 @@ def connect(node: Node, pid: int, others: Sequence[Node]) -> None:
     ]
     run(["nsenter", "-t", str(pid), "--net", "ip", "-batch", "-"], stdin="\n".join(inside))
     # Replies of one pod to another on the same bridge must pass the rules that rewrote the request's address.
-    settings = ["net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1"]
-    run(["nsenter", "-t", str(pid), "--net", "sysctl", "-qw", *settings])
+    settings = "cd /proc/sys/net; echo 1 > ipv4/ip_forward; echo 1 > bridge/bridge-nf-call-iptables"
+    run(["nsenter", "-t", str(pid), "--net", "sh", "-ec", settings])
     _ip("route", "replace", node.pod_range, "via", node.address, "dev", BRIDGE)
     if node.number == 1:
         _ip("route", "replace", SERVICE_RANGE, "via", node.address, "dev", BRIDGE)

@@ -20,7 +20,7 @@ from e2e.cluster.processes import Process
 from e2e.cluster.shell import run as run_program
 from e2e.cluster.state import Journal
 
-_STARTING_SECONDS: Final = 20.0
+_STARTING_SECONDS: Final = 60.0
 # Where containerd, CNI and the kubelet write by fixed paths: the node has its own instead of the host's.
 MOUNT_POINTS: Final = ("/run", "/var/log", "/var/lib/cni", "/var/lib/kubelet")
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")

@@ -26,6 +26,7 @@ from e2e.cluster import (
     node,
     pki,
     processes,
+    shell,
     simulation,
     state,
     store,
@@ -86,16 +87,18 @@ def down(progress: Progress) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM end the block like Ctrl-C, so that a start that is cut off clears up."""
+    """Let Ctrl-C and SIGTERM end the block and the programs that its threads wait for, so that it clears up soon."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        shell.end_running()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _refuse_foreign(run: Run) -> None:
@@ -121,7 +124,7 @@ def _prepare(progress: Progress) -> Path:
         # The serving image is mostly downloads and the programs are mostly compiled: they do not wait for each other.
         image = pool.submit(serving.ensure, progress)
         build.build_all(progress)
-        return store.template([*images.small(), image.result()], progress)
+        return store.template([*images.make(), image.result()], progress)
 
 
 def _check_running(running: State, options: Options, run: Run, progress: Progress) -> None:

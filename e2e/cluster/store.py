@@ -25,7 +25,7 @@ from e2e.cluster.progress import Progress, repeating
 from e2e.cluster.shell import run
 from e2e.images.oci import Image
 
-_SECONDS: Final = 30.0
+_SECONDS: Final = 60.0
 _TEMPLATES_KEPT: Final = 2
 _BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256"
 _SNAPSHOTS: Final = "io.containerd.snapshotter.v1.overlayfs/snapshots"
