@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Part, Tower
+from rayllm_ctl.model.facts import Layer, Part, Split, Tower
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ def encoder_block(
     norm_bias: bool = True,
     norms: int = 2,
     split: bool = True,
+    split_attention: bool = True,
     inner: int = 0,
 ) -> Layer:
     """One transformer block of an encoder. `inner`: width of the attention where it is not the hidden size."""
@@ -48,12 +49,13 @@ def encoder_block(
     heads = heads if inner % heads == 0 else 1
     parts = tuple(Part(heads, inner // heads) for _ in range(3))
     mlp_bias = bias if mlp_bias is None else mlp_bias
-    pieces.linear("attn.qkv", hidden, parts, "column" if split else "none", bias=bias, quantizable=False)
+    attention: tuple[Split, Split] = ("column", "row") if split and split_attention else ("none", "none")
+    pieces.linear("attn.qkv", hidden, parts, attention[0], bias=bias, quantizable=False)
     pieces.linear(
         "attn.proj",
         inner,
         hidden,
-        "row" if split else "none",
+        attention[1],
         bias=bias if out_bias is None else out_bias,
         input_units=heads,
         quantizable=False,

@@ -90,7 +90,10 @@ def read_gemma4(source: Source) -> Tower:
 
 
 def read_intern(source: Source) -> Tower:
-    """InternViT (InternVL 2 to 3.5): tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each."""
+    """InternViT (InternVL 2 to 3.5): tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each.
+
+    In transformers' form (text_config) vLLM does not divide its attention.
+    """
     width = source.vision.integer("hidden_size", default=1024)
     heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
     middle = source.vision.integer("intermediate_size", default=4096)
@@ -102,7 +105,15 @@ def read_intern(source: Source) -> Tower:
     rms = source.vision.text("norm_type", default="layer_norm").startswith("rms")
     bias = source.vision.flag("qkv_bias", "attention_bias", default=True)
     block = encoder_block(
-        source.builder, width, heads, middle, bias=bias, mlp_bias=True, out_bias=True, norm_bias=not rms
+        source.builder,
+        width,
+        heads,
+        middle,
+        bias=bias,
+        mlp_bias=True,
+        out_bias=True,
+        norm_bias=not rms,
+        split_attention=not source.config.has("text_config"),
     )
     scales = stem_of(source)
     scales.norm(width, 2)
