@@ -16,10 +16,9 @@ from rayllm_ctl.cluster.kinds import Kind, kind_of
 from rayllm_ctl.cluster.writeback import OPERATOR, same_meaning
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.model.events import Applied
+from rayllm_ctl.model.labels import MANAGER
 
-__all__ = ["FIELD_MANAGER", "apply", "propagate_bounds"]
-
-FIELD_MANAGER = "rayllm-ctl"
+__all__ = ["apply", "propagate_bounds"]
 
 _ORDER = (
     ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass"),
@@ -41,7 +40,7 @@ def apply(
     *,
     dry_run: Literal["none", "server"] = "none",
     force_conflicts: bool = False,
-    field_manager: str = FIELD_MANAGER,
+    field_manager: str = MANAGER,
 ) -> Iterator[Applied]:
     """Apply `manifests` in the order they need and yield what became of each: created, configured or unchanged.
 

@@ -12,6 +12,7 @@ from typing import Any
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import NotFoundError
 from rayllm_ctl.model.events import Applied
+from rayllm_ctl.model.labels import MANAGER
 
 
 def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapping[str, Any]) -> Iterator[Applied]:
@@ -35,7 +36,7 @@ def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapp
         if operations:
             cluster.patch(
                 "RayCluster", cluster_name, namespace, operations, content_type="application/json-patch+json",
-                query=[("fieldManager", "rayllm-ctl")],
+                query=[("fieldManager", MANAGER)],
             )  # fmt: skip
             yield Applied("RayCluster", cluster_name, namespace, "configured")
 
