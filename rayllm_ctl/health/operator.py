@@ -30,7 +30,8 @@ class Operator:
 
 def is_operator(item: Object) -> bool:
     """Whether a Deployment or Pod is (of) the KubeRay operator."""
-    by_label = fields.label(item, "app.kubernetes.io/name") == NAME
+    # The Helm chart labels it by name, the kustomization by component.
+    by_label = NAME in (fields.label(item, "app.kubernetes.io/name"), fields.label(item, "app.kubernetes.io/component"))
     return by_label or (fields.kind(item) == "Deployment" and fields.name(item) == NAME)
 
 

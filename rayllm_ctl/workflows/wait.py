@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.health import diagnose
-from rayllm_ctl.model.events import Observed, Ready
+from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, State
 from rayllm_ctl.model.quantities import format_duration
 
@@ -23,6 +23,9 @@ LOOK_EVERY = 3.0
 
 SETTLE = 0.4
 """Seconds to let a burst of changes end before a look."""
+
+OUTAGE = 60.0
+"""Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
 
 OLD_EVIDENCE_GRACE = 15.0
 """Seconds for which evidence from before the wait does not end it: somebody may have mended the cause and run deploy
@@ -36,16 +39,29 @@ def look(cluster: Cluster, name: str, namespace: str) -> Health:
     return diagnose(collect(cluster, name, namespace), name, namespace)
 
 
-def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = None) -> Iterator[Observed]:
-    """A look now and at every change after it, until the caller stops or `timeout` seconds have passed."""
+def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = None) -> Iterator[Observed | Noted]:
+    """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
+
+    While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
+    """
+    from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
     from rayllm_ctl.cluster.snapshot import Collector
     from rayllm_ctl.cluster.watch import watch
 
     begin = time.monotonic()
     collector = Collector(cluster, name, namespace)
+    out_since: float | None = None
     with watch(cluster, ("RayService", "RayCluster", "Pod", "EndpointSlice"), namespace) as changes:
         while True:
-            yield Observed(diagnose(collector.collect(), name, namespace), time.monotonic() - begin)
+            try:
+                yield Observed(diagnose(collector.collect(), name, namespace), time.monotonic() - begin)
+                out_since = None
+            except (UnreachableError, ServerFailingError) as error:
+                if out_since is None:
+                    out_since = time.monotonic()
+                    yield Noted(f"{error.message}; trying again")
+                elif time.monotonic() - out_since > OUTAGE:
+                    raise
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
             if left <= 0:
                 return
@@ -54,7 +70,7 @@ def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = 
                 changes.drain()
 
 
-def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> Iterator[Observed | Ready]:
+def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> Iterator[Observed | Noted | Ready]:
     """Follow a service until it is Ready.
 
     Raises UserError at once when a cause is terminal (no wait would mend it), WaitTimeoutError with the last state when
@@ -62,8 +78,10 @@ def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> I
     """
     last: Health | None = None
     for seen in follow(cluster, name, namespace, timeout):
-        last = seen.health
         yield seen
+        if isinstance(seen, Noted):
+            continue
+        last = seen.health
         if last.state is State.READY:
             yield Ready(name, namespace, seen.elapsed, last)
             return

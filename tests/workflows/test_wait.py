@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import pytest
 
+from rayllm_ctl.cluster.failures import UnreachableError
 from rayllm_ctl.errors import UserError, WaitTimeoutError
-from rayllm_ctl.model.events import Observed, Ready
-from rayllm_ctl.model.health import Cause, Health, State
+from rayllm_ctl.model.events import Noted, Observed, Ready
+from rayllm_ctl.model.health import Cause, Health, Snapshot, State
 from rayllm_ctl.workflows import wait
 
 if TYPE_CHECKING:
@@ -80,3 +81,60 @@ def test_a_time_out_says_the_last_state_and_its_reasons(monkeypatch: pytest.Monk
     for part in ("1m00s", "Failed: no image", "pod/x: no such image none:0"):
         assert part in caught.value.message
     assert "rayllm-ctl status qwen -n llm" in caught.value.hints
+
+
+class Quiet:
+    """A watch in which nothing changes."""
+
+    def __enter__(self) -> Quiet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self, seconds: float) -> bool:
+        return False
+
+
+class Collector:
+    """Collects what the test says, look by look: a Snapshot, or an error to raise."""
+
+    answers: ClassVar[list[Snapshot | Exception]] = []
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def collect(self) -> Snapshot:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
+    monkeypatch.setattr("rayllm_ctl.cluster.watch.watch", lambda *_, **__: Quiet())
+    monkeypatch.setattr("rayllm_ctl.cluster.snapshot.Collector", Collector)
+    monkeypatch.setattr(Collector, "answers", [])
+    return Collector.answers
+
+
+def test_an_api_server_that_restarts_does_not_end_a_wait(quiet: list[Snapshot | Exception]) -> None:
+    gone = UnreachableError("the API server cannot be reached")
+    empty = Snapshot((), NOW)
+    quiet += [empty, gone, gone, empty]
+    looked = wait.follow(CLUSTER, "qwen", "llm")
+    seen = [next(looked) for _ in range(3)]
+    assert [type(event) for event in seen] == [Observed, Noted, Observed]
+    assert "cannot be reached" in cast("Noted", seen[1]).message
+
+
+def test_an_api_server_that_stays_away_ends_it(
+    quiet: list[Snapshot | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wait, "OUTAGE", 0.0)
+    quiet += [UnreachableError("gone"), UnreachableError("gone")]
+    looked = wait.follow(CLUSTER, "qwen", "llm")
+    assert isinstance(next(looked), Noted)
+    with pytest.raises(UnreachableError):
+        next(looked)
