@@ -198,9 +198,11 @@ class Load:
         messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
         while not self._stop.is_set():
             try:
+                # Without an early end each request is in flight for seconds: what autoscaling counts is requests, not answers.
                 client.chat.completions.create(
-                    model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number
-                )
+                    model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number,
+                    extra_body={"ignore_eos": True},
+                )  # fmt: skip
             except openai.OpenAIError as error:
                 with self._lock:
                     self.failures.append(repr(error)[:200])

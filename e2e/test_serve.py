@@ -94,7 +94,7 @@ def test_load_scales_to_two_replicas_and_back_and_watch_sees_it(shared: Bench) -
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     with shared.forwarded(f"{NAME}-serve-svc") as base:
-        with Load(base, "tiny", clients=5, max_tokens=96) as load:
+        with Load(base, "tiny", clients=6, max_tokens=600) as load:
             shared.wait("two replicas run", lambda: seen and seen[-1] == 2, timeout=360)
         assert load.answered > 0, load.failures
     shared.wait("one replica again", lambda: seen[-1] == 1, timeout=180)
