@@ -198,7 +198,7 @@ class Load:
         messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
         while not self._stop.is_set():
             try:
-                # Without an early end each request is in flight for seconds: what autoscaling counts is requests, not answers.
+                # Without an early end a request is in flight for seconds: autoscaling counts what is in flight.
                 client.chat.completions.create(
                     model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number,
                     extra_body={"ignore_eos": True},

@@ -39,6 +39,8 @@ ENV: Final = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # With more starting processes than cores Ray's agents miss their 30 s, and the raylet ends itself and the pod.
+    "RAY_agent_register_timeout_ms": "180000",
     # Ray lowers its workers' priority; on a machine that is short of cores that starves their health checks.
     "RAY_worker_niceness": "0",
     # vLLM's CPU sampler compiles C++ for requests without a seed, and the image has no compiler: the engine would die.
