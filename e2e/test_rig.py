@@ -146,8 +146,10 @@ def assert_as(before: dict[str, object]) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def before() -> Iterator[dict[str, object]]:
+def before(request: pytest.FixtureRequest) -> Iterator[dict[str, object]]:
     """The machine before the first cluster; at the end there is none again."""
+    if request.config.getoption("--cluster") != "own":
+        pytest.skip("tests the project's own cluster")
     if clean.anything_left(layout.current_run()):
         pytest.skip("a cluster is up and may be in use: python -m e2e.cluster down")
     if not build.complete():
