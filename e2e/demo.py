@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from e2e.harness import OWN_CLUSTER, rig
+from e2e.harness import OWN_CLUSTER, kubectl_program, rig
 
 NAME = "demo"
 NAMESPACE = "llm"
@@ -36,7 +36,7 @@ def main() -> int:
     else:
         image = options.image
     up = time.monotonic() - begin
-    subprocess.run(["kubectl", "create", "namespace", NAMESPACE], capture_output=True, check=False)
+    subprocess.run([kubectl_program(), "create", "namespace", NAMESPACE], capture_output=True, check=False)
     deploy = tiny(NAME, image)
     for command in (
         deploy,

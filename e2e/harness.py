@@ -25,6 +25,14 @@ def rig(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "e2e.cluster", *args], stdout=subprocess.PIPE, text=True, check=False)
 
 
+def kubectl_program() -> str:
+    """The kubectl that the project builds, where it has been built, else the user's own."""
+    from e2e.cluster import build, modules
+
+    own = build.program(modules.KUBERNETES, "kubectl")
+    return str(own) if own.exists() else "kubectl"
+
+
 @dataclass(frozen=True)
 class Result:
     """A finished command. `seconds` is its wall time."""
@@ -90,7 +98,7 @@ class Bench:
     def kubectl(self, *args: str, check: bool = True, input_text: str | None = None) -> str:
         """kubectl's standard output."""
         done = subprocess.run(
-            ["kubectl", *args],
+            [kubectl_program(), *args],
             env=self.target.environment,
             capture_output=True,
             text=True,
@@ -131,7 +139,7 @@ class Bench:
     def forwarded(self, service: str, port: int = 8000) -> Iterator[str]:
         """The base URL of a Service, through kubectl port-forward."""
         process = subprocess.Popen(
-            ["kubectl", "port-forward", "-n", self.namespace, f"service/{service}", f":{port}"],
+            [kubectl_program(), "port-forward", "-n", self.namespace, f"service/{service}", f":{port}"],
             env=self.target.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
@@ -171,10 +179,13 @@ class Bench:
 
 
 class Load:
-    """Chat requests in flight, `clients` at a time, until stopped; counts answers and failures."""
+    """Chat requests in flight, `clients` at a time, until stopped; counts answers and failures.
 
-    def __init__(self, url: str, model: str, clients: int, max_tokens: int = 64) -> None:
-        self.url, self.model, self.max_tokens = url, model, max_tokens
+    pause: seconds that a client waits after an answer.
+    """
+
+    def __init__(self, url: str, model: str, clients: int, max_tokens: int = 64, pause: float = 0) -> None:
+        self.url, self.model, self.max_tokens, self.pause = url, model, max_tokens, pause
         self.answered = 0
         self.failures: list[str] = []
         self._stop = threading.Event()
@@ -210,3 +221,37 @@ class Load:
             else:
                 with self._lock:
                     self.answered += 1
+                self._stop.wait(self.pause)
+
+
+class Watched:
+    """What `rayllm-ctl watch -o json` says of a service while the block lasts.
+
+    `running`: the numbers of running replicas in the order in which they were seen; `wanted`: the last number wanted.
+    """
+
+    def __init__(self, bench: Bench, name: str) -> None:
+        self.running: list[int] = []
+        self.wanted = 0
+        self._process = bench.start("watch", name, "-n", bench.namespace, "-o", "json")
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> Watched:
+        self._thread.start()
+        end = time.monotonic() + 30
+        while not self.running:
+            assert time.monotonic() < end, "watch said nothing within 30 s"
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._thread.join(10)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            health = json.loads(line)
+            self.wanted = health["replicasWanted"]
+            if not self.running or self.running[-1] != health["replicasRunning"]:
+                self.running.append(health["replicasRunning"])

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from e2e.demo import NAMESPACE, QUESTION, tiny
-from e2e.harness import rig
+from e2e.harness import kubectl_program, rig
 from e2e.images.serving import REF
 
 README = Path(__file__).parent.parent / "README.md"
@@ -39,7 +39,9 @@ def main() -> int:
         "COLUMNS": "110",
         "HOME": "/nowhere",
     }
-    subprocess.run(["kubectl", "create", "namespace", NAMESPACE], env=environment, capture_output=True, check=False)
+    subprocess.run(
+        [kubectl_program(), "create", "namespace", NAMESPACE], env=environment, capture_output=True, check=False
+    )
     text = "".join(show(command, environment) for command in session())
     subprocess.run([sys.executable, "-m", "rayllm_ctl", "delete", NAME, "-n", NAMESPACE], env=environment, check=True)
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
-from e2e.harness import Bench, Load, Object, Target
+from e2e.harness import Bench, Load, Object, Target, Watched
+from e2e.simulate.shapes import SIMULATED
 
 LLAMA = ("deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline")
 ENGINE = "rayllm_standin.engine:StandInEngine"
@@ -28,7 +28,7 @@ def simulated(own: Target, bench: Bench) -> Bench:
     assert bench.target is own
     bench.kubectl(
         "annotate", "namespace", bench.namespace,
-        "scheduler.alpha.kubernetes.io/node-selector=type=kwok",
+        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
         'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
     )  # fmt: skip
     return bench
@@ -67,21 +67,11 @@ def test_the_stand_in_engine_serves_and_scales_groups_of_four_gpus(own: Target, 
     assert [gpus(pod) for pod in workers(bench)] == [4]
     answer = bench.run("chat", name, "Hello", "-n", bench.namespace, "--max-tokens", "12")
     assert len(answer.out.split()) >= 3
-    watch = bench.start("watch", name, "-n", bench.namespace, "-o", "json")
-    seen: list[int] = []
-
-    def read() -> None:
-        assert watch.stdout is not None
-        for line in watch.stdout:
-            running = json.loads(line)["replicasRunning"]
-            if not seen or seen[-1] != running:
-                seen.append(running)
-
-    threading.Thread(target=read, daemon=True).start()
-    with bench.forwarded(f"{name}-serve-svc") as base:
-        with Load(base, "meta-llama/Llama-3.1-70B-Instruct", clients=8, max_tokens=64) as load:
-            bench.wait("two replicas of four GPUs", lambda: seen and seen[-1] == 2, timeout=180)
+    with Watched(bench, name) as watched, bench.forwarded(f"{name}-serve-svc") as base:
+        with Load(base, "meta-llama/Llama-3.1-70B-Instruct", clients=6, max_tokens=64) as load:
+            bench.wait("two replicas of four GPUs", lambda: watched.running[-1] == 2, timeout=300)
         assert not load.failures, load.failures[:3]
-    bench.wait("one replica again", lambda: seen[-1] == 1, timeout=120)
-    bench.wait("one group of four GPUs again", lambda: [gpus(pod) for pod in workers(bench)] == [4], timeout=180)
-    assert seen[:3] == [1, 2, 1], seen
+        assert load.answered > 0
+        bench.wait("one replica again", lambda: watched.running[-1] == 1, timeout=180)
+        bench.wait("one group of four GPUs again", lambda: [gpus(pod) for pod in workers(bench)] == [4], timeout=240)
+    assert watched.running[:3] == [1, 2, 1], watched.running
