@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import json
 import random
+import resource
 import sys
 import time
 import traceback
@@ -20,7 +21,12 @@ _LONGEST = 5.0
 """Seconds of CPU that one input may take; a damaged number must not make the planner count to it."""
 
 
+_MEMORY = 3 * 2**30
+"""Bytes of address space for the whole run: what would take more must fail here and not take the machine with it."""
+
+
 def main() -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)
     configs = [model.config for model in models.models() if model.same_as is None]

@@ -300,3 +300,17 @@ def read_back(name: str) -> dict[str, Any]:
     model = models.find(name)
     assert model is not None
     return dict(model.config)
+
+
+@pytest.mark.parametrize("layer", [25, 2**31, -26, [2**31, -2]])
+def test_a_feature_layer_that_the_encoder_lacks_is_refused(layer: Any) -> None:
+    """As it says how many layers are built, a damaged number must not make the planner count to it."""
+    config = {
+        "architectures": ["LlavaForConditionalGeneration"],
+        "text_config": {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096},
+        "vision_config": {"model_type": "clip_vision_model", "num_hidden_layers": 24, "hidden_size": 1024},
+        "vision_feature_layer": layer,
+    }
+    with pytest.raises(UserError, match="vision_feature_layer"):
+        read_config(config)
+    assert read_config({**config, "vision_feature_layer": -2}).towers

@@ -144,10 +144,10 @@ class Fields:
             flat.update(nested.entries())
         return Fields(flat, self.where, self._defaults, self.used)
 
-    def integers(self, *names: str, low: int = 0, longest: int = 4096) -> tuple[int, ...]:
+    def integers(self, *names: str, low: int = 0, high: int = _BIGGEST, longest: int = 4096) -> tuple[int, ...]:
         """A list of whole numbers; absent counts as empty."""
         return tuple(
-            Fields({"entry": value}, f"{self.where}{self._named(names)}: ").integer("entry", low=low)
+            Fields({"entry": value}, f"{self.where}{self._named(names)}: ").integer("entry", low=low, high=high)
             for value in self._list(names, longest)
         )
 

@@ -117,7 +117,7 @@ def feature_depth(config: Fields, depth: int) -> int:
     """Layers up to the deepest feature that the projector takes (vision_feature_layer)."""
     raw = config.raw("vision_feature_layer", "mm_vision_select_layer")
     if isinstance(raw, list):
-        chosen = list(config.integers("vision_feature_layer", low=-depth)) or [depth]
+        chosen = list(config.integers("vision_feature_layer", low=-depth, high=depth)) or [depth]
     else:
-        chosen = [config.integer("vision_feature_layer", "mm_vision_select_layer", default=-1, low=-depth)]
+        chosen = [config.integer("vision_feature_layer", "mm_vision_select_layer", default=-1, low=-depth, high=depth)]
     return max(1, max(layer + depth + 1 if layer < 0 else layer for layer in chosen))
