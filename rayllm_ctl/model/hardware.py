@@ -25,7 +25,8 @@ class GPU:
     memory_measured: False where it is derived from the driver's figure rather than read from a log.
     compute_capability: (major, minor); None for AMD. bandwidth: bytes/s.
     flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
-    link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links; interconnect: nvlink, pcie, xgmi.
+    link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links.
+    interconnect: nvlink, pcie, xgmi.
     node_labels: label key -> values, any of which marks a node of this GPU (feature discovery, GKE, EKS, AKS).
     taints: those that clouds put on such nodes, as key=value:effect. price_per_hour: USD by cloud
     ("any": wherever it is rented); price_source: where they are from, with their date.

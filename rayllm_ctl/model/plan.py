@@ -130,8 +130,8 @@ class GPUChoice:
 class Plan:
     """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None.
 
-    `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only): sizes
-    are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
+    `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
+    sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
     """
 
     verdict: Verdict

@@ -67,12 +67,13 @@ def _with_load(request: Request, candidate: Candidate, settings: Settings, memor
 def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
     """Whether one request of max_model_len fits at the low end of the band, or at the typical figure, and why not."""
     sure, likely, _ = memory.holds_one
-    if likely and memory.problems:
-        return "does-not-fit", memory.problems
-    if sure:
+    if sure and not memory.problems:
         return "fits", ()
     plan, need = memory.plan, memory.kv_bytes_per_request
     name, per_gpu = shape.gpu.name, f"{gib(plan.weights_bytes)} GiB of weights in {gib(plan.requested_bytes)} GiB a GPU"
+    if likely and memory.problems:
+        # What lies outside the budget is known from few logs: enough to doubt a start, too little to rule it out.
+        return "risky", memory.problems
     if plan.kv_cache_bytes.typical <= 0:
         return "does-not-fit", (Reason("weights-exceed-memory", f"{per_gpu} of {name} leave nothing for a KV cache"),)
     context = f"one request of {settings.max_model_len:,} tokens"

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rayllm_ctl.model.plan import Band, MemoryPlan
+from rayllm_ctl.model.plan import Band, MemoryPlan, Reason
 from rayllm_ctl.planner.evaluate import memory_verdict
 from rayllm_ctl.planner.memory import KVGroup, MemoryEstimate
 from rayllm_ctl.planner.request import Settings, Shape
@@ -40,6 +42,12 @@ def test_the_low_end_decides_between_fits_and_risky(concurrency: Band, verdict: 
     found, reasons = memory_verdict(estimate((), Band(1, 1, 1), concurrency), SETTINGS, Shape(H100, 1, 1))
     assert found == verdict
     assert [reason.code for reason in reasons] == ([code] if code else [])
+
+
+def test_what_lies_outside_the_budget_is_a_risk() -> None:
+    problem = Reason("outside-budget", "too little is left", "--gpu-memory-utilization 0.9")
+    doubtful = replace(estimate((), Band(1, 1, 1), Band(2, 2, 2)), problems=(problem,))
+    assert memory_verdict(doubtful, SETTINGS, Shape(H100, 1, 1)) == ("risky", (problem,))
 
 
 def test_nothing_left_is_told_as_weights() -> None:
