@@ -130,7 +130,7 @@ def test_delete_waits_until_the_pods_are_gone(shared: Bench) -> None:
     assert not shared.items("pods"), f"pods are left after {time.monotonic() - begin:.0f} s"
     assert not shared.items("rayservices")
     missing = shared.run("delete", NAME, "-n", shared.namespace, code=1)
-    assert "not found" in missing.err.lower()
+    assert f"there is no service {NAME}" in missing.err
 
 
 @pytest.fixture(autouse=True)
