@@ -7,8 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rayllm_ctl.console.progress import told
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.console.told import told
 from rayllm_ctl.console.tree import tree_lines
 from rayllm_ctl.model.events import Applied, Event, Observed, Planned, Ready
 from rayllm_ctl.model.health import Health, State

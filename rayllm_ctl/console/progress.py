@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.console.told import told
 from rayllm_ctl.console.tree import label_of
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Planned, Ready
+from rayllm_ctl.model.events import Event, Observed, Planned
 from rayllm_ctl.model.health import Cause, Health, Part, State
-from rayllm_ctl.model.quantities import format_duration
 
 _LABEL = 11
 _HEAD_POD = re.compile(r"(?P<cluster>.+)-head-[a-z0-9]{5}")
@@ -110,26 +110,6 @@ class LinePrinter:
         for key in [key for key in self._parts if key not in here]:
             del self._parts[key]
             yield "cluster" if not key.startswith("replica/") else "replica", f"{key} is gone"
-
-
-def told(event: Applied | Checked | Noted | Ready | Observed | Planned, style: Printer) -> tuple[str, str]:
-    """Label and text of an event that is told once."""
-    match event:
-        case Applied():
-            return "apply", f"{event.kind.lower()}/{event.name} {event.action}"
-        case Checked():
-            mark = style.symbol("warning" if event.ok is None else "ok" if event.ok else "error")
-            return "check", f"{mark} {event.name}" + (f": {event.detail}" if event.detail else "")
-        case Noted():
-            return "note", event.message
-        case Ready():
-            health = event.health
-            count = f"{health.endpoints} address{'' if health.endpoints == 1 else 'es'}"
-            replicas = f"{health.replicas_running} of {health.replicas_wanted} replicas"
-            took = format_duration(event.elapsed)
-            return "ready", f"{event.name} after {took}: {replicas}, endpoint has {count}"
-        case _:
-            return "", ""
 
 
 def _column(part: Part) -> str:
