@@ -252,6 +252,29 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         },
     ),
     (("--revision",), "model.revision", {"help": "Revision of the model on the hub."}),
+    (
+        ("--objective",),
+        "load.objective",
+        {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the choice of GPUs is best at."},
+    ),
+    (
+        ("--concurrency",),
+        "load.concurrency",
+        {"type": int, "metavar": "N", "help": "Load: requests in flight at once."},
+    ),
+    (
+        ("--input-tokens",),
+        "load.input_tokens",
+        {"type": int, "metavar": "N", "help": "Load: average length of a prompt."},
+    ),
+    (
+        ("--output-tokens",),
+        "load.output_tokens",
+        {"type": int, "metavar": "N", "help": "Load: average length of an answer."},
+    ),
+    (("--ttft",), "load.ttft", {"type": Duration(), "help": "Limit on the time to the first token (500ms)."}),
+    (("--tpot",), "load.tpot", {"type": Duration(), "help": "Limit on the time per output token (40ms)."}),
+    (("--rate",), "load.rate", {"type": float, "metavar": "N", "help": "Load: requests per second."}),
 )
 
 _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.labels import MODEL, service_labels
-from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.plan import Band, Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.yamltext import dump as yaml_text
 from rayllm_ctl.model.yamltext import dump_all
@@ -31,7 +31,7 @@ def render(service: LLMService, plan: Plan) -> list[Manifest]:
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
     serve_config = fill(
         "serve-config.yaml.j2",
-        serve_values(service, parallelism, engine, pods, gpu.ray_accelerator_type if gpu else None),
+        serve_values(service, parallelism, engine, pods, gpu.ray_accelerator_type if gpu else None, _capacity(plan)),
     )
     manifest = fill(
         "rayservice.yaml.j2",
@@ -50,6 +50,12 @@ def render(service: LLMService, plan: Plan) -> list[Manifest]:
     manifest = _without_empty(manifest)
     check(manifest)
     return [manifest]
+
+
+def _capacity(plan: Plan) -> float | None:
+    """Requests at the load of the plan that a replica surely holds, where the plan knows."""
+    held = (plan.throughput or {}).get("concurrencyAtLoad")
+    return held.low if isinstance(held, Band) else None
 
 
 def dump(manifests: list[Manifest]) -> str:

@@ -36,10 +36,14 @@ def serve_values(
     engine: EngineSettings,
     pods: PodSizes,
     accelerator_type: str | None,
+    capacity: float | None,
 ) -> dict[str, Any]:
-    """The values of serve-config.yaml.j2. `accelerator_type` is Ray's name of the GPU, None if it has none."""
+    """The values of serve-config.yaml.j2. `accelerator_type` is Ray's name of the GPU, None if it has none.
+
+    capacity: requests of the expected length that a replica's KV cache surely holds; None where that is not planned.
+    """
     low, high = replica_bounds(service, parallelism)
-    target = target_ongoing_requests(service.replicas, engine)
+    target = target_ongoing_requests(service.replicas, engine, capacity)
     return {
         "name": service.name,
         "model_id": service.model.id,
@@ -72,12 +76,13 @@ def serve_values(
     }
 
 
-def target_ongoing_requests(replicas: Replicas, engine: EngineSettings) -> int:
-    """Requests in flight that a replica should have: half of what it can batch, unless the user said so.
+def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity: float | None = None) -> int:
+    """Requests in flight that a replica should have: half of what it can batch and hold, unless the user said so.
 
     The other half takes up what arrives while the next replica starts.
     """
-    return replicas.target_ongoing_requests or max(1, engine.max_num_seqs // 2)
+    most = engine.max_num_seqs if capacity is None else min(engine.max_num_seqs, int(capacity))
+    return replicas.target_ongoing_requests or max(1, most // 2)
 
 
 def engine_deployment(model_id: str) -> str:

@@ -25,7 +25,8 @@ def require(plan: Plan, *, accept_risk: bool) -> None:
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
         return
     message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
-    hints = [reason.suggestion for reason in plan.reasons if reason.suggestion]
+    hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
+    hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
     if plan.verdict == "risky":
         hints.append("--accept-risk to go on all the same")
     raise UserError(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))
