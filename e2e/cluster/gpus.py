@@ -8,10 +8,11 @@ from e2e import simulate
 from e2e.cluster.capacity import Claim
 from e2e.cluster.errors import RigError
 from e2e.cluster.state import Options
+from e2e.simulate.shapes import SIMULATED
 
 _GIB: Final = 1024**3
-# Labels that every kubelet sets by itself, and truly.
-_OWN_LABELS: Final = ("kubernetes.io/",)
+# Labels that every kubelet sets by itself, and truly; and the one that says what a real node is not.
+_OWN_LABELS: Final = ("kubernetes.io/", SIMULATED)
 _COUNTED_BY_KUBELET: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 
 

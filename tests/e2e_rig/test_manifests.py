@@ -13,6 +13,7 @@ from e2e.cluster.gpus import claims, gpu_node
 from e2e.cluster.host import go_version
 from e2e.cluster.layout import Run
 from e2e.cluster.state import Options
+from e2e.simulate.shapes import SIMULATED
 
 
 def test_paths_of_objects() -> None:
@@ -84,3 +85,9 @@ def test_a_claim_is_of_one_node_and_one_kind(shape: str) -> None:
 )
 def test_the_version_of_go(said: str, version: tuple[int, int]) -> None:
     assert go_version(said) == version
+
+
+def test_a_real_node_that_claims_gpus_does_not_call_itself_simulated() -> None:
+    labels = gpus.gpu_node("H100-80GB:8").labels
+    assert labels["nvidia.com/gpu.product"].startswith("NVIDIA-H100")
+    assert SIMULATED not in labels
