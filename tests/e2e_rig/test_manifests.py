@@ -88,6 +88,6 @@ def test_the_version_of_go(said: str, version: tuple[int, int]) -> None:
 
 
 def test_a_real_node_that_claims_gpus_does_not_call_itself_simulated() -> None:
-    labels = gpus.gpu_node("H100-80GB:8").labels
+    labels = gpu_node("H100-80GB:8").labels
     assert labels["nvidia.com/gpu.product"].startswith("NVIDIA-H100")
     assert SIMULATED not in labels
