@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from rayllm_ctl.cli.options import Duration, KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.values import Duration
 
 
 @click.command(short_help="Apply the services of spec files.")

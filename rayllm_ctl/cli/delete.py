@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import Duration, KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.values import Duration
 
 
 @click.command(short_help="Delete a service and wait until its pods are gone.")

@@ -7,15 +7,8 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import (
-    FLAGS,
-    Duration,
-    KubeFlags,
-    facts_options,
-    kube_options,
-    output_option,
-    service_options,
-)
+from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.values import Duration
 
 
 @click.command(short_help="Plan, render, apply and wait until the model answers.")

@@ -1,135 +1,17 @@
-"""Options that several commands share, and the types of their values."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from rayllm_ctl.model.quantities import parse_duration, parse_quantity
-from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Duration(click.ParamType[float]):
-    """A Go duration; its value is seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Quantity(click.ParamType[str]):
-    """A Kubernetes quantity, kept as text."""
-
-    name = "quantity"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            parse_quantity(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-class KeyValue(click.ParamType[tuple[str, Any]]):
-    """KEY=VALUE. With typed=True a value that is JSON (1024, true, [1]) is read as such, any other as text."""
-
-    def __init__(self, typed: bool = False) -> None:
-        self.typed = typed
-        self.name = "key=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        key, separator, text = str(value).partition("=")
-        if not separator or not key:
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return key, _typed(text) if self.typed else text
-
-
-def _typed(text: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-class SecretReference(click.ParamType[SecretKey]):
-    """NAME/KEY of a Secret in the service's namespace."""
-
-    name = "name/key"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> SecretKey:
-        if isinstance(value, SecretKey):
-            return value
-        name, separator, key = str(value).partition("/")
-        if not (separator and name and key) or "/" in key:
-            # The value is not repeated: somebody may have typed the token itself.
-            self.fail(
-                "expected NAME/KEY, the name of a Secret and one of its keys (never the token itself)", param, ctx
-            )
-        return SecretKey(name, key)
-
-
-class VolumeSpec(click.ParamType[Volume]):
-    """KIND:SOURCE:MOUNT_PATH[:rw], where KIND is pvc, hostPath, configMap or secret."""
-
-    name = "kind:source:path"
-    _FIELDS: ClassVar[dict[str, str]] = {
-        "pvc": "persistent_volume_claim",
-        "hostPath": "host_path",
-        "configMap": "config_map",
-        "secret": "secret",
-    }
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Volume:
-        if isinstance(value, Volume):
-            return value
-        parts = str(value).split(":")
-        if (
-            len(parts) not in (3, 4)
-            or parts[0] not in self._FIELDS
-            or (len(parts) == 4 and parts[3] not in ("rw", "ro"))
-        ):
-            self.fail(
-                f"{value!r} is not KIND:SOURCE:MOUNT_PATH[:rw] with KIND one of {', '.join(self._FIELDS)}; "
-                "for example pvc:models:/models",
-                param,
-                ctx,
-            )
-        kind, source, path = parts[:3]
-        name = "".join(c if c.isalnum() else "-" for c in path.lower()).strip("-") or "root"
-        return Volume(
-            name=name[:63].rstrip("-"), mount_path=path, read_only=parts[3:] != ["rw"], **{self._FIELDS[kind]: source}
-        )
-
-
-class TolerationSpec(click.ParamType[Toleration]):
-    """KEY[=VALUE][:EFFECT], as kubectl writes taints."""
-
-    name = "key[=value][:effect]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toleration:
-        if isinstance(value, Toleration):
-            return value
-        rest, _, effect = str(value).partition(":")
-        key, separator, text = rest.partition("=")
-        if not key or effect not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
-            self.fail(f"{value!r} is not KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]", param, ctx)
-        return Toleration(key, text if separator else None, effect or None)
 
 
 @dataclass(frozen=True)

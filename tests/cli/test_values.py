@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from rayllm_ctl.cli.options import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
+from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
 from rayllm_ctl.model.service import SecretKey, Toleration, Volume
 
 
