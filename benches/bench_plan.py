@@ -2,7 +2,7 @@
 
     python benches/bench_plan.py            # figures, and exit code 1 where a limit is missed
 
-The limits are those of CONTRIBUTING: a plan in process <= 10 ms, a search <= 150 ms, the cold command <= 400 ms of CPU.
+The limits: a plan in process <= 10 ms, a search <= 150 ms, the cold command <= 400 ms of CPU.
 """
 
 from __future__ import annotations
