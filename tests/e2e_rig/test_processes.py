@@ -51,7 +51,7 @@ def test_what_a_process_says_is_in_its_log_and_its_environment_is_clean(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.org")
     log = tmp_path / "logs" / "env.log"
-    process = processes.start("env", ["env"], log, env={"ONE": "1"})
+    process = processes.start("env", ["sh", "-c", "env; sleep 0.3"], log, env={"ONE": "1"})
     until_dead(process)
     said = log.read_text().splitlines()
     assert "ONE=1" in said
@@ -60,7 +60,7 @@ def test_what_a_process_says_is_in_its_log_and_its_environment_is_clean(
 
 def test_waiting_ends_when_a_needed_process_has_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    process = processes.start("etcd", ["sh", "-c", "echo address in use >&2; exit 1"], log)
+    process = processes.start("etcd", ["sh", "-c", "echo address in use >&2; sleep 0.3; exit 1"], log)
     until_dead(process)
     with pytest.raises(RigError, match=r"(?s)etcd ended while the cluster waited for it\b.*address in use"):
         processes.wait(lambda: False, "it", 30, [process])
