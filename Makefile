@@ -46,6 +46,7 @@ record: install ## run a short session on the cluster that is up and put it into
 
 docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
+	$(BIN)/python scripts/spec_schema.py
 
 bench: install ## how long planning takes, held against its limits
 	$(BIN)/python benches/bench_plan.py

@@ -55,6 +55,13 @@ def test_tp_16_over_nodes_of_8_is_refused_before_anything_is_applied(simulated: 
     assert not simulated.items("rayservices")
 
 
+def test_tp_16_over_two_nodes_of_8_runs_by_the_user_s_word(simulated: Bench) -> None:
+    simulated.run(*LLAMA, "--name", "wide", "--tp", "16", "--tp-across-nodes", "-n", simulated.namespace)
+    holders = [pod for pod in workers(simulated) if gpus(pod)]
+    assert [gpus(pod) for pod in holders] == [8, 8]
+    assert len({pod["spec"]["nodeName"] for pod in holders}) == 2
+
+
 def test_the_stand_in_engine_serves_and_scales_groups_of_four_gpus(own: Target, bench: Bench) -> None:
     name = "standin"
     args = [

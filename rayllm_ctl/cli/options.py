@@ -77,6 +77,11 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         "parallelism.pipeline",
         {"type": int, "metavar": "N", "help": "Pipeline parallelism: groups of layers, one node each."},
     ),
+    (
+        ("--tp-across-nodes",),
+        "parallelism.across_nodes",
+        {"is_flag": True, "default": None, "help": "Let --tp be more GPUs than a node has, over a fast network."},
+    ),
     (("--replicas",), "replicas.fixed", {"type": int, "metavar": "N", "help": "A fixed number of replicas."}),
     (
         ("--min-replicas",),

@@ -58,10 +58,11 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """How one replica is spread over GPUs. None: the planner decides."""
+    """How one replica is spread over GPUs. None: the planner decides. across_nodes: `tensor` may exceed one node."""
 
     tensor: int | None = None
     pipeline: int | None = None
+    across_nodes: bool = False
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,12 @@ def _placement(service: LLMService) -> Iterator[Problem]:
         )
     yield from _at_least(("spec", "parallelism", "tensor"), service.parallelism.tensor, 1)
     yield from _at_least(("spec", "parallelism", "pipeline"), service.parallelism.pipeline, 1)
+    if service.parallelism.across_nodes and (cpu or service.parallelism.tensor is None):
+        yield Problem(
+            ("spec", "parallelism", "acrossNodes"),
+            "a replica on CPUs is one pod" if cpu else "it lets a named tensor parallel size span nodes; none is named",
+            "" if cpu else "spec.parallelism.tensor, or --tp N",
+        )
     if cpu and (service.parallelism.pipeline or 1) > 1:
         yield Problem(
             ("spec", "parallelism", "pipeline"), "a replica on CPUs is one pod, which pipeline parallelism cannot span"

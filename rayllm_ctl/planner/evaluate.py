@@ -22,7 +22,8 @@ _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
 def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     """The verdict on `shape` with a context of `context` tokens."""
     price = replica_price(shape.gpu, shape.gpus)
-    layout = layout_problem(request.facts, shape.gpu, shape.tensor, shape.pipeline)
+    consent = request.service.parallelism.across_nodes
+    layout = layout_problem(request.facts, shape.gpu, shape.tensor, shape.pipeline, across_nodes=consent)
     refusals = (*(p.reason for p in gpu_problems(request, shape)), *((layout,) if layout else ()))
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)

@@ -12,17 +12,23 @@ from rayllm_ctl.model.plan import Reason
 
 _SEARCHED_TENSOR = (1, 2, 4, 8)
 _SEARCHED_PIPELINE = (2, 3, 4, 6, 8)
-_ACROSS_NODES = (
+ACROSS_NODES = (
     "across a plain network TP costs more than it brings: 2.32, 0.98 and 0.59 requests/s were measured at TP 1, 2 and 4"
 )
 
 
-def layout_problem(facts: ModelFacts, gpu: GPU, tensor: int, pipeline: int) -> Reason | None:
-    """Why a replica of `tensor` x `pipeline` GPUs cannot be placed or divided, or None."""
-    if tensor > gpu.max_per_node:
+def layout_problem(
+    facts: ModelFacts, gpu: GPU, tensor: int, pipeline: int, *, across_nodes: bool = False
+) -> Reason | None:
+    """Why a replica of `tensor` x `pipeline` GPUs cannot be placed or divided, or None.
+
+    across_nodes: the user gave his word that `tensor` may exceed one node.
+    """
+    if tensor > gpu.max_per_node and not across_nodes:
         return Reason(
             "tensor-parallel-across-nodes",
-            f"TP {tensor} is more than the {gpu.max_per_node} GPUs that a node of {gpu.name} has; {_ACROSS_NODES}",
+            f"TP {tensor} is more than the {gpu.max_per_node} GPUs that a node of {gpu.name} has; {ACROSS_NODES}. "
+            "Over a network that is fast enough, --tp-across-nodes plans it all the same",
         )
     if pipeline > facts.layer_count:
         return Reason(
@@ -53,14 +59,20 @@ def sharding_problem(facts: ModelFacts, tensor: int, expert_parallel: bool = Fal
     return None
 
 
+def gpus_of_a_node(gpu: GPU, tensor: int) -> int:
+    """How many of `tensor` GPUs one node holds: all, or the most that divide them evenly over several nodes."""
+    return next(n for n in range(min(tensor, gpu.max_per_node), 0, -1) if tensor % n == 0)
+
+
 def valid_tensor_sizes(facts: ModelFacts, gpu: GPU) -> tuple[int, ...]:
     """Every TP inside one node of `gpu` that the model can be divided by."""
     return tuple(n for n in range(1, gpu.max_per_node + 1) if sharding_problem(facts, n) is None)
 
 
-def nearest_tensor_sizes(facts: ModelFacts, gpu: GPU, wanted: int) -> tuple[int, ...]:
+def nearest_tensor_sizes(facts: ModelFacts, gpu: GPU, wanted: int, *, across_nodes: bool = False) -> tuple[int, ...]:
     """The valid sizes next to `wanted`: the largest below and the smallest above, where there are such."""
-    valid = valid_tensor_sizes(facts, gpu)
+    most = max(gpu.max_per_node, 2 * wanted) if across_nodes else gpu.max_per_node
+    valid = [n for n in range(1, most + 1) if sharding_problem(facts, n) is None]
     below = [n for n in valid if n < wanted]
     above = [n for n in valid if n > wanted]
     return (*below[-1:], *above[:1])

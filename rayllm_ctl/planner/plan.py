@@ -9,6 +9,7 @@ from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason
 from rayllm_ctl.planner.checks import Problem, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
+from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.pods import gpu_pods
 from rayllm_ctl.planner.request import Candidate, Request, Settings
 from rayllm_ctl.planner.search import search
@@ -106,7 +107,11 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
 
 def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
-    gpu, wanted = chosen.shape.gpu, request.service.engine
+    gpu, wanted, tensor = chosen.shape.gpu, request.service.engine, chosen.shape.tensor
+    if tensor > gpu.max_per_node:
+        yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"
+    elif request.service.parallelism.across_nodes:
+        yield f"a node of {gpu.name} holds TP {tensor}, so --tp-across-nodes changes nothing"
     if settings.dtype != request.facts.dtype and wanted.dtype in (None, "auto"):
         why = f"{gpu.name} has no bfloat16" if settings.dtype == "float16" else "vLLM does not serve float32 unasked"
         yield f"{request.facts.dtype} weights are served in {settings.dtype}: {why}"

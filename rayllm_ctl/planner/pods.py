@@ -8,6 +8,7 @@ from rayllm_ctl.model.hardware import GPU, NodeShape
 from rayllm_ctl.model.plan import PodSizes
 from rayllm_ctl.model.quantities import GIB
 from rayllm_ctl.model.service import Resources
+from rayllm_ctl.planner.parallelism import gpus_of_a_node
 
 _RAY_GIB = 6
 """Raylet, object store, Serve's proxy and ingress, the driver of one replica (Ray alone was measured at 0.6 GiB)."""
@@ -24,13 +25,14 @@ _CPU_WORKER_BASE_GIB = 4
 
 
 def gpu_pods(gpu: GPU, tensor: int, pipeline: int, checkpoint_bytes: float, resources: Resources) -> PodSizes:
-    """Pods of a replica on GPUs: one worker where a node holds it, else one per pipeline stage.
+    """Pods of a replica on GPUs: one worker where a node holds it, else one per pipeline stage, or per node of a stage.
 
     The worker's memory leaves room for the weights in the page cache (a restart then loads from RAM) as far as the
     smallest machine with so many GPUs has it; the user's `resources` win.
     """
     whole = tensor * pipeline <= gpu.max_per_node
-    per_worker, workers = (tensor * pipeline, 1) if whole else (tensor, pipeline)
+    per_worker = tensor * pipeline if whole else gpus_of_a_node(gpu, tensor)
+    workers = tensor * pipeline // per_worker
     shape = _smallest_shape(gpu, per_worker)
     needed = _RAY_GIB + _PROCESS_GIB * per_worker
     wanted = needed + math.ceil(checkpoint_bytes / workers / GIB)

@@ -127,10 +127,11 @@ def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, L
             return
         service = problem.change(service)
     flags = _flags(problems, candidate)
-    if layout_problem(request.facts, shape.gpu, shape.tensor, service.parallelism.pipeline or 1) is None:
+    consent, pipeline = service.parallelism.across_nodes, service.parallelism.pipeline or 1
+    if layout_problem(request.facts, shape.gpu, shape.tensor, pipeline, across_nodes=consent) is None:
         yield "legal", flags, service
         return
-    for tensor in nearest_tensor_sizes(request.facts, shape.gpu, shape.tensor):
+    for tensor in nearest_tensor_sizes(request.facts, shape.gpu, shape.tensor, across_nodes=consent):
         parallel = replace(service.parallelism, tensor=tensor)
         yield f"tp {tensor}", f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
 

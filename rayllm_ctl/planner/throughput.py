@@ -26,6 +26,10 @@ _STEP_SECONDS = 1e-3
 _LINK_SHARE = 0.7
 """Share of a link's bandwidth that an all-reduce of a long prompt reaches (an assumption)."""
 
+_NETWORK_BANDWIDTH = 1.25e9
+_NETWORK_ALL_REDUCE_SECONDS = 2.5e-4
+"""Bytes/s of a node and seconds of a small all-reduce over a plain network of 10 Gbit/s (assumptions)."""
+
 _STAGE_HOP_SECONDS = 1e-4
 """Handing activations to the next pipeline stage over a network (an assumption)."""
 
@@ -38,13 +42,17 @@ _MOE = Band(1.0, 1.3, 1.9)
 
 @dataclass(frozen=True)
 class Speed:
-    """The roofline of one replica: `work` over `tensor` x `pipeline` GPUs. `error`: measured over computed step."""
+    """The roofline of one replica: `work` over `tensor` x `pipeline` GPUs. `error`: measured over computed step.
+
+    networked: the GPUs that share a layer are in several nodes.
+    """
 
     work: ModelWork
     gpu: GPU
     tensor: int
     pipeline: int
     error: Band
+    networked: bool = False
 
     def step(self, batch: float, length: float) -> float:
         """Seconds of one decode step of `batch` requests that are `length` tokens long, before the error band."""
@@ -54,7 +62,8 @@ class Speed:
         operations = share * (self.work.flops_per_token + self.work.head_flops + self.work.attention_flops(length))
         compute = operations / ranks / stages / (_COMPUTE_SHARE * self._peak())
         stage = max(moved / (_BANDWIDTH_SHARE * self.gpu.bandwidth), compute)
-        return stages * stage + self._all_reduces() + _STEP_SECONDS + (stages - 1) * _STAGE_HOP_SECONDS
+        together = self._all_reduces() + (self._all_reduce_transfer(batch) if self.networked else 0.0)
+        return stages * stage + together + _STEP_SECONDS + (stages - 1) * _STAGE_HOP_SECONDS
 
     def prefill(self, tokens: float) -> Band:
         """Seconds of computing a prompt of `tokens` tokens alone."""
@@ -76,19 +85,21 @@ class Speed:
         return flops["fp8"] if (self.work.fp8 or self.work.fp4) and "fp8" in flops else wide
 
     def _all_reduces(self) -> float:
-        return 2 * self.work.layers * _ALL_REDUCE_SECONDS if self.tensor > 1 else 0.0
+        each = _NETWORK_ALL_REDUCE_SECONDS if self.networked else _ALL_REDUCE_SECONDS
+        return 2 * self.work.layers * each if self.tensor > 1 else 0.0
 
     def _all_reduce_transfer(self, tokens: float) -> float:
         """A ring moves 2 (n - 1) / n of the activations, twice a layer, in 16 bits."""
-        if self.tensor == 1 or not self.gpu.link_bandwidth:
+        link = _NETWORK_BANDWIDTH if self.networked else self.gpu.link_bandwidth
+        if self.tensor == 1 or not link:
             return 0.0
         volume = 2 * self.work.layers * tokens * self.work.hidden * 2 * 2 * (self.tensor - 1) / self.tensor
-        return volume / (_LINK_SHARE * self.gpu.link_bandwidth)
+        return volume / (_LINK_SHARE * link)
 
 
 def speed(facts: ModelFacts, work: ModelWork, gpu: GPU, tensor: int, pipeline: int) -> Speed:
     """The roofline of a replica, with the error band of its kind of model."""
-    return Speed(work, gpu, tensor, pipeline, _error(facts))
+    return Speed(work, gpu, tensor, pipeline, _error(facts), networked=tensor > gpu.max_per_node)
 
 
 def throughput(facts: ModelFacts, rate: Speed, load: Load, batch: float, within: Band) -> Mapping[str, Any]:
@@ -116,7 +127,9 @@ def extrapolations(facts: ModelFacts, rate: Speed) -> tuple[str, ...]:
         found.append("state-space, linear or latent attention: not measured")
     if rate.gpu.vendor != "nvidia":
         found.append(f"{rate.gpu.vendor.upper()} GPUs: not measured")
-    if rate.tensor > 1 and rate.gpu.interconnect == "pcie":
+    if rate.networked:
+        found.append("TP across nodes (10 Gbit/s assumed): not measured")
+    elif rate.tensor > 1 and rate.gpu.interconnect == "pcie":
         found.append("TP over PCIe: not measured")
     if rate.pipeline > 1:
         found.append("pipeline parallelism: not measured")

@@ -52,7 +52,8 @@ def serve_values(
         "accelerator_kind": service.accelerator.kind,
         # STRICT_PACK keeps tensor parallelism on the links inside a node; Ray's default PACK may spread it over nodes.
         # A replica of several pods cannot be packed strictly. Each pod then holds the GPUs of exactly one pipeline
-        # stage, so PACK fills whole pods and a stage does not span nodes either.
+        # stage, so PACK fills whole pods and a stage does not span nodes either, unless the user lets it: then each
+        # holds an equal part of one.
         "strategy": "STRICT_PACK" if pods.workers_per_replica == 1 else "PACK",
         "bundle": bundle(service.accelerator.kind),
         "engine_cpus": plain(pods.engine_cpus),

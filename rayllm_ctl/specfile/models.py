@@ -100,6 +100,9 @@ class Parallelism(Section):
 
     tensor: int | None = Field(default=None, description="GPUs of one node that share each layer.")
     pipeline: int | None = Field(default=None, description="Groups of layers, one node each.")
+    across_nodes: bool = Field(
+        default=False, description="Let `tensor` be more GPUs than a node has; slow unless the network is very fast."
+    )
 
 
 class Replicas(Section):

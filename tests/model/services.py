@@ -108,13 +108,18 @@ def services(draw: st.DrawFn) -> LLMService:
     """A service that `validate` finds nothing wrong with."""
     cpu = draw(st.booleans())
     low = draw(st.integers(0, 3))
+    tensor = draw(maybe(st.integers(1, 8)))
     return LLMService(
         name=draw(names),
         namespace=draw(maybe(labels)),
         model=draw(models()),
         engine=draw(engines(cpu)),
         accelerator=Accelerator("cpu") if cpu else Accelerator("gpu", draw(maybe(st.just("H100-80GB")))),
-        parallelism=Parallelism(draw(maybe(st.integers(1, 8))), draw(maybe(st.integers(1, 1 if cpu else 4)))),
+        parallelism=Parallelism(
+            tensor,
+            draw(maybe(st.integers(1, 1 if cpu else 4))),
+            across_nodes=tensor is not None and not cpu and draw(st.booleans()),
+        ),
         replicas=Replicas(
             low,
             draw(st.integers(max(low, 1), 5)),

@@ -98,7 +98,7 @@ def service(rng: random.Random, gpus: tuple[str, ...]) -> LLMService:
             args=args,
         ),
         accelerator=Accelerator("gpu", rng.choice(gpus)),
-        parallelism=Parallelism(maybe(1, 2, 3, 4, 8, 16, 1000), maybe(1, 2, 5, 100)),
+        parallelism=Parallelism(maybe(1, 2, 3, 4, 8, 16, 1000), maybe(1, 2, 5, 100), maybe(False, True) is True),
         replicas=Replicas(1, rng.choice((1, 2))),
         load=Load(
             objective=maybe("cost", "throughput", "latency"),

@@ -28,6 +28,7 @@ def plan(
     *gpus: GPU,
     tp: int | None = None,
     pp: int | None = None,
+    across_nodes: bool = False,
     load: Load | None = None,
     replicas: Replicas | None = None,
     version: str | None = None,
@@ -38,7 +39,7 @@ def plan(
         "test",
         Model("test/model"),
         engine=Engine(**settings),
-        parallelism=Parallelism(tp, pp),
+        parallelism=Parallelism(tp, pp, across_nodes),
         load=load or Load(),
         replicas=replicas or Replicas(),
     )
@@ -151,6 +152,30 @@ def test_tensor_parallelism_over_nodes_is_refused_with_what_works() -> None:
     assert (found.verdict, codes(found)) == ("invalid", ["tensor-parallel-across-nodes"])
     assert found.suggestions[0].flags == "--tp 8"
     assert found.memory is None
+
+
+def test_tensor_parallelism_over_nodes_is_planned_by_the_user_s_word_and_slow() -> None:
+    inside, across = plan(LLAMA_70B, H100, tp=8), plan(LLAMA_70B, H100, tp=16, across_nodes=True)
+    assert across.verdict == "fits"
+    assert across.pods is not None
+    assert (across.pods.gpus_per_worker, across.pods.workers_per_replica) == (8, 2)
+    assert any("TP 16 spans 2 nodes" in note for note in across.notes)
+    assert inside.throughput is not None
+    assert across.throughput is not None
+    assert any("across nodes" in line for line in across.throughput["extrapolated"])
+    assert across.throughput["oneRequest"]["tpot"].typical > inside.throughput["oneRequest"]["tpot"].typical
+
+
+def test_the_word_for_several_nodes_is_not_ignored_where_one_is_enough() -> None:
+    found = plan(LLAMA_70B, H100, tp=4, across_nodes=True)
+    assert (found.verdict, found.pods and found.pods.workers_per_replica) == ("fits", 1)
+    assert any("--tp-across-nodes changes nothing" in note for note in found.notes)
+
+
+def test_over_nodes_too_tensor_parallelism_must_divide_the_heads() -> None:
+    found = plan(LLAMA_70B, H100, tp=24, across_nodes=True)
+    assert codes(found) == ["tensor-parallel-heads"]
+    assert [suggestion.flags for suggestion in found.suggestions][:2] == ["--tp 16", "--tp 32"]
 
 
 def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:

@@ -36,6 +36,11 @@ def test_pipeline_stages_over_nodes_are_workers_of_their_own() -> None:
     assert (inside.gpus_per_worker, inside.workers_per_replica) == (8, 1)
 
 
+def test_tensor_parallelism_over_nodes_has_equal_parts_on_each() -> None:
+    layouts = [gpu_pods(H100, tensor, pipeline, 800 * GIB, Resources()) for tensor, pipeline in ((16, 1), (12, 2))]
+    assert [(pods.gpus_per_worker, pods.workers_per_replica) for pods in layouts] == [(8, 2), (6, 4)]
+
+
 def test_what_the_user_set_wins() -> None:
     resources = Resources(head=PodResources(cpu="4", memory="16Gi"), worker=PodResources(cpu="20", memory="200Gi"))
     pods = gpu_pods(H100, 1, 1, 16 * GIB, resources)
