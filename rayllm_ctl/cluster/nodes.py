@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import ForbiddenError
 
 LIVE_PODS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Pods that hold resources of a node: scheduled and not ended."""
@@ -14,6 +15,14 @@ LIVE_PODS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 def live_pods(cluster: Cluster) -> list[dict[str, Any]]:
     """Every pod that holds resources, in short: who holds how much of which node."""
     return [_short_pod(pod) for pod in cluster.list("Pod", field_selector=LIVE_PODS)]
+
+
+def all_nodes(cluster: Cluster) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+    """(nodes, pods that hold resources) of the whole cluster, in short; None where that may not be read."""
+    try:
+        return [short_node(node) for node in cluster.list("Node")], live_pods(cluster)
+    except ForbiddenError:
+        return None
 
 
 def short_node(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.model.events import Applied, Event, Noted
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.workflows.chat import endpoint_url
@@ -37,7 +37,7 @@ def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOpt
     """
     service = dataclasses.replace(service, namespace=service.namespace or cluster.namespace)
     objects = make_manifests(service, plan, accept_risk=options.accept_risk)
-    yield from check(cluster, service)
+    yield from check(cluster, service, objects)
     yield from put(cluster, service, objects, options)
     if options.wait and not options.dry_run_server:
         limit = options.timeout if options.timeout is not None else _limit(plan)
@@ -47,11 +47,22 @@ def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOpt
         yield Noted(f"endpoint  {endpoint_url(service.name, namespace)} (in the cluster)")
 
 
-def check(cluster: Cluster, service: LLMService) -> Iterator[Event]:
-    """Whether the cluster can take the service at all: KubeRay, namespace, rights."""
+def check(cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+    """Whether the cluster can take the service at all: KubeRay, namespace, rights; and room, for one that is new."""
+    from rayllm_ctl.cluster.failures import NotFoundError
+    from rayllm_ctl.cluster.nodes import all_nodes
     from rayllm_ctl.cluster.preflight import preflight
+    from rayllm_ctl.health.room import room
 
-    yield from preflight(cluster, service.namespace or cluster.namespace)
+    namespace = service.namespace or cluster.namespace
+    yield from preflight(cluster, namespace)
+    manifest = next(item for item in objects if item["kind"] == "RayService")
+    try:
+        cluster.get("RayService", service.name, namespace)
+    except NotFoundError:
+        found = all_nodes(cluster)
+        yield Checked("room", None, "nodes may not be listed") if found is None else room(manifest, *found)
+    # What a service holds already is not free, and would be counted as missing.
 
 
 def put(

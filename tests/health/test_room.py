@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.health.room import room
+from rayllm_ctl.model.events import Checked
+
+LABEL = "nvidia.com/gpu.product"
+
+
+def manifest(gpus: int = 4, workers: int = 1, **spec: Any) -> dict[str, Any]:
+    limits = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": str(gpus)} if gpus else {"cpu": "2", "memory": "8Gi"}
+    pod = {"containers": [{"name": "ray-worker", "resources": {"limits": limits}}], **spec}
+    group = {"groupName": "worker", "minReplicas": workers, "template": {"spec": pod}}
+    return {"kind": "RayService", "spec": {"rayClusterConfig": {"workerGroupSpecs": [group]}}}
+
+
+def node(name: str, gpus: int = 8, *, ready: bool = True, taint: str = "", **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {LABEL: "H100", **labels}},
+        "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {},
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus), "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        },
+    }
+
+
+def holder(on: str, gpus: int) -> dict[str, Any]:
+    container = {"name": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    return {
+        "metadata": {"name": f"holder-{on}-{gpus}", "namespace": "other"},
+        "spec": {"nodeName": on, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_the_node_that_would_take_the_worker_is_named() -> None:
+    found = room(manifest(), [node("a"), node("b")], [holder("a", 6), holder("b", 4)])
+    assert found == Checked("room", True, "node b has 4 of 8 nvidia.com/gpu free")
+
+
+def test_several_workers_need_a_place_each() -> None:
+    nodes = [node("a"), node("b")]
+    assert room(manifest(workers=4), nodes, []).ok is True
+    found = room(manifest(workers=5), nodes, [])
+    assert (found.ok, found.detail) == (None, "4 of 5 workers have a place now")
+
+
+def test_what_is_too_little_is_counted_on_the_nearest_node() -> None:
+    found = room(manifest(), [node("a"), node("b")], [holder("a", 7), holder("b", 6)])
+    assert found.ok is None
+    assert "b lacks 4 nvidia.com/gpu (free: 2)" in found.detail
+
+
+def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
+    found = room(manifest(), [node("a", 2, **{"karpenter.sh/nodepool": "gpu"})], [])
+    assert found.detail.endswith("an autoscaler may add one")
+
+
+@pytest.mark.parametrize(
+    "other", [node("a", ready=False), node("a", taint="dedicated"), node("a", **{LABEL: "L4"})], ids=["ready", "taint", "label"]
+)  # fmt: skip
+def test_nodes_that_the_worker_cannot_go_to_do_not_count(other: dict[str, Any]) -> None:
+    found = room(manifest(nodeSelector={LABEL: "H100"}), [other], [])
+    assert found.ok is None
+    assert "no ready node" in found.detail
+
+
+def test_a_service_on_cpus_is_told_its_node_too() -> None:
+    assert room(manifest(gpus=0), [node("a", 0)], []) == Checked("room", True, "node a has 64 CPU free")
