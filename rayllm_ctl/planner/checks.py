@@ -15,7 +15,9 @@ from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.plan import Reason
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.memory import speculation
 from rayllm_ctl.planner.memory.estimate import online_scheme
+from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.request import Request, Shape
 from rayllm_ctl.planner.settings import has_bfloat16, resolve_dtype
 
@@ -67,6 +69,7 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
         dtype = resolve_dtype(None, facts, gpu)
         yield Problem(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
+    yield from _draft(request, shape.tensor)
     cache = wanted.kv_cache_dtype or "auto"
     least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
     if gpu.compute_capability is not None and gpu.compute_capability < least:
@@ -75,15 +78,15 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
         yield Problem(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
 
 
-def build_doubt(request: Request, gpu: GPU) -> Reason | None:
-    """Why the released builds of this version do not run on `gpu`, though a build of one's own may; or None.
+def build_doubts(request: Request, gpu: GPU) -> Iterator[Reason]:
+    """Why the released builds of this version do not run on `gpu`, though a build of one's own may.
 
     PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds (pytorch#172352), and vLLM's builds of
     0.19.1 already failed on it (vllm#39878); 0.20 is the first release after that.
     """
     if gpu.compute_capability is None or gpu.compute_capability >= (7, 5) or request.engine.release < (0, 20, 0):
-        return None
-    return Reason(
+        return
+    yield Reason(
         "gpu-not-in-builds",
         f"the released builds of vLLM {request.engine.version} leave out {gpu.name} (compute capability "
         f"{_capability(gpu)}); it needs a build of your own",
@@ -238,6 +241,25 @@ def _stretched(request: Request) -> bool:
     args = request.service.engine.args
     allowed = request.service.engine.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") == "1"
     return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))
+
+
+def _draft(request: Request, tensor: int) -> Iterator[Problem]:
+    """What vLLM refuses of a draft model: a vocabulary or a TP that is not the model's, or one that cannot be cut."""
+    draft = request.draft
+    if draft is None:
+        return
+    own, guessing = request.facts.vocab_size, speculation(request.service.engine.args)
+    if draft.kind == "draft_model" and draft.facts.vocab_size != own:
+        message = (
+            f"the draft model has a vocabulary of {draft.facts.vocab_size:,} tokens, the model {own:,}: they must agree"
+        )
+        yield Problem(Reason("draft-vocabulary", message))
+    if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
+        message = f"draft_tensor_parallel_size {guessing.tensor} must be the model's TP, which is {tensor}"
+        yield Problem(Reason("draft-tensor-parallel-size", message))
+    split = sharding_problem(draft.facts, tensor)
+    if split is not None:
+        yield Problem(replace(split, message=f"the draft model: {split.message}"))
 
 
 def _capability(gpu: GPU) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.planner.checks import build_doubt, gpu_problems
+from rayllm_ctl.planner.checks import build_doubts, gpu_problems
 from rayllm_ctl.planner.cost import replica_price
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.parallelism import layout_problem
@@ -28,11 +28,13 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
     settings = resolve(request, shape, context)
-    memory = estimate(request.facts, shape.gpu, request.engine, memory_settings(shape, settings), request.memo)
+    memory = estimate(
+        request.facts, shape.gpu, request.engine, memory_settings(shape, settings), request.memo, request.draft
+    )
     verdict, reasons = memory_verdict(memory, settings, shape)
-    doubt = build_doubt(request, shape.gpu)
-    if doubt is not None:
-        verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, doubt)
+    doubts = (*build_doubts(request, shape.gpu), *request.doubts)
+    if doubts:
+        verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *doubts)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
 

@@ -107,6 +107,8 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
 
 def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
+    if "speculative_config" in request.service.engine.args:
+        yield "the speed is computed without speculative decoding"
     gpu, wanted, tensor = chosen.shape.gpu, request.service.engine, chosen.shape.tensor
     if tensor > gpu.max_per_node:
         yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"

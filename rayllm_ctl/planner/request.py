@@ -11,7 +11,7 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.memory import Memo, MemoryEstimate
+from rayllm_ctl.planner.memory import Draft, Memo, MemoryEstimate
 from rayllm_ctl.planner.work import ModelWork, model_work
 
 
@@ -22,6 +22,7 @@ class Request:
     gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
     start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
+    draft: the model that guesses ahead; doubts: what could not be looked up, so that nothing fits for sure.
     works, memo: what was computed for the same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
@@ -35,6 +36,8 @@ class Request:
     download: bool = True
     hand_sized: bool = False
     notes: tuple[str, ...] = ()
+    draft: Draft | None = None
+    doubts: tuple[Reason, ...] = ()
     works: dict[tuple[str, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
     memo: Memo = field(default_factory=dict, repr=False, compare=False)
 

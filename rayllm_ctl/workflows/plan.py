@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.plan import Plan, Reason
+from rayllm_ctl.model.service import LLMService, Model
 
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources import FoundModel
+    from rayllm_ctl.planner.memory import Draft
 
 _UNSEEN = "unknown (the folder is only visible in the pod)"
 
@@ -51,6 +52,7 @@ def make_plan(
     from rayllm_ctl.planner.request import Request
 
     found = _find(service, model_config, offline)
+    draft, doubts = _find_draft(service, offline)
     catalog = _gpus(prices)
     request = Request(
         service=service,
@@ -63,6 +65,8 @@ def make_plan(
         download=service.model.path is None,
         hand_sized=service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized,
         notes=(*found.warnings, *((version.note,) if version.note else ())),
+        draft=draft,
+        doubts=doubts,
     )
     return _with_newer_version(decide(request, explain=explain), found.facts.architecture)
 
@@ -83,6 +87,23 @@ def _find(service: LLMService, model_config: Path | None, offline: bool) -> Foun
     from rayllm_ctl.catalog.sources import find
 
     return find(service.model, model_config=model_config, offline=offline)
+
+
+def _find_draft(service: LLMService, offline: bool) -> tuple[Draft | None, tuple[Reason, ...]]:
+    """The draft model that the engine arguments name, or why it cannot be counted; neither where none is named."""
+    from rayllm_ctl.planner.memory import Draft, speculation
+
+    named = speculation(service.engine.args)
+    if not named.model:
+        return None, ()
+    uncounted = f"the draft model {named.model} is not counted"
+    if named.kind is None:
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is not known here"),)
+    try:
+        found = _find(replace(service, model=Model(named.model)), None, offline)
+    except UserError as error:
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: {error.message}"),)
+    return Draft(found.facts, named.kind), ()
 
 
 def _find_for_cpu(service: LLMService, model_config: Path | None, offline: bool) -> FoundModel | None:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from rayllm_ctl.planner.memory.budget import Memo
+from rayllm_ctl.planner.memory.drafts import Draft, Speculation, speculation
 from rayllm_ctl.planner.memory.estimate import estimate
 from rayllm_ctl.planner.memory.types import Formula, KVGroup, MemoryEstimate, MemorySettings
 
-__all__ = ["Formula", "KVGroup", "Memo", "MemoryEstimate", "MemorySettings", "estimate"]
+__all__ = [
+    "Draft",
+    "Formula",
+    "KVGroup",
+    "Memo",
+    "MemoryEstimate",
+    "MemorySettings",
+    "Speculation",
+    "estimate",
+    "speculation",
+]

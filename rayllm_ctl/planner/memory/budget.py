@@ -12,6 +12,7 @@ from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB
 from rayllm_ctl.planner.memory.activations import Load, Peak, peak_of
 from rayllm_ctl.planner.memory.allocator import allocated
+from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.graphs import NOTHING, Graphs, graph_memory
 from rayllm_ctl.planner.memory.options import Options
 from rayllm_ctl.planner.memory.overheads import load_extras, non_torch
@@ -34,6 +35,7 @@ class Case:
     shape: Shape
     second_runner: bool
     memo: Memo
+    draft: Draft | None = None
 
     @property
     def requested(self) -> int:
@@ -103,6 +105,8 @@ def _weights(case: Case, stage: Stage, extras: tuple[int, ...]) -> tuple[int, in
     if isinstance(known, tuple):
         return known
     tensors = list(stage_tensors(case.facts, stage, case.shape, encoders=case.options.images))
+    if case.draft is not None and stage.last:
+        tensors += case.draft.tensors(case.shape)
     case.memo[key] = found = (sum(tensors), allocated([*tensors, *extras]))
     return found
 

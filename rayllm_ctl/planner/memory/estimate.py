@@ -10,6 +10,7 @@ from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts, Scheme, State
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import Case, Memo, stage_budget
+from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.kvcache import Layout, align_hybrid, group_layers
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.memory.pages import CacheShape
@@ -21,13 +22,19 @@ ONLINE_FP8 = Scheme("fp8", 8, floating=True, group=-1, online=True)
 
 
 def estimate(
-    facts: ModelFacts, gpu: GPU, engine: EngineFacts, settings: MemorySettings, memo: Memo | None = None
+    facts: ModelFacts,
+    gpu: GPU,
+    engine: EngineFacts,
+    settings: MemorySettings,
+    memo: Memo | None = None,
+    draft: Draft | None = None,
 ) -> MemoryEstimate:
     """Memory of the fullest GPU of one replica.
 
     Bands hold in about nine of ten cases. Nothing is refused here: a cache that holds less than one request has a
     max_concurrency below 1, and what lies outside the budget is in `problems`. memo: kept by a caller that asks about
-    the same facts again and again; what does not depend on the GPU is then computed once.
+    the same facts again and again; what does not depend on the GPU is then computed once. draft: the draft model that
+    the settings' speculative_config names.
     """
     options = read_options(settings.args)
     if options.draft and facts.draft_layers:
@@ -46,7 +53,7 @@ def estimate(
         expert_parallel=options.expert_parallel,
         mxfp4=rules.mxfp4_padding(engine.release, gpu),
     )
-    case = Case(facts, gpu, engine.release, settings, options, shape, second, {} if memo is None else memo)
+    case = Case(facts, gpu, engine.release, settings, options, shape, second, {} if memo is None else memo, draft)
     cut = stages(facts, settings.pipeline)
     budgets = [stage_budget(case, stage) for stage in cut]
     tightest = min(budgets, key=lambda budget: budget.cache.typical)
@@ -90,13 +97,14 @@ def _layout(case: Case, cut: Sequence[Stage]) -> Layout:
         block=block,
     )
     shape = replace(shape, block=block, state_blocks=held + case.options.drafted)
+    held_layers = [[*stage.layers, *(case.draft.layers if case.draft and stage.last else ())] for stage in cut]
     in_flight = rules.in_flight_tokens(
         release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=case.second_runner
     )
     key = ("layout", shape, rules.cache_rules(release), in_flight, tuple(stage.key for stage in cut))
     layout = case.memo.get(key)
     if not isinstance(layout, Layout):
-        layout = group_layers([stage.layers for stage in cut], shape, rules.cache_rules(release), in_flight)
+        layout = group_layers(held_layers, shape, rules.cache_rules(release), in_flight)
         case.memo[key] = layout
     return layout
 

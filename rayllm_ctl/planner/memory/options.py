@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.planner.memory.drafts import as_count, as_mapping, speculation
 from rayllm_ctl.planner.memory.shards import DTYPE_BYTES
-
-_MOST = 2**62
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,17 @@ class Options:
 
 def read_options(args: Mapping[str, Any]) -> Options:
     """The options in engine arguments by vLLM's name."""
-    drafting = _mapping(args.get("speculative_config"))
-    method = str(drafting.get("method", ""))
+    guessing = speculation(args)
     lora = args.get("enable_lora") is True
     prefix = args.get("enable_prefix_caching")
     return Options(
         expert_parallel=args.get("enable_expert_parallel") is True,
-        cache_bytes=_count(args.get("kv_cache_memory_bytes")),
+        cache_bytes=as_count(args.get("kv_cache_memory_bytes")),
         offload=int(_number(args.get("cpu_offload_gb")) * GIB),
-        lora_slots=(_count(args.get("max_loras")) or 1) if lora else 0,
-        lora_rank=(_count(args.get("max_lora_rank")) or 16) if lora else 0,
-        draft=method.endswith("mtp"),
-        drafted=_count(drafting.get("num_speculative_tokens")),
+        lora_slots=(as_count(args.get("max_loras")) or 1) if lora else 0,
+        lora_rank=(as_count(args.get("max_lora_rank")) or 16) if lora else 0,
+        draft=guessing.own_layers,
+        drafted=guessing.tokens,
         ssm_bytes=DTYPE_BYTES.get(str(args.get("mamba_ssm_cache_dtype", "")), 0),
         images=not _text_only(args),
         prefix_caching=prefix if isinstance(prefix, bool) else None,
@@ -59,22 +56,8 @@ def _text_only(args: Mapping[str, Any]) -> bool:
     """Whether the user turns images and video off; vLLM then builds no encoder."""
     if args.get("language_model_only") is True:
         return True
-    limits = _mapping(args.get("limit_mm_per_prompt"))
+    limits = as_mapping(args.get("limit_mm_per_prompt"))
     return all(limits.get(kind) == 0 for kind in ("image", "video"))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """A mapping, or one written as JSON."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MOST else 0
 
 
 def _number(value: object) -> float:

@@ -65,7 +65,8 @@ def _formulas(case: Case, budget: Budget, plan: MemoryPlan, layout: Layout, bloc
         plan.requested_bytes,
     )
     layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
-    yield Formula("parameters", f"tensors of {layers} on one of {settings.tensor} ranks", budget.parameters)
+    drafted = " and of the draft model" if case.draft is not None and budget.stage.last else ""
+    yield Formula("parameters", f"tensors of {layers}{drafted} on one of {settings.tensor} ranks", budget.parameters)
     yield Formula("weights", "parameters, rope tables and load-time buffers in the allocator's blocks", budget.weights)
     if budget.adapters:
         text = f"{case.options.lora_slots} LoRA slots of rank {case.options.lora_rank} on every projection"
