@@ -97,14 +97,15 @@ def _layout(case: Case, cut: Sequence[Stage]) -> Layout:
         block=block,
     )
     shape = replace(shape, block=block, state_blocks=held + case.options.drafted)
-    held_layers = [[*stage.layers, *(case.draft.layers if case.draft and stage.last else ())] for stage in cut]
     in_flight = rules.in_flight_tokens(
         release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=case.second_runner
     )
     key = ("layout", shape, rules.cache_rules(release), in_flight, tuple(stage.key for stage in cut))
     layout = case.memo.get(key)
     if not isinstance(layout, Layout):
-        layout = group_layers(held_layers, shape, rules.cache_rules(release), in_flight)
+        guessing = case.draft.layers if case.draft else ()
+        layers = [(*stage.layers, *guessing) if stage.last else stage.layers for stage in cut]
+        layout = group_layers(layers, shape, rules.cache_rules(release), in_flight)
         case.memo[key] = layout
     return layout
 
