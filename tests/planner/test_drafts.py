@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import Engine, LLMService, Model, Parallelism
 from rayllm_ctl.planner.memory import Draft, MemoryEstimate, MemorySettings, Speculation, estimate, speculation
+from rayllm_ctl.planner.memory.shards import Shape
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from tests.planner.facts import dense
@@ -98,3 +100,42 @@ def test_what_vllm_refuses_of_a_draft_model(draft: ModelFacts, config: dict[str,
 def test_a_draft_model_that_is_not_counted_makes_a_plan_risky() -> None:
     plan = request(doubts=(Reason("draft-model-not-counted", "nobody knows it"),))
     assert (plan.verdict, [reason.code for reason in plan.reasons]) == ("risky", ["draft-model-not-counted"])
+
+
+BASE = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}
+EAGLE3 = BASE | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}
+DEEPER = EAGLE3 | {
+    "num_hidden_layers": 2,
+    "attention_bias": True,
+    "norm_before_fc": True,
+    "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]},
+}
+QWEN = EAGLE3 | {"architectures": ["Eagle3Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": 128}
+
+HEADS: tuple[tuple[str, dict[str, Any], Literal["eagle", "eagle3"], tuple[int, int]], ...] = (
+    ("eagle3", EAGLE3, "eagle3", (849_379_328, 475_037_696)),
+    ("two layers with biases", DEEPER, "eagle3", (1_252_114_432, 659_656_704)),
+    ("qwen3", QWEN, "eagle3", (849_379_840, 475_038_208)),
+    ("eagle", BASE, "eagle", (503_324_672, 285_220_864)),
+)
+"""Bytes per rank at TP 1 and 2 as vLLM 0.29 builds the heads on the meta device, without the embedding, which it
+replaces by the model's, and the table of token numbers (256,000 bytes). EAGLE 1 lacks one norm of 8 KiB."""
+
+
+@pytest.mark.parametrize(("config", "kind", "bytes_"), [case[1:] for case in HEADS], ids=[case[0] for case in HEADS])
+def test_heads_have_the_sizes_of_vllm_s_own(
+    config: dict[str, Any], kind: Literal["eagle", "eagle3"], bytes_: tuple[int, int]
+) -> None:
+    head = Draft(read_config(config), kind)
+    assert [sum(head.tensors(Shape(tensor))) for tensor in (1, 2)] == pytest.approx(bytes_, rel=3e-5)

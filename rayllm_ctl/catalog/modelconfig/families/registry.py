@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, gemma, latent, mamba, pruned, recurrent, uneven
+from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, eagle, gemma, latent, mamba, pruned, recurrent, uneven
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.dense import DENSE
 from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES
@@ -53,6 +53,11 @@ _OWN: dict[str, Reader] = {
     "MiniMaxM3SparseForCausalLM": uneven.read_minimax_m3,
     "MiniMaxM3ForCausalLM": uneven.read_minimax_m3,
     "LagunaForCausalLM": uneven.read_laguna,
+    "LlamaForCausalLMEagle3": eagle.read_eagle3,
+    "Eagle3LlamaForCausalLM": eagle.read_eagle3,
+    "Eagle3Qwen2_5vlForCausalLM": eagle.read_eagle3,
+    "Eagle3Qwen3vlForCausalLM": eagle.read_eagle3,
+    "Eagle3Qwen3ForCausalLM": eagle.read_eagle3_qwen3,
 }
 
 
