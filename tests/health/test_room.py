@@ -60,9 +60,14 @@ def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
     assert found.detail.endswith("an autoscaler may add one")
 
 
-@pytest.mark.parametrize(
-    "other", [node("a", ready=False), node("a", taint="dedicated"), node("a", **{LABEL: "L4"})], ids=["ready", "taint", "label"]
-)  # fmt: skip
+OTHERS = {
+    "dead": node("a", ready=False),
+    "tainted": node("a", taint="dedicated"),
+    "another": node("a", **{LABEL: "L4"}),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_nodes_that_the_worker_cannot_go_to_do_not_count(other: dict[str, Any]) -> None:
     found = room(manifest(nodeSelector={LABEL: "H100"}), [other], [])
     assert found.ok is None
