@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ def manifest(gpus: int = 4, workers: int = 1, **spec: Any) -> dict[str, Any]:
     return {"kind": "RayService", "spec": {"rayClusterConfig": {"workerGroupSpecs": [group]}}}
 
 
-def node(name: str, gpus: int = 8, *, ready: bool = True, taint: str = "", **labels: str) -> dict[str, Any]:
+def node(
+    name: str, gpus: int = 8, *, ready: bool = True, taint: str = "", labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": {LABEL: "H100", **labels}},
+        "metadata": {"name": name, "labels": {LABEL: "H100", **(labels or {})}},
         "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {},
         "status": {
             "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus), "pods": "110"},
@@ -56,14 +59,14 @@ def test_what_is_too_little_is_counted_on_the_nearest_node() -> None:
 
 
 def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
-    found = room(manifest(), [node("a", 2, **{"karpenter.sh/nodepool": "gpu"})], [])
+    found = room(manifest(), [node("a", 2, labels={"karpenter.sh/nodepool": "gpu"})], [])
     assert found.detail.endswith("an autoscaler may add one")
 
 
 OTHERS = {
     "dead": node("a", ready=False),
     "tainted": node("a", taint="dedicated"),
-    "another": node("a", **{LABEL: "L4"}),
+    "another": node("a", labels={LABEL: "L4"}),
 }
 
 
