@@ -18,7 +18,8 @@ def camel(name: str) -> str:
 def to_json(value: Any) -> Any:
     """Plain JSON data: dataclasses become mappings with camelCase keys, tuples lists, times ISO 8601 text.
 
-    Mappings keep their keys (they are names, such as engine arguments).
+    Mappings keep their keys (they are names, such as engine arguments). Numbers have 12 digits: the last ones of a sum
+    differ between versions of Python (3.12 adds floats more exactly), and equal input is to give equal bytes.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {camel(f.name): to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -30,4 +31,6 @@ def to_json(value: Any) -> Any:
         return value.value
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
     return value
