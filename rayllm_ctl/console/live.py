@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-_LABEL = 11
+_LABEL = 12
 _MARKS = {State.READY: "ok", State.FAILED: "error", State.STUCK: "warning", State.DEGRADED: "warning"}
 
 

@@ -11,6 +11,7 @@ from rayllm_ctl.console.live import LiveTree
 from rayllm_ctl.console.progress import LinePrinter, choose
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Ready
+from rayllm_ctl.model.health import State
 from tests.conftest import Golden
 from tests.console.sample import PULLING, READY, STUCK, Screen, at, plain
 
@@ -103,3 +104,12 @@ def test_an_error_leaves_the_last_tree() -> None:
         raise KeyboardInterrupt
     assert screen.getvalue().rstrip().endswith("\x1b[?25h")
     assert "no node has 4 free GPUs" in screen.getvalue()
+
+
+@pytest.mark.parametrize("state", State)
+def test_the_state_stands_apart_from_the_name(state: State) -> None:
+    screen = Screen(terminal=True)
+    with LiveTree(Printer(screen, colors=False, unicode=True, terminal=True)) as tree:
+        tree.handle(Observed(dataclasses.replace(PULLING, state=state), 3))
+    assert f"{state.value.lower()}qwen3-32b" not in screen.getvalue()
+    assert f"{state.value.lower()} " in screen.getvalue()
