@@ -63,6 +63,8 @@ class Collector:
             logs = self._logs(pool, family, pods, answers, around.result())
         if family.service is not None:
             objects.insert(0, dict(family.service))
+        elif not family.clusters:
+            objects += self._keep("services", lambda: self._list("RayService"))  # one of them may have been meant
         notes = tuple(sorted(self._notes))
         return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
 

@@ -10,7 +10,8 @@ from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.snapshot import Collector, collect
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.health import diagnose
+from rayllm_ctl.model.health import Snapshot, State
 from tests.cluster.fakeapi import FakeAPI, status
 
 RC = "tiny-bcdfg"
@@ -111,8 +112,14 @@ def test_while_a_pod_waits_for_a_node_all_nodes_and_their_pods_are_looked_at(
     assert other["spec"] == {"nodeName": "n2", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
-def test_a_service_that_does_not_exist(running: FakeAPI, cluster: Cluster) -> None:
-    assert names(collect(cluster, "none", "llm").objects, "RayService") == []
+def test_a_service_that_does_not_exist_is_shown_beside_those_that_may_be_meant(
+    running: FakeAPI, cluster: Cluster
+) -> None:
+    found = collect(cluster, "tny", "llm")
+    assert names(found.objects, "RayService") == ["big", "tiny"]
+    health = diagnose(found, "tny", "llm")
+    assert health.state is State.NOT_FOUND
+    assert health.message.endswith("did you mean tiny?")
 
 
 def test_pods_that_outlive_their_ray_cluster_are_found_while_the_service_goes(
