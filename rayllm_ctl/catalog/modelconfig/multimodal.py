@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders import audio, clip, native, tiles
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Reader, Source
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
+from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
-
-_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 
 TEXT_BY_TYPE = {
     "llama": "LlamaForCausalLM",
@@ -61,89 +59,39 @@ TEXT_BY_TYPE = {
 }
 """Text architecture of a nested text config, by its model_type."""
 
-_ENCODERS: dict[str, tuple[Reader, str]] = {
-    "LlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
-    "LlavaLlamaForCausalLM": (clip.read_llava, "LlamaForCausalLM"),
-    "LlavaNextForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
-    "LlavaNextVideoForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
-    "Lfm2VlForConditionalGeneration": (clip.read_lfm2, "Lfm2ForCausalLM"),
-    "LlavaOnevisionForConditionalGeneration": (clip.read_llava, "Qwen2ForCausalLM"),
-    "VipLlavaForConditionalGeneration": (clip.read_llava, "LlamaForCausalLM"),
-    "PixtralForConditionalGeneration": (native.read_pixtral, "MistralForCausalLM"),
-    "Mistral3ForConditionalGeneration": (native.read_pixtral, "MistralForCausalLM"),
-    "Gemma3ForConditionalGeneration": (clip.read_gemma3, "Gemma3ForCausalLM"),
-    "PaliGemmaForConditionalGeneration": (clip.read_gemma3, "GemmaForCausalLM"),
-    "Gemma4ForConditionalGeneration": (tiles.read_gemma4, "Gemma4ForCausalLM"),
-    "Gemma3nForConditionalGeneration": (clip.read_gemma3, "Gemma3nForCausalLM"),
-    "Idefics3ForConditionalGeneration": (clip.read_idefics3, "LlamaForCausalLM"),
-    "SmolVLMForConditionalGeneration": (clip.read_idefics3, "LlamaForCausalLM"),
-    "AyaVisionForConditionalGeneration": (clip.read_cohere_vision, "CohereForCausalLM"),
-    "Cohere2VisionForConditionalGeneration": (clip.read_cohere_vision, "Cohere2ForCausalLM"),
-    "Qwen2VLForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen2_5_VLForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen3VLForConditionalGeneration": (native.read_qwen3_vl, "Qwen3ForCausalLM"),
-    "Qwen3VLMoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3MoeForCausalLM"),
-    "Qwen3_5ForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5ForCausalLM"),
-    "Qwen3_5MoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3_5MoeForCausalLM"),
-    "Llama4ForConditionalGeneration": (tiles.read_llama4, "Llama4ForCausalLM"),
-    "Qwen2_5OmniModel": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen2_5OmniForConditionalGeneration": (native.read_qwen2_vl, "Qwen2ForCausalLM"),
-    "Qwen3OmniMoeForConditionalGeneration": (native.read_qwen3_vl, "Qwen3MoeForCausalLM"),
-    "KimiVLForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
-    "KimiK25ForConditionalGeneration": (native.read_moonvit, "DeepseekV3ForCausalLM"),
-    "KimiK3ForConditionalGeneration": (native.read_moonvit, "KimiLinearForCausalLM"),
-    "InternVLChatModel": (tiles.read_intern, "Qwen2ForCausalLM"),
-    "InternVLForConditionalGeneration": (tiles.read_intern, "Qwen2ForCausalLM"),
-    "InternS1ForConditionalGeneration": (tiles.read_intern, "Qwen3MoeForCausalLM"),
-    "SkyworkR1VChatModel": (tiles.read_intern, "Qwen2ForCausalLM"),
-    "H2OVLChatModel": (tiles.read_intern, "MistralForCausalLM"),
-    "NVLM_D": (tiles.read_intern, "Qwen2ForCausalLM"),
-    "Glm4vForConditionalGeneration": (native.read_glm4v, "Glm4ForCausalLM"),
-    "Glm4vMoeForConditionalGeneration": (native.read_glm4v, "Glm4MoeForCausalLM"),
-    "DeepseekVLV2ForCausalLM": (tiles.read_deepseek_vl2, "DeepseekV2ForCausalLM"),
-    "Phi3VForCausalLM": (clip.read_phi3v, "Phi3ForCausalLM"),
-    "MllamaForConditionalGeneration": (clip.read_mllama, "MllamaForCausalLM"),
-}
-"""Reader of the encoder, and the text architecture where the config does not say it."""
-
-_HEARING = {
-    "Qwen2_5OmniModel": audio.read_qwen_audio,
-    "Qwen2_5OmniForConditionalGeneration": audio.read_qwen_audio,
-    "Qwen3OmniMoeForConditionalGeneration": audio.read_qwen_audio,
-}
-"""Reader of a second encoder, for sound."""
-
 _WITHIN = "thinker_config"
 """Where models that also speak keep the part that vLLM serves: what they think with."""
 
 
 def known_multimodal() -> tuple[str, ...]:
-    return tuple(sorted(_ENCODERS))
+    return tuple(sorted(ENCODERS))
 
 
 def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     """The text architecture and its part of the config (the whole config for models that do not nest it)."""
-    known = _ENCODERS.get(name)
+    known = ENCODERS.get(name)
     if known is None:
         return name, config
-    text = _served(config).child(*_PARTS)
+    text = _served(config).child(*TEXT_PARTS)
+    usual = known.text if isinstance(known.text, str) else known.text(config)
     if not text:
-        return known[1], config
+        return usual, config
     named = text.texts("architectures", longest=16)
     if named and named[0] in TEXT_BY_TYPE.values():
         return named[0], text
-    return TEXT_BY_TYPE.get(text.text("model_type"), known[1]), text
+    return TEXT_BY_TYPE.get(text.text("model_type"), usual), text
 
 
 def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[Tower, ...]:
     """The encoders of a model with their projectors; none for text models."""
-    known = _ENCODERS.get(name)
+    known = ENCODERS.get(name)
     if known is None:
         return ()
     served = _served(config)
-    found = [known[0](Source(served, served.child("vision_config"), hidden, builder))]
-    if name in _HEARING:
-        found.append(_HEARING[name](Source(served, served.child("audio_config"), hidden, builder)))
+    found = []
+    for reader, part in ((known.sees, "vision_config"), (known.hears, "audio_config")):
+        if reader is not None:
+            found.append(reader(Source(served, served.child(part), hidden, builder)))
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ def read_qwen_audio(source: Source) -> Tower:
     bins = sound.integer("num_mel_bins", default=128, high=2**12)
     out = sound.integer("output_dim", default=source.hidden)
     newer = sound.has("downsample_hidden_size")
-    block = encoder_block(source.builder, width, heads, middle, split=newer)
+    block = encoder_block(source.builder, width, heads, middle, split=newer, key_bias=newer)
     stem = stem_of(source)
     stem.norm(width, bias=True)
     if newer:

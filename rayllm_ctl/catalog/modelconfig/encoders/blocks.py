@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Part, Split, Tower
+from rayllm_ctl.model.facts import Layer, Part, Split, Tower, Vector
+
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
+"""Where a config may keep its text model."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,28 @@ def encoder_block(
     split: bool = True,
     split_attention: bool = True,
     inner: int = 0,
+    kv_heads: int = 0,
+    key_bias: bool = True,
+    head_norms: bool = False,
 ) -> Layer:
-    """One transformer block of an encoder. `inner`: width of the attention where it is not the hidden size."""
+    """One transformer block of an encoder. `inner`: width of the attention where it is not the hidden size.
+
+    kv_heads: of grouped-query attention. key_bias: False where queries and values have a bias and keys have none.
+    head_norms: queries and keys are normalized head by head.
+    """
     pieces = builder.single("vision_tower.")
     inner = inner or hidden
     heads = heads if inner % heads == 0 else 1
-    parts = tuple(Part(heads, inner // heads) for _ in range(3))
+    head = inner // heads
+    keys = Part(kv_heads, head, replicable=True) if kv_heads else Part(heads, head)
     mlp_bias = bias if mlp_bias is None else mlp_bias
     attention: tuple[Split, Split] = ("column", "row") if split and split_attention else ("none", "none")
-    pieces.linear("attn.qkv", hidden, parts, attention[0], bias=bias, quantizable=False)
+    fused = (Part(heads, head), keys, keys)
+    pieces.linear("attn.qkv", hidden, fused, attention[0], bias=bias and key_bias, quantizable=False)
+    if bias and not key_bias:
+        pieces.vectors.append(Vector(head * (heads + keys.units)))
+    if head_norms:
+        pieces.norm(head, 2)
     pieces.linear(
         "attn.proj",
         inner,
@@ -85,8 +101,11 @@ def depth_of(vision: Fields, *names: str, default: int | None = None) -> int:
     return vision.integer(*(names or ("num_hidden_layers",)), default=default, high=MOST_LAYERS)
 
 
-def clip_like(source: Source) -> tuple[list[tuple[Layer, int]], int, int, int]:
-    """CLIP and SigLIP: (blocks, hidden, patches of an image, pixels). Layers above the chosen feature are not built."""
+def clip_like(source: Source, *, post_norm: bool = True) -> tuple[list[tuple[Layer, int]], int, int, int]:
+    """CLIP and SigLIP: (blocks, hidden, patches of an image, pixels). Layers above the chosen feature are not built.
+
+    post_norm: False where even a model that takes the last layer does without its norm.
+    """
     vision = source.vision
     clip = "clip" in vision.text("model_type", default="clip_vision_model")
     hidden = vision.integer("hidden_size", "width", default=1024 if clip else 768)
@@ -103,7 +122,7 @@ def clip_like(source: Source) -> tuple[list[tuple[Layer, int]], int, int, int]:
     if clip:
         stem.norm(hidden)
         stem.norm(hidden, bias=True)
-    if built == depth:
+    if built == depth and post_norm:
         stem.norm(hidden, bias=True)
     return (
         [(encoder_block(source.builder, hidden, heads, width), built), (stem.layer(), 1)],

@@ -19,24 +19,37 @@ from rayllm_ctl.model.facts import Tower
 
 
 def read_llava(source: Source) -> Tower:
-    """LLaVA 1.5 and its kin: CLIP or SigLIP and a projector of two layers. LLaVA-NeXT cuts an image into crops."""
+    """LLaVA 1.5 and its kin: CLIP or SigLIP and a projector of two layers."""
     if source.vision.text("model_type") == "pixtral":
         return read_pixtral(source)
-    blocks, width, patches, pixels = clip_like(source)
+    return _llava(source, newline=source.config.has("image_grid_pinpoints"))
+
+
+def read_llava_next(source: Source) -> Tower:
+    """LLaVA-NeXT: an image is cut into crops, with a learned end of their rows."""
+    return _llava(source, newline=True)
+
+
+def read_llava_onevision(source: Source) -> Tower:
+    """LLaVA-OneVision: a projector that is not divided."""
+    return _llava(source, newline=True, split=False)
+
+
+def read_llava_video(source: Source) -> Tower:
+    """LLaVA-NeXT-Video: a projector that is not divided, and rows of crops that nothing parts."""
+    return _llava(source, newline=False, split=False)
+
+
+def _llava(source: Source, *, newline: bool, split: bool = True) -> Tower:
+    blocks, width, patches, pixels = clip_like(source, post_norm=False)
     features = source.config.raw("vision_feature_layer")
     taken = len(features) if isinstance(features, list) and features else 1
     ends = stem_of(source)
-    pair(
-        ends,
-        width * taken,
-        source.hidden,
-        source.hidden,
-        bias=source.config.flag("multimodal_projector_bias", default=True),
-    )
-    crops = 1
-    if source.config.has("image_grid_pinpoints"):
+    bias = source.config.flag("multimodal_projector_bias", default=True)
+    pair(ends, width * taken, source.hidden, source.hidden, bias=bias, split=split)
+    if newline:
         ends.norm(source.hidden)
-        crops = 5
+    crops = 5 if source.config.has("image_grid_pinpoints") or newline else 1
     return Tower("image", (*blocks, (ends.layer(), 1)), width, crops * patches, crops * patches, crops * pixels)
 
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
+    TEXT_PARTS,
+    Source,
+    depth_of,
+    encoder_block,
+    pair,
+    plain,
+    stem_of,
+)
+from rayllm_ctl.model.facts import Layer, Tower
 
 
 def read_pixtral(source: Source) -> Tower:
@@ -38,7 +49,10 @@ def read_pixtral(source: Source) -> Tower:
 
 
 def read_qwen2_vl(source: Source) -> Tower:
-    """Qwen2-VL and Qwen2.5-VL. The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens."""
+    """Qwen2-VL and Qwen2.5-VL. The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens.
+
+    EXAONE 4.5 has fewer heads for keys and values than for queries.
+    """
     newer = source.vision.has("out_hidden_size") or source.vision.has("fullatt_block_indexes")
     width = source.vision.integer("hidden_size" if newer else "embed_dim", default=1280)
     heads = source.vision.integer("num_heads", default=16, high=MOST_HEADS)
@@ -49,7 +63,8 @@ def read_qwen2_vl(source: Source) -> Tower:
     )
     patch = source.vision.integer("patch_size", default=14, high=256)
     merge = source.vision.integer("spatial_merge_size", default=2, high=64)
-    block = encoder_block(source.builder, width, heads, middle, gated=newer, norm_bias=not newer)
+    kv_heads = source.vision.integer("num_key_value_heads", default=0, low=0, high=MOST_HEADS)
+    block = encoder_block(source.builder, width, heads, middle, gated=newer, norm_bias=not newer, kv_heads=kv_heads)
     stem = stem_of(source)
     frames = source.vision.integer("temporal_patch_size", default=2, high=64)
     plain(stem, "patch_embed", 3 * frames * patch * patch, width)
@@ -74,6 +89,17 @@ def read_qwen2_vl(source: Source) -> Tower:
         patches,
         pixels,
     )
+
+
+def read_hyperclova(source: Source) -> Tower:
+    """HyperCLOVA X Vision 2: Qwen2.5-VL's, and one projection into the decoder."""
+    vision = source.vision
+    width = vision.integer("hidden_size", default=1280)
+    out = vision.integer("out_hidden_size", default=width)
+    tower = read_qwen2_vl(Source(source.config, vision, out, source.builder))
+    ends = stem_of(source)
+    plain(ends, "mm_projector", out, source.hidden, bias=True)
+    return replace(tower, blocks=(*tower.blocks, (ends.layer(), 1)))
 
 
 def read_qwen3_vl(source: Source) -> Tower:
@@ -153,19 +179,40 @@ def read_moonvit(source: Source) -> Tower:
 
 def read_glm4v(source: Source) -> Tower:
     """GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution and a gated merger."""
-    width = source.vision.integer("hidden_size", default=1536)
-    heads = source.vision.integer("num_heads", "num_attention_heads", default=12, high=MOST_HEADS)
-    out = source.vision.integer("out_hidden_size", default=source.hidden)
-    middle = source.vision.integer("intermediate_size", default=13696)
-    patch = source.vision.integer("patch_size", default=14, high=256)
-    merge = source.vision.integer("spatial_merge_size", default=2, high=64)
-    size = source.vision.integer("image_size", default=336, high=2**14)
-    frames = source.vision.integer("temporal_patch_size", default=2, high=64)
+    vision = source.vision
+    width = vision.integer("hidden_size", default=1536)
+    heads = vision.integer("num_heads", "num_attention_heads", default=12, high=MOST_HEADS)
+    out = vision.integer("out_hidden_size", default=source.hidden)
+    middle = vision.integer("intermediate_size", default=13696)
+    patch = vision.integer("patch_size", default=14, high=256)
+    size = vision.integer("image_size", default=336, high=2**14)
     block = encoder_block(source.builder, width, heads, out, gated=True, bias=False, norm_bias=False)
     stem = stem_of(source)
-    plain(stem, "patch_embed", 3 * frames * patch * patch, width, bias=True)
     plain(stem, "position_embedding", (size // patch) ** 2, width)
-    stem.norm(width, 2)
+    stem.norm(width)
+    return _glm(source, block, stem, width, out, middle)
+
+
+def read_glm_ocr(source: Source) -> Tower:
+    """GLM-OCR: GLM-4V's with biases and norms of heads, no position table, a merger as wide as the decoder's MLP."""
+    vision = source.vision
+    width = vision.integer("hidden_size", default=1024)
+    heads = vision.integer("num_heads", "num_attention_heads", default=16, high=MOST_HEADS)
+    out = vision.integer("out_hidden_size", default=1536)
+    middle = vision.integer("intermediate_size", default=4096)
+    block = encoder_block(source.builder, width, heads, middle, gated=True, norm_bias=False, head_norms=True)
+    merger = source.config.child(*TEXT_PARTS).integer("intermediate_size", default=4096)
+    return _glm(source, block, stem_of(source), width, out, merger)
+
+
+def _glm(source: Source, block: Layer, stem: Pieces, width: int, out: int, middle: int) -> Tower:
+    """What stands around the blocks of GLM's encoders. Images of up to 6144 tokens."""
+    vision = source.vision
+    patch = vision.integer("patch_size", default=14, high=256)
+    merge = vision.integer("spatial_merge_size", default=2, high=64)
+    frames = vision.integer("temporal_patch_size", default=2, high=64)
+    plain(stem, "patch_embed", 3 * frames * patch * patch, width, bias=True)
+    stem.norm(width)
     plain(stem, "downsample", width * merge * merge, out, bias=True)
     plain(stem, "merger.proj", out, out, split=True)
     stem.norm(out, bias=True)
@@ -173,7 +220,7 @@ def read_glm4v(source: Source) -> Tower:
     patches = 6144 * merge * merge
     return Tower(
         "image",
-        ((block, depth_of(source.vision, "depth", "num_hidden_layers", default=24)), (stem.layer(), 1)),
+        ((block, depth_of(vision, "depth", "num_hidden_layers", default=24)), (stem.layer(), 1)),
         width,
         6144,
         patches,

@@ -89,11 +89,40 @@ def read_gemma4(source: Source) -> Tower:
     )
 
 
-def read_intern(source: Source) -> Tower:
-    """InternViT (InternVL 2 to 3.5): tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each.
+def read_gemma4_unified(source: Source) -> Tower:
+    """Gemma 4 12B: no encoder; patches go through one layer into the decoder, which sees them itself."""
+    vision = source.vision
+    if not source.config.has("vision_config"):
+        raise source.config.missing("vision_config")
+    side = vision.integer("patch_size", default=16, high=256) * vision.integer(
+        "pooling_kernel_size", default=3, high=64
+    )
+    width = vision.integer("mm_embed_dim", default=3840)
+    stem = stem_of(source)
+    stem.norm(3 * side * side, bias=True)
+    plain(stem, "patch_dense", 3 * side * side, width, bias=True, split=True)
+    stem.norm(width, 2, bias=True)
+    plain(stem, "pos_embedding", 2 * vision.integer("mm_posemb_size", default=1120), width)
+    plain(stem, "embed_vision", vision.integer("output_proj_dims", default=3840), source.hidden)
+    if source.config.has("audio_config"):
+        sound = source.config.child("audio_config")
+        plain(stem, "embed_audio", sound.integer("audio_embed_dim", default=640), source.hidden)
+    tokens = vision.integer("num_soft_tokens", default=280, high=2**20)
+    return Tower("image", ((stem.layer(), 1),), width, tokens, tokens, tokens * 3 * side * side)
 
-    In transformers' form (text_config) vLLM does not divide its attention.
-    """
+
+def read_intern(source: Source) -> Tower:
+    """InternViT (InternVL 2 to 3.5). In transformers' form (text_config) vLLM does not divide its attention."""
+    return _intern(source, split_attention=not source.config.has("text_config"))
+
+
+def read_qianfan(source: Source) -> Tower:
+    """Qianfan-OCR: InternVL's own form under other names."""
+    return _intern(source, split_attention=True)
+
+
+def _intern(source: Source, *, split_attention: bool) -> Tower:
+    """Tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each."""
     width = source.vision.integer("hidden_size", default=1024)
     heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
     middle = source.vision.integer("intermediate_size", default=4096)
@@ -113,7 +142,7 @@ def read_intern(source: Source) -> Tower:
         mlp_bias=True,
         out_bias=True,
         norm_bias=not rms,
-        split_attention=not source.config.has("text_config"),
+        split_attention=split_attention,
     )
     scales = stem_of(source)
     scales.norm(width, 2)

@@ -1,0 +1,126 @@
+"""Encoders of the CLIP kind with projectors of their own: R-4B, Eagle 2.5, Isaac, MiniMax M3, GLM-4V."""
+
+from __future__ import annotations
+
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
+    Source,
+    clip_like,
+    depth_of,
+    encoder_block,
+    pair,
+    plain,
+    stem_of,
+)
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.model.facts import Tower
+
+
+def read_r4b(source: Source) -> Tower:
+    """R-4B: LLaVA-OneVision with a projector that starts with a norm and is not divided."""
+    return _normed(source, source.hidden)
+
+
+def read_bee(source: Source) -> Tower:
+    """Bee: R-4B's, with a projector four times as wide."""
+    return _normed(source, 4 * source.hidden)
+
+
+def _normed(source: Source, middle: int) -> Tower:
+    blocks, width, patches, pixels = clip_like(source, post_norm=False)
+    stem = stem_of(source)
+    stem.norm(width, bias=True)
+    pair(stem, width, middle, source.hidden, bias=True, split=False)
+    stem.norm(source.hidden)
+    crops = 5
+    return Tower("image", (*blocks, (stem.layer(), 1)), width, crops * patches, crops * patches, crops * pixels)
+
+
+def read_eagle(source: Source) -> Tower:
+    """Eagle 2.5: SigLIP up to the chosen layer, shuffled; up to 12 tiles and an overview."""
+    depth = depth_of(source.vision, default=12)
+    layer = source.config.integer("select_layer", default=-1, low=-depth, high=depth - 1)
+    chosen = Fields({"vision_feature_layer": layer if layer < 0 else layer + 1})
+    blocks, width, patches, pixels = clip_like(Source(chosen, source.vision, source.hidden, source.builder))
+    side = int(1 / max(source.config.number("downsample_ratio", default=0.5), 0.05))
+    merged = width * max(side, 1) ** 2
+    stem = stem_of(source)
+    stem.norm(merged, bias=True)
+    pair(stem, merged, source.hidden, source.hidden, bias=True, split=False)
+    tiles = source.config.integer("max_dynamic_tiles", "max_dynamic_patch", default=12, high=256) + 1
+    tokens = patches * width // merged * tiles
+    return Tower("image", (*blocks, (stem.layer(), 1)), width, tokens, tiles * patches, tiles * pixels)
+
+
+def read_isaac(source: Source) -> Tower:
+    """Isaac: SigLIP 2 over patches in the image's own shape, shuffled, then a projector four times as wide."""
+    vision = source.vision
+    width = vision.integer("hidden_size", default=1152)
+    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=4304))
+    patch = vision.integer("patch_size", default=16, high=256)
+    fold = vision.integer("pixel_shuffle_scale_factor", default=1, high=64) ** 2
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)
+    stem.norm(width, bias=True)
+    pair(stem, width * fold, 4 * width * fold, source.hidden, bias=False)
+    patches = source.config.integer("vision_max_num_patches", default=6144)
+    return Tower(
+        "image",
+        ((block, depth_of(vision, default=27)), (stem.layer(), 1)),
+        width,
+        patches // fold,
+        patches,
+        patches * 3 * patch * patch,
+    )
+
+
+def read_minimax_m3(source: Source) -> Tower:
+    """MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave."""
+    vision, hidden = source.vision, source.hidden
+    width = vision.integer("hidden_size", default=1280)
+    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    size = vision.integer("image_size", default=2016, high=2**14)
+    patch = vision.integer("patch_size", default=14, high=256)
+    compression = vision.child("img_token_compression_config")
+    frames = compression.integer("temporal_patch_size", default=2, high=64)
+    merge = compression.integer("spatial_merge_size", default=2, high=64)
+    middle = source.config.integer("projector_hidden_size", default=hidden)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=5120))
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * frames * patch * patch, width)
+    stem.norm(width, bias=True)
+    pair(stem, width, middle, hidden, bias=vision.flag("multimodal_projector_bias", default=True))
+    pair(stem, hidden * merge * merge, middle, hidden, bias=vision.flag("patch_merge_bias", default=True))
+    patches = (size // patch) ** 2
+    return Tower(
+        "image",
+        ((block, depth_of(vision, default=32)), (stem.layer(), 1)),
+        width,
+        patches // (merge * merge),
+        patches,
+        patches * 3 * frames * patch * patch,
+    )
+
+
+def read_eva(source: Source) -> Tower:
+    """GLM-4V: EVA-02 CLIP, a convolution over two by two patches and a gated projector of the decoder's width."""
+    vision, hidden = source.vision, source.hidden
+    width = vision.integer("hidden_size")
+    heads = vision.integer("num_heads", high=MOST_HEADS)
+    size = vision.integer("image_size", high=2**14)
+    patch = vision.integer("patch_size", high=256)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size"))
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", vision.integer("num_positions") + 1, width)
+    plain(stem, "conv", 4 * width, hidden, bias=True)
+    plain(stem, "linear_proj", hidden, hidden)
+    stem.norm(hidden, bias=True)
+    stem.mlp(hidden, source.config.integer("ffn_hidden_size"), prefix="linear_proj.", quantizable=False)
+    stem.norm(hidden, 2)
+    patches = (size // patch) ** 2
+    return Tower(
+        "image", ((block, depth_of(vision)), (stem.layer(), 1)), width, patches // 4 + 2, patches, 3 * size * size
+    )

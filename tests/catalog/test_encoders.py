@@ -1,0 +1,130 @@
+"""Encoders of images and sound: a rank's tensors against vLLM's own, which text model an architecture has, refusals.
+
+encoders.jsonl holds, a line each, the fields of a config.json and the bytes of a rank's parameters at TP 1 and 2:
+vLLM 0.29.0's own objects, made on torch's meta device (transformers 5.17). The configs are public hyper-parameters or
+the defaults of transformers' classes; those called "-odd" turn the switches that these leave alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
+from tests.planner.mutate import damaged
+
+_SAMPLES = [json.loads(line) for line in Path(__file__).with_name("encoders.jsonl").read_text().splitlines()]
+SAMPLES: dict[str, dict[str, Any]] = {sample["name"]: sample for sample in _SAMPLES}
+
+UNCOUNTED = {"intern-s1-pro": 2 * 4 * 40 * 40 * 2}
+"""Bytes that vLLM holds and the facts leave out: coefficients of InternS1-Pro's rotary embedding, 40 x 40 for sine and
+cosine of each of four KV heads."""
+
+
+def facts_of(name: str, **changes: Any) -> ModelFacts:
+    return read_config({**SAMPLES[name]["config"], **changes})
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_ranks_parameters_are_those_of_vllm(name: str, tensor: int) -> None:
+    facts = facts_of(name)
+    (stage,) = stages(facts, 1)
+    expected = SAMPLES[name]["parameters"][tensor - 1] - UNCOUNTED.get(name, 0) // tensor
+    assert sum(stage_tensors(facts, stage, Shape(tensor))) == expected
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> None:
+    config = SAMPLES[name]["config"]
+    assert compact(config) == config
+
+
+@pytest.mark.parametrize(
+    ("name", "senses"),
+    [
+        ("minicpm-o-4.5", ["image", "audio"]),
+        ("qwen2.5-omni", ["image", "audio"]),
+        ("ultravox-v0.5", ["audio"]),
+        ("qwen3-asr-1.7b", ["audio"]),
+        ("deepseek-ocr", ["image"]),
+    ],
+)
+def test_what_a_model_senses(name: str, senses: list[str]) -> None:
+    facts = facts_of(name)
+    assert [tower.modality for tower in facts.towers] == senses
+    assert all(tower.tokens > 0 and tower.patches > 0 for tower in facts.towers)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "patches"),
+    [
+        ("minicpm-v-2.6", 10 * 64, 10 * 32 * 32),
+        ("dots.ocr", 14400, 57600),
+        ("qwen2-audio", 750, 1500),
+        ("step-vl-10b", 3085, 49360),
+        ("glm-ocr", 6144, 24576),
+    ],
+)
+def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: int) -> None:
+    (tower,) = facts_of(name).towers
+    assert (tower.tokens, tower.patches) == (tokens, patches)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("minicpm-v-2.6", {"version": 2.0}, "version is '2.0', but must be one of 2.5, 2.6, 4.0, 4.5"),
+        ("minicpm-v-2.6", {"version": []}, "version is"),
+        ("minicpm-v-2.6", {"query_num": -64}, "query_num is -64"),
+        ("minicpm-o-2.6", {"version": "4.0"}, "version is '4.0', but must be one of 2.6, 4.5"),
+        ("minicpm-o-2.6", {"audio_pool_step": 0}, "audio_pool_step is 0"),
+        ("ultravox-v0.5", {"audio_config": None}, "no field audio_config"),
+        ("ultravox-v0.5", {"stack_factor": 10**12}, "stack_factor"),
+        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "encoder of sound"),
+        (
+            "nemotron-nano-vl",
+            {"vision_config": {"args": {"model": "vit_giant"}}},
+            "vision_config.args.model is 'vit_giant'",
+        ),
+        ("granite-4-vision", {"downsample_rate": "8/4"}, "downsample_rate is '8/4'"),
+        ("granite-4-vision", {"deepstack_layer_map": 4}, "deepstack_layer_map is 4"),
+        ("gemma-4-unified", {"vision_config": None}, "no field vision_config"),
+        ("eagle2.5-8b", {"select_layer": -28}, "select_layer is -28"),
+        ("ovis2.5-9b", {"visual_vocab_size": 4}, "visual_vocab_size is 4"),
+        ("glm-4v-9b", {"vision_config": {}}, "no field vision_config.hidden_size"),
+    ],
+)
+def test_what_cannot_be_read_is_named(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        facts_of(name, **changes)
+    assert message in str(caught.value)
+    assert caught.value.hints
+
+
+def test_minicpm_takes_its_text_model_from_the_version() -> None:
+    newer, older = facts_of("minicpm-v-4.5"), facts_of("minicpm-v-2.6")
+    assert len(newer.layers[0].vectors) == 4, "Qwen 3 normalizes queries and keys"
+    assert len(older.layers[0].vectors) == 2
+    assert next(linear for linear in older.layers[0].linears if "qkv" in linear.name).bias
+
+
+def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
+    rng = random.Random(20261122)
+    refused = 0
+    for _ in range(400):
+        config = damaged(rng.choice(_SAMPLES)["config"], rng)
+        try:
+            facts = read_config(config)
+        except UserError:
+            refused += 1
+            continue
+        assert read_config(compact(config)) == facts
+    assert 40 < refused < 360
