@@ -177,12 +177,16 @@ Cache = AttentionCache | LatentCache | StateCache
 
 @dataclass(frozen=True)
 class Layer:
-    """One decoder (or encoder) layer: what it holds and what it caches."""
+    """One decoder (or encoder) layer: what it holds and what it caches.
+
+    passes: how often a token goes through it (0: a table of which it looks up a row).
+    """
 
     linears: tuple[Linear, ...] = ()
     experts: tuple[Experts, ...] = ()
     vectors: tuple[Vector, ...] = ()
     caches: tuple[Cache, ...] = ()
+    passes: int = 1
 
     @cached_property
     def parameters(self) -> int:
@@ -191,9 +195,9 @@ class Layer:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters that one token passes through: of the experts, top_k."""
+        """Parameters that one token passes through, as often as it does: of the experts, top_k."""
         idle = sum((x.count - min(x.top_k, x.count)) * x.per_expert for x in self.experts)
-        return self.parameters - idle
+        return (self.parameters - idle) * self.passes
 
 
 @dataclass(frozen=True)
@@ -260,6 +264,7 @@ class ModelFacts:
     tied_embeddings: bool = False
     embedding_width: int = 0
     head_bias: bool = False
+    head_float32: bool = False
     head_scheme: Scheme | None = None
     extra: tuple[Layer, ...] = ()
     """What belongs to no layer: final norm, position table, projections around the decoder."""

@@ -94,24 +94,24 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
     counts = Counter(id(layer) for layer in (*facts.layers, *facts.extra))
     for key, layer in kinds.items():
         n = counts[key]
-        dense += n * _dense_bytes(layer, wide, online)
+        dense += n * layer.passes * _dense_bytes(layer, wide, online)
         flops += n * 2.0 * layer.active_parameters
         for item in layer.experts:
             each = item.per_expert * _bytes_each(item.scheme, wide, online)
-            experts[ExpertWork(1, item.count, item.top_k, each)] += n
+            experts[ExpertWork(1, item.count, item.top_k, each)] += n * layer.passes
         for cache in layer.caches:
             caches[cache] += n
         schemes += [linear.scheme for linear in layer.linears if linear.scheme]
         schemes += [group.scheme for group in layer.experts if group.scheme]
     head = facts.vocab_size * facts.hidden_size
-    dense += head * _bytes_each(facts.head_scheme, wide, 0.0)
+    dense += head * _bytes_each(facts.head_scheme, 4.0 if facts.head_float32 else wide, 0.0)
     return ModelWork(
         dense_bytes=dense,
         experts=tuple(ExpertWork(n, e.count, e.top_k, e.bytes_each) for e, n in experts.items()),
         caches=tuple(_cache_work(cache, n, facts, kv, wide) for cache, n in caches.items()),
         flops_per_token=flops,
         head_flops=2.0 * head,
-        layers=facts.layer_count,
+        layers=sum(layer.passes for layer in facts.layers),
         hidden=facts.hidden_size,
         fp8=online == 1.0 or any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
         fp4=any(s.floating and s.bits == 4 and not s.weight_only for s in schemes),

@@ -45,6 +45,7 @@ class Body:
     extra: tuple[Layer, ...] = ()
     tied: bool = False
     head_bias: bool = False
+    head_float32: bool = False
     embedding_width: int = 0
     rotary: tuple[RotaryCache, ...] | None = None
     draft_layers: tuple[Layer, ...] = ()

@@ -59,7 +59,10 @@ class Builder:
 
 
 class Pieces:
-    """Collects what one layer holds. `path` is where it stands in the checkpoint, for ignore lists."""
+    """Collects what one layer holds. `path` is where it stands in the checkpoint, for ignore lists.
+
+    passes: as in Layer.
+    """
 
     def __init__(self, builder: Builder, path: str) -> None:
         self.builder = builder
@@ -68,9 +71,12 @@ class Pieces:
         self.experts_: list[Experts] = []
         self.vectors: list[Vector] = []
         self.caches: list[Cache] = []
+        self.passes = 1
 
     def layer(self) -> Layer:
-        return Layer(tuple(self.linears), tuple(self.experts_), tuple(self.vectors), tuple(self.caches))
+        return Layer(
+            tuple(self.linears), tuple(self.experts_), tuple(self.vectors), tuple(self.caches), passes=self.passes
+        )
 
     def scheme(self, names: Iterable[str], *, experts: bool = False) -> Scheme | None:
         quantizer = self.builder.quantizer
@@ -124,7 +130,10 @@ class Pieces:
         cached: bool = True,
         quantizable: bool = True,
     ) -> None:
-        """Grouped-query attention with its cache. `norm`: "head" (one per head size) or "full" (over all heads)."""
+        """Grouped-query attention with its cache.
+
+        norm: "head" (one per head size, "head-bias" with a bias), "full" (over all heads) or "full-replicated".
+        """
         value_dim = value_dim or head_dim
         parts = (
             Part(heads * (2 if gate else 1), head_dim),
@@ -141,8 +150,8 @@ class Pieces:
             input_units=heads,
             quantizable=quantizable,
         )
-        if norm == "head":
-            self.norm(head_dim, 2)
+        if norm in ("head", "head-bias"):
+            self.norm(head_dim, 2, bias=norm == "head-bias")
         elif norm == "full":
             self.vectors += [Vector(heads * head_dim, heads), Vector(kv_heads * head_dim, kv_heads)]
         elif norm == "full-replicated":
@@ -159,19 +168,20 @@ class Pieces:
         *,
         gated: bool = True,
         bias: bool = False,
+        out_bias: bool = False,
         prefix: str = "mlp.",
         names: tuple[str, str] = ("gate_up_proj", "down_proj"),
         shards: tuple[str, ...] = ("gate_proj", "up_proj"),
         split: bool = True,
         quantizable: bool = True,
     ) -> None:
-        """A feed-forward block: gate and up fused (or one projection in), then down."""
+        """A feed-forward block: gate and up fused (or one projection in), then down. `out_bias`: of down alone."""
         parts = (Part(intermediate), Part(intermediate)) if gated else (Part(intermediate),)
         inward = shards if gated else ()
         first: Split = "column" if split else "none"
         second: Split = "row" if split else "none"
         self.linear(prefix + names[0], hidden, parts, first, bias=bias, shards=inward, quantizable=quantizable)
-        self.linear(prefix + names[1], intermediate, hidden, second, bias=bias, quantizable=quantizable)
+        self.linear(prefix + names[1], intermediate, hidden, second, bias=bias or out_bias, quantizable=quantizable)
 
     def experts(
         self,

@@ -78,6 +78,8 @@ TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen3_5_text": _DELTA_NET,
     "qwen3_5_moe_text": _DELTA_NET_MIXTURE,
     "deepseek_v2": {"v_head_dim": 128, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "kv_lora_rank": 512},
+    "muse_glimmer_text": {"use_attn_output_gate": True, "sliding_window": 2048},
+    "persimmon": {"qk_layernorm": True, "partial_rotary_factor": 0.5},
     "phimoe": {"sliding_window": 4096},
     "olmo3": {"sliding_window": 4096},
     "cohere2": {"sliding_window": 4096, "sliding_window_pattern": 4},

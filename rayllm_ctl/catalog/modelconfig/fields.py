@@ -144,10 +144,14 @@ class Fields:
             flat.update(nested.entries())
         return Fields(flat, self.where, self._defaults, self.used)
 
-    def integers(self, *names: str, low: int = 0, high: int = _BIGGEST, longest: int = 4096) -> tuple[int, ...]:
-        """A list of whole numbers; absent counts as empty."""
+    def integers(
+        self, *names: str, low: int = 0, high: int = _BIGGEST, longest: int = 4096, null: int | None = None
+    ) -> tuple[int, ...]:
+        """A list of whole numbers; absent counts as empty. `null`: what an entry of null stands for, if it may be."""
         return tuple(
-            Fields({"entry": value}, f"{self.where}{self._named(names)}: ").integer("entry", low=low, high=high)
+            Fields({"entry": value}, f"{self.where}{self._named(names)}: ").integer(
+                "entry", default=null, low=low, high=high
+            )
             for value in self._list(names, longest)
         )
 

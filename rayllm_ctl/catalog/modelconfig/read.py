@@ -77,6 +77,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         tied_embeddings=body.tied,
         embedding_width=body.embedding_width,
         head_bias=body.head_bias,
+        head_float32=body.head_float32,
         head_scheme=head,
         extra=body.extra,
         rotary=rotary,

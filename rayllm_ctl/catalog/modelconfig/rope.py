@@ -86,7 +86,7 @@ def rotary_caches(
     found = [_cache(fields, parameters, head_dim, positions, width) for parameters in rope_parameters(fields)]
     if not found:
         found = [RotaryCache(positions, width or rotary_width(fields, None, head_dim))]
-    if fields.has("rope_local_base_freq") and len(found) == 1:
+    if fields.has("rope_local_base_freq", "rope_local_theta") and len(found) == 1:
         found.append(RotaryCache(positions, found[0].width, count=1))
         if found[0] == found[1]:
             found = [replace(found[0], count=2)]

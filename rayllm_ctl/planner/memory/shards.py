@@ -191,7 +191,7 @@ def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape, *, encoders: bo
             yield from layer_tensors(layer, shape)
         if not facts.tied_embeddings:
             if facts.head_scheme is None:
-                yield rows * facts.hidden_size * shape.dtype_bytes
+                yield rows * facts.hidden_size * (4 if facts.head_float32 else shape.dtype_bytes)
             else:
                 yield from scheme_tensors(facts.head_scheme, facts.hidden_size, rows)
         if facts.head_bias:

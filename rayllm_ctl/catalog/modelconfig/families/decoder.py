@@ -19,7 +19,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     read_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.windows import layer_windows
+from rayllm_ctl.catalog.modelconfig.families.windows import WINDOW, layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import Layer, RotaryCache
@@ -60,6 +60,7 @@ class Traits:
     qkv_bias: Choice = False
     out_bias: Choice = False
     mlp_bias: Choice = False
+    mlp_out_bias: bool = False
     head_bias: Choice = False
     gated: bool = True
     gate: Choice = False
@@ -71,12 +72,13 @@ class Traits:
     sinks: Choice = False
     tied: bool = False
     positions: int = -1
-    """Rows that a learned position table has beyond max_position_embeddings; -1: there is none."""
+    """Rows that a learned position table has beyond max_position_embeddings; -1: there is none (ALiBi has none)."""
     embedding_norm: bool = False
     rotary: bool = True
     rotary_float32: bool = False
     rotary_share: float = 1.0
     """The part of a head that is rotated where the config does not say it."""
+    window_names: tuple[str, ...] = WINDOW
     window_pattern: int = 0
     window_uniform: bool = False
     intermediate_times: int = 0
@@ -85,6 +87,8 @@ class Traits:
     projections: tuple[str, str] = ("qkv_proj", "o_proj")
     qkv_shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
     mlp: str = "mlp."
+    mlp_twin: str = ""
+    """Where a second block of the same size stands, which the tokens of images take."""
     mlp_names: tuple[str, str] = ("gate_up_proj", "down_proj")
     mlp_shards: tuple[str, ...] = ("gate_proj", "up_proj")
     kv_default: int | None = None
@@ -101,7 +105,9 @@ def read_decoder(traits: Traits, fields: Fields, builder: Builder) -> Body:
     sizes = traits.sizes(fields) if traits.sizes else read_sizes(fields, kv_default=traits.kv_default)
     mixture = traits.mixture
     intermediate = _intermediate(traits, fields, sizes.hidden)
-    windows = layer_windows(fields, sizes.layers, pattern=traits.window_pattern, uniform=traits.window_uniform)
+    windows = layer_windows(
+        fields, sizes.layers, pattern=traits.window_pattern, uniform=traits.window_uniform, names=traits.window_names
+    )
     dense = [mixture is None or mixture.dense(fields, index) for index in range(sizes.layers)]
 
     def make(index: int, pieces: Pieces) -> None:
@@ -172,15 +178,17 @@ def _attention(traits: Traits, fields: Fields, sizes: Sizes, pieces: Pieces, win
 
 
 def _mlp(traits: Traits, fields: Fields, hidden: int, intermediate: int, pieces: Pieces) -> None:
-    pieces.mlp(
-        hidden,
-        intermediate,
-        gated=traits.gated,
-        bias=choose(fields, traits.mlp_bias),
-        prefix=traits.mlp,
-        names=traits.mlp_names,
-        shards=traits.mlp_shards,
-    )
+    for prefix in (traits.mlp, traits.mlp_twin) if traits.mlp_twin else (traits.mlp,):
+        pieces.mlp(
+            hidden,
+            intermediate,
+            gated=traits.gated,
+            bias=choose(fields, traits.mlp_bias),
+            out_bias=traits.mlp_out_bias,
+            prefix=prefix,
+            names=traits.mlp_names,
+            shards=traits.mlp_shards,
+        )
 
 
 def _experts(mixture: Mixture, fields: Fields, hidden: int, index: int, pieces: Pieces) -> None:
@@ -214,7 +222,7 @@ def _ends(traits: Traits, fields: Fields, hidden: int, builder: Builder) -> Laye
         pieces.norm(hidden, bias=traits.norm_bias)
     if traits.embedding_norm:
         pieces.norm(hidden, bias=traits.norm_bias)
-    if traits.positions >= 0:
+    if traits.positions >= 0 and fields.text("position_embedding_type") != "alibi":
         length = fields.integer("max_position_embeddings", "n_positions") + traits.positions
         pieces.linear("embed_positions", length, hidden, "none", quantizable=False)
     return pieces.layer()

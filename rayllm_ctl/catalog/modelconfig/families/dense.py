@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.catalog.modelconfig.body import Sizes, read_sizes
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.families.decoder import Traits
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -28,6 +28,13 @@ def _chatglm_sizes(fields: Fields) -> Sizes:
     return sizes if fields.flag("multi_query_attention") else replace(sizes, kv_heads=sizes.heads)
 
 
+def _step1_sizes(fields: Fields) -> Sizes:
+    """Step 1: one KV head unless the config says how many, in Step's own words first."""
+    groups = fields.integer("num_attention_groups", "num_key_value_heads", default=1, high=MOST_HEADS)
+    sizes = read_sizes(fields)
+    return replace(sizes, kv_heads=groups, head_dim=max(1, sizes.hidden // sizes.heads))
+
+
 LLAMA = Traits(
     qkv_bias=("attention_bias", "bias", "qkv_bias"), out_bias=("attention_bias", "bias"), mlp_bias=("mlp_bias",)
 )
@@ -39,6 +46,17 @@ GEMMA2 = Traits(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norm
 COHERE = Traits(norms=1, tied=True, qk_norm="full", qk_norm_if=("use_qk_norm",), window_pattern=4)
 GLM = Traits(qkv_bias=("attention_bias",))
 OLMO2 = Traits(qk_norm="full-replicated", window_pattern=4)
+INTERNLM2 = Traits(
+    qkv_bias=("bias",),
+    out_bias=("bias",),
+    attention="attention.",
+    projections=("wqkv", "wo"),
+    qkv_shards=("wqkv",),
+    mlp="feed_forward.",
+    mlp_names=("gate_up_proj", "w2"),
+    mlp_shards=("w1", "w3"),
+)
+TELECHAT2 = Traits(attention="self_attention.", out_bias=True, mlp_out_bias=True)
 _GPT = Traits(
     qkv_bias=True,
     out_bias=True,
@@ -67,6 +85,36 @@ DENSE: dict[str, Traits] = {
     "XverseForCausalLM": LLAMA,
     "YiForCausalLM": LLAMA,
     "Fairseq2LlamaForCausalLM": LLAMA,
+    "Jais2ForCausalLM": replace(LLAMA, gated=False, norm_bias=True, mlp_names=("up_proj", "down_proj")),
+    "Step1ForCausalLM": Traits(
+        qkv_bias=("attention_bias",),
+        out_bias=("attention_bias",),
+        mlp_bias=("mlp_bias",),
+        rotary=False,
+        sizes=_step1_sizes,
+    ),
+    "Plamo3ForCausalLM": Traits(
+        qk_norm="head",
+        norms=4,
+        tied=True,
+        window_names=("window_size", "sliding_window"),
+        window_pattern=8,
+        attention="mixer.",
+    ),
+    "PersimmonForCausalLM": Traits(
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_bias=True,
+        qk_norm="head-bias",
+        qk_norm_if=("qk_layernorm",),
+        projections=("query_key_value", "dense"),
+        qkv_shards=("query_key_value",),
+        mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
+    ),
+    "MuseGlimmerForCausalLM": Traits(gate=("use_attn_output_gate",), norms=4),
+    "VaultGemmaForCausalLM": replace(GEMMA2, norms=2, rotary=False),
     "SmolLM3ForCausalLM": replace(LLAMA, tied=True),
     "TeleChat3ForCausalLM": LLAMA,
     "TeleFLMForCausalLM": LLAMA,
@@ -125,16 +173,8 @@ DENSE: dict[str, Traits] = {
     "SeedOssForCausalLM": Traits(qkv_bias=("attention_bias",), out_bias=("attention_out_bias",)),
     "BaichuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
     "BaiChuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
-    "InternLM2ForCausalLM": Traits(
-        qkv_bias=("bias",),
-        out_bias=("bias",),
-        attention="attention.",
-        projections=("wqkv", "wo"),
-        qkv_shards=("wqkv",),
-        mlp="feed_forward.",
-        mlp_names=("gate_up_proj", "w2"),
-        mlp_shards=("w1", "w3"),
-    ),
+    "InternLM2ForCausalLM": INTERNLM2,
+    "InternLM2VEForCausalLM": replace(INTERNLM2, mlp_twin="feed_forward_ve."),
     "ExaoneForCausalLM": Traits(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
@@ -189,7 +229,8 @@ DENSE: dict[str, Traits] = {
     "Ernie4_5ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
     "Ernie4_5_ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
     "HyperCLOVAXForCausalLM": replace(LLAMA, norms=2),
-    "TeleChat2ForCausalLM": Traits(attention="self_attention.", projections=("qkv_proj", "o_proj"), mlp_bias=False),
+    "TeleChat2ForCausalLM": TELECHAT2,
+    "TeleChatForCausalLM": TELECHAT2,
     "QWenLMHeadModel": Traits(
         qkv_bias=True,
         attention="attn.",
@@ -198,6 +239,9 @@ DENSE: dict[str, Traits] = {
         mlp_names=("gate_up_proj", "c_proj"),
     ),
     "GPT2LMHeadModel": replace(_GPT, positions=0),
+    "JAISLMHeadModel": replace(
+        _GPT, gated=True, positions=0, mlp_names=("c_fc", "c_proj"), mlp_shards=("c_fc", "c_fc2")
+    ),
     "GPTBigCodeForCausalLM": replace(_GPT, positions=0, sizes=_bigcode_sizes),
     "GPTJForCausalLM": replace(
         _GPT,

@@ -5,6 +5,8 @@ Layouts from vLLM's deepseek_v2.py, models/deepseek_v32 and minicpm3.py (0.19, 0
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rayllm_ctl.catalog.modelconfig.body import (
     EXPERTS,
     HEADS,
@@ -15,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Body,
     read_layers,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.mixers import kimi_delta
 from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES, first_dense
@@ -42,7 +44,9 @@ class LatentSizes:
         return self.kv_lora + self.rope
 
 
-def latent_attention(sizes: LatentSizes, pieces: Pieces, *, prefix: str = "self_attn.", cached: bool = True) -> None:
+def latent_attention(
+    sizes: LatentSizes, pieces: Pieces, *, prefix: str = "self_attn.", out: str = "o_proj", cached: bool = True
+) -> None:
     """The projections down to the latent and up again, and the latent cache (one for all heads)."""
     key = sizes.nope + sizes.rope
     down = sizes.kv_lora + sizes.rope
@@ -57,7 +61,7 @@ def latent_attention(sizes: LatentSizes, pieces: Pieces, *, prefix: str = "self_
         pieces.linear(prefix + "kv_a_proj_with_mqa", sizes.hidden, down, "none")
     pieces.norm(sizes.kv_lora)
     pieces.linear(prefix + "kv_b_proj", sizes.kv_lora, (Part(sizes.heads, sizes.nope + sizes.value),))
-    pieces.linear(prefix + "o_proj", sizes.heads * sizes.value, sizes.hidden, "row", input_units=sizes.heads)
+    pieces.linear(prefix + out, sizes.heads * sizes.value, sizes.hidden, "row", input_units=sizes.heads)
     if cached:
         pieces.caches.append(LatentCache(sizes.width, rope_width=sizes.rope))
 
@@ -70,7 +74,7 @@ def indexer(fields: Fields, sizes: LatentSizes, pieces: Pieces, *, prefix: str =
     pieces.linear(
         prefix + "wk_weights_proj", sizes.hidden, parts, "none", shards=("wk", "weights_proj"), quantizable=False
     )
-    pieces.norm(dim, bias=True)
+    pieces.vectors += [Vector(dim, float32=True)] * 2
     pieces.caches.append(LatentCache(dim, kind="indexer", fixed_bytes=dim + -(-dim // 128) * 4))
 
 
@@ -176,7 +180,32 @@ def read_minicpm3(fields: Fields, builder: Builder) -> Body:
 
 def read_longcat(fields: Fields, builder: Builder) -> Body:
     """LongCat Flash: two attentions and two dense blocks per layer around one mixture with idle experts."""
-    sizes, count = LatentSizes(fields), read_layers(fields)
+    return _longcat(fields, builder, read_layers(fields))
+
+
+def read_longcat_ngram(fields: Fields, builder: Builder) -> Body:
+    """LongCat Flash Lite: embeddings of runs of tokens beside the usual one (longcat_flash_ngram.py of 0.29).
+
+    Its `num_layers` are vLLM's layers; num_hidden_layers counts their two halves.
+    """
+    body = _longcat(fields, builder, fields.integer("num_layers", "num_hidden_layers", high=MOST_LAYERS))
+    ratio = fields.integer("ngram_vocab_size_ratio", default=0, low=0)
+    if not ratio:
+        return body
+    longest = fields.integer("emb_neighbor_num", low=2, high=64)
+    tables = fields.integer("emb_split_num", high=64) * (longest - 1)
+    width = body.hidden // tables
+    rows = tables * ratio * body.vocab + tables * tables
+    table = builder.single("ngram_embeddings.")
+    table.linear("oe_embedder", width, -(-rows // 64) * 64, quantizable=False)
+    table.passes = 0
+    ends = builder.single("ngram_embeddings.")
+    ends.linear("oe_projection", tables * width, body.hidden, "none", quantizable=False)
+    return replace(body, extra=(*body.extra, table.layer(), ends.layer()))
+
+
+def _longcat(fields: Fields, builder: Builder, count: int) -> Body:
+    sizes = LatentSizes(fields)
     intermediate = fields.integer("ffn_hidden_size", "intermediate_size")
     experts = fields.integer("n_routed_experts", "num_experts", high=MOST_EXPERTS)
     idle = fields.integer("zero_expert_num", default=0, low=0, high=MOST_EXPERTS)

@@ -109,3 +109,8 @@ def kimi_delta(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str = "se
     pieces.linear(prefix + "conv1d", taps, (inner, inner, inner), quantizable=False, float32=True)
     pieces.linear(prefix + "o_proj", heads * dim, hidden, "row", input_units=heads)
     pieces.caches.append(StateCache("kda", conv=(3 * heads * dim, taps - 1), ssm=(heads, dim, dim), ssm_float32=True))
+
+
+def linear_state(heads: int, head_dim: int) -> StateCache:
+    """What lightning attention keeps of a request: the sum of its keys times its values, head by head."""
+    return StateCache("linear", ssm=(heads, head_dim, head_dim))

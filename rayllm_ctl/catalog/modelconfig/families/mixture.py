@@ -82,6 +82,14 @@ STEP = Mixture(
     dense=step_layers,
 )
 
+_EXAONE = Traits(
+    qkv_bias=("attention_bias", "bias"),
+    out_bias=("attention_bias", "bias"),
+    qk_norm="head",
+    window_pattern=4,
+    mixture=replace(_GROUPED, correction=True, dense=_listed),
+)
+
 MIXTURES: dict[str, Traits] = {
     "MixtralForCausalLM": Traits(
         window_uniform=True,
@@ -129,12 +137,10 @@ MIXTURES: dict[str, Traits] = {
     "Ernie4_5_MoeForCausalLM": Traits(
         qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True, mixture=_ERNIE
     ),
-    "ExaoneMoeForCausalLM": Traits(
-        qkv_bias=("attention_bias", "bias"),
-        out_bias=("attention_bias", "bias"),
-        qk_norm="head",
-        window_pattern=4,
-        mixture=replace(_GROUPED, correction=True, dense=_listed),
+    "ExaoneMoeForCausalLM": _EXAONE,
+    "ExaoneMoEForCausalLM": _EXAONE,
+    "GraniteMoeSWAForCausalLM": Traits(
+        sinks=True, mixture=replace(_GRANITE, shared_total=("shared_intermediate_size",), shared_name="shared_mlp")
     ),
     "AfmoeForCausalLM": Traits(
         qk_norm="head", norms=4, gate=True, window_pattern=4, mixture=replace(_GLM4, dense=first_dense)
@@ -152,26 +158,6 @@ MIXTURES: dict[str, Traits] = {
     ),
     "HYV3ForCausalLM": Traits(
         qk_norm="head", qk_norm_if=("qk_norm", "use_qk_norm"), mixture=replace(_GLM4, dense=first_dense)
-    ),
-    "BailingMoeForCausalLM": Traits(
-        qkv_bias=("use_qkv_bias", "use_bias"),
-        out_bias=("use_bias",),
-        qk_norm="head",
-        qk_norm_if=("use_qk_norm",),
-        attention="attention.",
-        projections=("query_key_value", "dense"),
-        qkv_shards=("query_key_value",),
-        mixture=_GROUPED,
-    ),
-    "BailingMoeV2ForCausalLM": Traits(
-        qkv_bias=("use_qkv_bias", "use_bias"),
-        out_bias=("use_bias",),
-        qk_norm="head",
-        qk_norm_if=("use_qk_norm",),
-        attention="attention.",
-        projections=("query_key_value", "dense"),
-        qkv_shards=("query_key_value",),
-        mixture=replace(_GROUPED, router_float32=True, correction=True),
     ),
     "Param2MoEForCausalLM": Traits(
         qkv_bias=("use_qkv_bias",),

@@ -6,7 +6,26 @@ from collections.abc import Callable
 
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.families import deepseek_v4, eagle, gemma, latent, mamba, pruned, recurrent, uneven
+from rayllm_ctl.catalog.modelconfig.families import (
+    arctic,
+    bailing,
+    deepseek_v4,
+    eagle,
+    gemma,
+    hy_v4,
+    latent,
+    lightning,
+    looped,
+    mamba,
+    olmo,
+    pangu,
+    plamo,
+    pruned,
+    recurrent,
+    shared,
+    step3,
+    uneven,
+)
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.dense import DENSE
 from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES
@@ -53,6 +72,27 @@ _OWN: dict[str, Reader] = {
     "MiniMaxM3SparseForCausalLM": uneven.read_minimax_m3,
     "MiniMaxM3ForCausalLM": uneven.read_minimax_m3,
     "LagunaForCausalLM": uneven.read_laguna,
+    "LongcatFlashNgramForCausalLM": latent.read_longcat_ngram,
+    "BailingMoeForCausalLM": bailing.read_bailing,
+    "BailingMoeV2ForCausalLM": bailing.read_bailing,
+    "SarvamMoEForCausalLM": bailing.read_bailing,
+    "SarvamMLAForCausalLM": bailing.read_sarvam_latent,
+    "BailingMoeV2_5ForCausalLM": bailing.read_bailing_linear,
+    "BailingMoeV3ForCausalLM": bailing.read_bailing_delta,
+    "HYV4ForCausalLM": hy_v4.read_hy_v4,
+    "OuroForCausalLM": looped.read_ouro,
+    "IQuestLoopCoderForCausalLM": looped.read_iquest_loop,
+    "HrmTextForCausalLM": looped.read_hrm_text,
+    "MiniMaxText01ForCausalLM": lightning.read_minimax_text,
+    "MiniMaxM1ForCausalLM": lightning.read_minimax_text,
+    "MiniMaxForCausalLM": lightning.read_minimax_text,
+    "Zamba2ForCausalLM": shared.read_zamba2,
+    "Plamo2ForCausalLM": plamo.read_plamo2,
+    "OlmoHybridForCausalLM": olmo.read_olmo_hybrid,
+    "PanguEmbeddedForCausalLM": pangu.read_pangu,
+    "PanguProMoEV2ForCausalLM": pangu.read_pangu,
+    "Step3TextForCausalLM": step3.read_step3,
+    "ArcticForCausalLM": arctic.read_arctic,
     "LlamaForCausalLMEagle3": eagle.read_eagle3,
     "Eagle3LlamaForCausalLM": eagle.read_eagle3,
     "Eagle3Qwen2_5vlForCausalLM": eagle.read_eagle3,

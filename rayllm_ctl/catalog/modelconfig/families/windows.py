@@ -10,14 +10,22 @@ Window = tuple[int, int]
 FULL: Window = (0, 0)
 
 
-def layer_windows(fields: Fields, count: int, *, pattern: int = 0, uniform: bool = False) -> list[Window]:
-    """The window of each layer.
+WINDOW = ("sliding_window", "sliding_window_size")
 
-    `layer_types` of the config decides. Without it: every `pattern`-th layer is full and the others slide (Gemma,
-    Cohere 2, EXAONE 4); or, `uniform`, all layers slide where the config has a sliding_window that it does not switch
-    off (Mistral 0.1, Phi-3, StarCoder 2).
+
+def layer_windows(
+    fields: Fields, count: int, *, pattern: int = 0, uniform: bool = False, names: tuple[str, ...] = WINDOW
+) -> list[Window]:
+    """The window of each layer. `names`: of the field that says how large it is.
+
+    A list of windows (`interleaved_sliding_window`) decides, then `layer_types`. Without them: every `pattern`-th layer
+    is full and the others slide (Gemma, Cohere 2, EXAONE 4); or, `uniform`, all layers slide where the config has a
+    sliding_window that it does not switch off (Mistral 0.1, Phi-3, StarCoder 2).
     """
-    window = fields.integer("sliding_window", "sliding_window_size", default=0, low=0)
+    listed = fields.integers("interleaved_sliding_window", null=0)
+    if listed:
+        return [(listed[index % len(listed)], 0) for index in range(count)]
+    window = fields.integer(*names, default=0, low=0)
     chunk = fields.integer("attention_chunk_size", default=0, low=0)
     kinds = fields.texts("layer_types", longest=4096)
     if kinds and not (uniform and not fields.flag("use_sliding_window", default=True)):

@@ -1,0 +1,120 @@
+"""Readers of single architectures, held against vLLM's own objects on configs small enough to be made in seconds."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
+from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
+from rayllm_ctl.planner.parallelism import sharding_problem
+from rayllm_ctl.planner.work import model_work
+from tests.planner.mutate import damaged, outcome, service
+
+MEASURED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())
+"""Configs with what vLLM made of them: its `about` says how."""
+
+CASES: dict[str, dict[str, Any]] = MEASURED["cases"]
+
+RANKS = [(name, rank) for name, case in CASES.items() for rank in case["ranks"]]
+
+
+@pytest.mark.parametrize(("name", "rank"), RANKS)
+def test_a_rank_holds_the_bytes_that_vllm_counts(name: str, rank: str) -> None:
+    facts = read_config(CASES[name]["config"])
+    (stage,) = stages(facts, 1)
+    assert sum(stage_tensors(facts, stage, Shape(int(rank)))) == CASES[name]["ranks"][rank]["parameters"]
+
+
+@pytest.mark.parametrize(("name", "rank"), RANKS)
+def test_a_rank_keeps_the_pages_that_vllm_lays_out(name: str, rank: str) -> None:
+    """Blocks of 16 tokens, bfloat16; pages by bytes and window (0: the whole context, or a state)."""
+    shape = CacheShape(int(rank), 2, 2, 16)
+    caches = [cache for layer in read_config(CASES[name]["config"]).layers for cache in layer.caches]
+    found = Counter((pages.bytes, pages.window) for pages in (pages_of(cache, shape) for cache in caches))
+    pages = CASES[name]["ranks"][rank]["pages"]
+    assert found == {(size, window): count for size, window, count in pages}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_compact_form_says_the_same(name: str) -> None:
+    config = CASES[name]["config"]
+    assert read_config(compact(config)) == read_config(config)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_damaged_config_is_planned_or_refused_with_a_reason(name: str) -> None:
+    rng = random.Random(name)
+    for _ in range(12):
+        config, asked = damaged(CASES[name]["config"], rng), service(rng, ("H100-80GB", "L4"))
+        assert outcome(config, asked, CASES[name]["version"]) in ("fits", "risky", "does-not-fit", "invalid", "refused")
+        try:
+            facts = read_config(config)
+        except UserError:
+            continue
+        assert read_config(compact(config)) == facts
+
+
+def test_a_layer_that_a_token_passes_several_times_is_held_once() -> None:
+    config = CASES["ouro"]["config"]
+    once, often = read_config({**config, "total_ut_steps": 1}), read_config({**config, "total_ut_steps": 4})
+    assert once.parameters == often.parameters
+    held = sum(layer.parameters for layer in once.layers)
+    assert often.active_parameters - once.active_parameters == 3 * held
+    assert sum(len(layer.caches) for layer in often.layers) == 4 * once.layer_count
+    work = {key: model_work(facts, dtype="bfloat16", kv_cache_dtype="auto", quantization=None) for key, facts in
+            (("once", once), ("often", often))}  # fmt: skip
+    assert work["often"].dense_bytes > 3 * work["once"].dense_bytes
+    assert work["often"].layers == 4 * work["once"].layers
+
+
+def test_a_table_that_is_only_looked_up_costs_memory_and_no_time() -> None:
+    config = CASES["longcat_ngram"]["config"]
+    more = read_config({**config, "ngram_vocab_size_ratio": 2 * config["ngram_vocab_size_ratio"]})
+    facts = read_config(config)
+    assert more.parameters > facts.parameters
+    assert more.active_parameters == facts.active_parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "tensor", "fits"),
+    [
+        ("ling25", {}, 4, True),
+        ("ling25", {}, 8, False),
+        ("ling25", {"group_norm_size": 1}, 2, False),
+        ("pangu_moe", {}, 4, True),
+        ("pangu_moe", {}, 8, False),
+        ("step3", {}, 8, True),
+    ],
+)
+def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], tensor: int, fits: bool) -> None:
+    """Groups of lightning attention's norm; KV heads beside learned tokens. Step 3's one KV head is repeated."""
+    facts = read_config({**CASES[name]["config"], **changes})
+    assert find("H100-80GB").max_per_node >= tensor
+    assert (sharding_problem(facts, tensor) is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("ling25", {"group_norm_size": 7}, "group_norm_size"),
+        ("zamba2", {"layers_block_type": None}, "layers_block_type"),
+        ("hrm_text", {"H_cycles": 64, "L_cycles": 64}, "L_cycles"),
+        ("ouro", {"total_ut_steps": 10**6}, "total_ut_steps"),
+        ("plamo3", {"interleaved_sliding_window": [2048, "x"]}, "interleaved_sliding_window"),
+        ("minimax_shared", {"num_local_experts": [8, 2**20]}, "num_local_experts"),
+        ("longcat_ngram", {"emb_neighbor_num": 1}, "emb_neighbor_num"),
+        ("step3", {"moe_num_experts": None}, "moe_num_experts"),
+    ],
+)
+def test_a_wrong_field_is_named(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_config({**CASES[name]["config"], **changes})
