@@ -27,7 +27,7 @@ def room(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> C
         places = _places(open_to, worker, wanted)
         if len(places) < wanted:
             return Checked(_NAME, None, _lacking(open_to, worker, wanted, len(places)))
-        return Checked(_NAME, True, _found(places, worker))
+        return Checked(_NAME, True, _found(places, open_to, worker))
     return Checked(_NAME, None, "the manifest has no workers")
 
 
@@ -43,7 +43,7 @@ def _places(nodes: Sequence[Node], worker: Pod, wanted: int) -> list[Node]:
     return found
 
 
-def _found(places: Sequence[Node], worker: Pod) -> str:
+def _found(places: Sequence[Node], nodes: Sequence[Node], worker: Pod) -> str:
     names = list(dict.fromkeys(node.name for node in places))
     if len(places) > 1:
         return f"{len(places)} workers fit, on {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
@@ -52,7 +52,8 @@ def _found(places: Sequence[Node], worker: Pod) -> str:
         if is_accelerator(resource):
             free, whole = (format_number(amounts.get(resource, 0.0)) for amounts in (node.free, node.allocatable))
             return f"node {node.name} has {free} of {whole} {resource} free"
-    return f"node {node.name} has {show('cpu', node.free.get('cpu', 0.0))} CPU free"
+    count = sum(node.fits(worker.requests) for node in nodes)
+    return f"{count} nodes could take the worker" if count > 1 else f"on node {node.name}"
 
 
 def _lacking(nodes: Sequence[Node], worker: Pod, wanted: int, placed: int) -> str:

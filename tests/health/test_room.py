@@ -78,4 +78,6 @@ def test_nodes_that_the_worker_cannot_go_to_do_not_count(other: dict[str, Any]) 
 
 
 def test_a_service_on_cpus_is_told_its_node_too() -> None:
-    assert room(manifest(gpus=0), [node("a", 0)], []) == Checked("room", True, "node a has 64 CPU free")
+    assert room(manifest(gpus=0), [node("a", 0)], []) == Checked("room", True, "on node a")
+    both = room(manifest(gpus=0), [node("a", 0), node("b", 0)], [])
+    assert both == Checked("room", True, "2 nodes could take the worker")
