@@ -1,6 +1,6 @@
 """Encoders of images and sound: a rank's tensors against vLLM's own, which text model an architecture has, refusals.
 
-encoders.jsonl holds, a line each, the fields of a config.json and the bytes of a rank's parameters at TP 1 and 2:
+tests/data/encoders.jsonl: a line each, the fields of a config.json and the bytes of a rank's parameters at TP 1 and 2,
 vLLM 0.29.0's own objects, made on torch's meta device (transformers 5.17). The configs are public hyper-parameters or
 the defaults of transformers' classes; those called "-odd" turn the switches that these leave alone.
 """
@@ -20,7 +20,9 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
 from tests.planner.mutate import damaged
 
-_SAMPLES = [json.loads(line) for line in Path(__file__).with_name("encoders.jsonl").read_text().splitlines()]
+_SAMPLES = [
+    json.loads(line) for line in (Path(__file__).parents[1] / "data" / "encoders.jsonl").read_text().splitlines()
+]
 SAMPLES: dict[str, dict[str, Any]] = {sample["name"]: sample for sample in _SAMPLES}
 
 UNCOUNTED = {"intern-s1-pro": 2 * 4 * 40 * 40 * 2}
@@ -99,6 +101,13 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("gemma-4-unified", {"vision_config": None}, "no field vision_config"),
         ("eagle2.5-8b", {"select_layer": -28}, "select_layer is -28"),
         ("ovis2.5-9b", {"visual_vocab_size": 4}, "visual_vocab_size is 4"),
+        (
+            "phi-4-mm",
+            {"audio_processor": {"name": "whisper"}},
+            "audio_processor.name is 'whisper', but must be cascades",
+        ),
+        ("phi-4-mm", {"img_processor": {"layer_idx": 27}}, "img_processor.layer_idx is 27"),
+        ("granite-speech-3.3", {"window_size": 0}, "window_size is 0"),
         ("glm-4v-9b", {"vision_config": {}}, "no field vision_config.hidden_size"),
     ],
 )

@@ -32,13 +32,13 @@ def read_blip2(source: Source) -> Tower:
     plain(stem, "language_projection", inner, source.hidden, bias=True)
     depth = depth_of(former, default=12)
     every = former.integer("cross_attention_frequency", default=2, high=1024)
-    crossing = -(-depth // every)
+    crossings = -(-depth // every)
     return Tower(
         "image",
         (
             (block, depth_of(vision, default=39)),
-            (_query_layer(source, former, inner), depth),
-            (_attention(source, inner, former.integer("encoder_hidden_size", default=1408)), crossing),
+            (query_layer(source, former, inner), depth),
+            (crossing(source, inner, former.integer("encoder_hidden_size", default=1408)), crossings),
             (stem.layer(), 1),
         ),
         width,
@@ -48,12 +48,12 @@ def read_blip2(source: Source) -> Tower:
     )
 
 
-def _query_layer(source: Source, former: Fields, inner: int) -> Layer:
+def query_layer(source: Source, former: Fields, inner: int) -> Layer:
     """A layer of the querying transformer, but for its attention to the features."""
     return encoder_block(source.builder, inner, 1, former.integer("intermediate_size", default=3072), split=False)
 
 
-def _attention(source: Source, inner: int, features: int) -> Layer:
+def crossing(source: Source, inner: int, features: int) -> Layer:
     """Attention of the queries to the features."""
     pieces = stem_of(source)
     plain(pieces, "crossattention.query", inner, inner, bias=True)
@@ -93,7 +93,7 @@ def read_granite4_vision(source: Source) -> Tower:
         (
             (encoder_block(source.builder, width, heads, middle), depth_of(vision, default=12)),
             (encoder_block(source.builder, width, 1, 3072, split=False), projectors),
-            (_attention(source, width, width), projectors),
+            (crossing(source, width, width), projectors),
             (ends.layer(), projectors),
             (stem.layer(), 1),
         ),
