@@ -17,7 +17,7 @@ import pytest
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
+from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, tower_tensors
 from tests.planner.mutate import damaged
 
 _SAMPLES = [
@@ -41,6 +41,28 @@ def test_a_ranks_parameters_are_those_of_vllm(name: str, tensor: int) -> None:
     (stage,) = stages(facts, 1)
     expected = SAMPLES[name]["parameters"][tensor - 1] - UNCOUNTED.get(name, 0) // tensor
     assert sum(stage_tensors(facts, stage, Shape(tensor))) == expected
+
+
+@pytest.mark.parametrize(("tensor", "expected"), [(1, 914396128), (2, 503116144)])
+def test_the_encoder_of_hunyuan_ocr(tensor: int, expected: int) -> None:
+    """Of the encoder alone, from the classes of vLLM 0.20.0: 0.29 has the model through transformers only."""
+    config = {
+        "architectures": ["HunYuanVLForConditionalGeneration"],
+        "model_type": "hunyuan_vl",
+        "hidden_size": 1024,
+        "intermediate_size": 3584,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 120818,
+        "max_position_embeddings": 32768,
+        "use_qk_norm": True,
+        "tie_word_embeddings": True,
+        "vision_config": {"hidden_size": 1152, "out_hidden_size": 1024, "max_image_size": 2048, "patch_size": 16},
+    }
+    (tower,) = read_config(config).towers
+    assert sum(tower_tensors(tower, Shape(tensor))) == expected
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))

@@ -226,3 +226,36 @@ def _glm(source: Source, block: Layer, stem: Pieces, width: int, out: int, middl
         patches,
         patches * 3 * frames * patch * patch,
     )
+
+
+def read_hunyuan(source: Source) -> Tower:
+    """HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge.
+
+    As in vLLM's own model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
+    """
+    vision = source.vision
+    width = vision.integer("hidden_size", default=1152)
+    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    out = vision.integer("out_hidden_size", default=4096)
+    patch = vision.integer("patch_size", default=16, high=256)
+    merge = vision.integer("spatial_merge_size", default=2, high=64)
+    patches = (vision.integer("max_image_size", default=2048, high=2**14) // patch) ** 2
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=4304))
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", patches + 1, width)
+    plain(stem, "perceive.proj.0", width * merge * merge, 2 * width, bias=True)
+    plain(stem, "perceive.proj.2", 2 * width, 4 * width, bias=True)
+    plain(stem, "perceive.mlp", 4 * width, out, bias=True)
+    stem.norm(4 * width)
+    stem.norm(out, 4)
+    stem.norm(width)
+    side = vision.integer("max_image_size", default=2048, high=2**14) // (patch * merge)
+    return Tower(
+        "image",
+        ((block, depth_of(vision, default=27)), (stem.layer(), 1)),
+        width,
+        side * (side + 1) + 2,
+        patches,
+        patches * 3 * patch * patch,
+    )

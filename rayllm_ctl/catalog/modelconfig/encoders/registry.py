@@ -85,6 +85,7 @@ ENCODERS: dict[str, Senses] = {
     "Glm4vMoeForConditionalGeneration": Senses("Glm4MoeForCausalLM", native.read_glm4v),
     "GlmOcrForConditionalGeneration": Senses("Glm4ForCausalLM", native.read_glm_ocr),
     "GLM4VForCausalLM": Senses("ChatGLMModel", vit.read_eva),
+    "HunYuanVLForConditionalGeneration": Senses("HunYuanDenseV1ForCausalLM", native.read_hunyuan),
     "DeepseekVLV2ForCausalLM": Senses("DeepseekV2ForCausalLM", tiles.read_deepseek_vl2),
     "DeepseekOCRForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr),
     "DeepseekOCR2ForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr2),
