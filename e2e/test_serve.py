@@ -22,6 +22,16 @@ def clusters(bench: Bench) -> list[str]:
     return sorted(item["metadata"]["name"] for item in bench.items("rayclusters"))
 
 
+def groups(bench: Bench, service: str) -> list[Any]:
+    """The worker groups of the service's live RayCluster."""
+    owned = [
+        item
+        for item in bench.items("rayclusters")
+        if item["metadata"]["labels"]["ray.io/originated-from-cr-name"] == service
+    ]
+    return [group for item in owned for group in item["spec"]["workerGroupSpecs"]]
+
+
 def state(bench: Bench) -> Any:
     return bench.run("status", NAME, "-n", bench.namespace, "-o", "json", code=None).json()
 
@@ -120,6 +130,10 @@ def test_a_second_service_beside_it(shared: Bench) -> None:
     shared.run(*shared.tiny("beside", "--replicas", "1", "--max-model-len", "512"))
     listed = shared.run("status", "-n", shared.namespace, "-o", "json").json()
     assert {row["name"]: row["health"]["state"] for row in listed} == {NAME: "Ready", "beside": "Ready"}
+    before = clusters(shared)
+    shared.run(*shared.tiny("beside", "--max-replicas", "2", "--max-model-len", "512"))
+    assert clusters(shared) == before, "going from a fixed number to autoscaling starts no second Ray cluster"
+    assert max(group["maxReplicas"] for group in groups(shared, "beside")) == 2
     shared.run("delete", "beside", "-n", shared.namespace)
     assert state(shared)["state"] == "Ready"
 

@@ -14,25 +14,24 @@ from rayllm_ctl.cluster.failures import NotFoundError
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.labels import MANAGER
 
+_BOUNDS = ("minReplicas", "maxReplicas")
+
 
 def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapping[str, Any]) -> Iterator[Applied]:
     """Write the bounds of a RayService `manifest` to its live RayClusters where they differ; yields each that changed.
 
-    Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. With the autoscaler on, `replicas` of a
-    group is the autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
+    Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a group is the
+    autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
     reordered in between: running again mends it.
     """
     config = manifest.get("spec", {}).get("rayClusterConfig", {})
-    fields = ["minReplicas", "maxReplicas"]
-    if not config.get("enableInTreeAutoscaling"):
-        fields.append("replicas")
     wanted = {group["groupName"]: group for group in config.get("workerGroupSpecs") or ()}
     for cluster_name in _live(cluster, name, namespace):
         try:
             live = cluster.get("RayCluster", cluster_name, namespace)
         except NotFoundError:
             continue  # its upgrade has just ended
-        operations = _operations(live, wanted, fields)
+        operations = _operations(live, wanted)
         if operations:
             cluster.patch(
                 "RayCluster", cluster_name, namespace, operations, content_type="application/json-patch+json",
@@ -51,13 +50,11 @@ def _live(cluster: Cluster, name: str, namespace: str) -> list[str]:
     return [found for found in names if found]
 
 
-def _operations(
-    live: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]], fields: list[str]
-) -> list[dict[str, Any]]:
+def _operations(live: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     operations: list[dict[str, Any]] = []
     for index, group in enumerate(live.get("spec", {}).get("workerGroupSpecs") or ()):
         want = wanted.get(group.get("groupName"), {})
-        changes = [(key, want[key]) for key in fields if key in want and want[key] != group.get(key)]
+        changes = [(key, want[key]) for key in _BOUNDS if key in want and want[key] != group.get(key)]
         if changes:
             # A JSON patch knows groups by position only: the test makes it fail rather than hit another group.
             at = f"/spec/workerGroupSpecs/{index}"

@@ -52,8 +52,7 @@ def pod_values(
     """The values of rayservice.yaml.j2 that describe pods. `gpu` is None for a service on CPUs."""
     resources = service.resources
     worker_cpu = resources.worker.cpu or pods.worker_cpu
-    low, high = replica_bounds(service, parallelism)
-    workers = worker_bounds((low, high), pods)
+    workers = worker_bounds(replica_bounds(service, parallelism), pods)
     gpus = {gpu.resource: str(pods.gpus_per_worker)} if gpu is not None else {}
     params = {"num-cpus": str(worker_cpus(service, parallelism, pods, worker_cpu))}
     if gpu is not None and gpu.ray_accelerator_type:
@@ -62,7 +61,8 @@ def pod_values(
         params["resources"] = "'" + json.dumps({f"accelerator_type:{gpu.ray_accelerator_type}": 1}) + "'"
     tolerations = [_toleration(toleration) for toleration in service.scheduling.tolerations]
     return {
-        "autoscaled": high > low,
+        # Always there, even for a fixed number: to switch it on later would start a second Ray cluster beside this one,
+        # with as many GPUs again, where changed bounds reach the one that runs.
         "autoscaler": {"idle_timeout": IDLE_TIMEOUT_SECONDS, "resources": AUTOSCALER_RESOURCES},
         "env": _environment(service, startup),
         "volumes": [_volume(volume) for volume in service.storage.volumes],

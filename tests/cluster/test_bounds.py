@@ -15,8 +15,8 @@ def group(name: str = "gpu", **bounds: int) -> dict[str, Any]:
     return {"groupName": name, "template": {"spec": {}}, **bounds}
 
 
-def service(*groups: dict[str, Any], autoscaled: bool = True) -> dict[str, Any]:
-    config = {"enableInTreeAutoscaling": autoscaled, "workerGroupSpecs": list(groups)}
+def service(*groups: dict[str, Any]) -> dict[str, Any]:
+    config = {"enableInTreeAutoscaling": True, "workerGroupSpecs": list(groups)}
     return {"kind": "RayService", "metadata": {"name": "tiny"}, "spec": {"rayClusterConfig": config}}
 
 
@@ -58,15 +58,11 @@ def test_groups_are_matched_by_name_not_by_place(api: FakeAPI, cluster: Cluster)
     assert groups_of(api, "tiny-aaaaa") == [group("other", maxReplicas=9), group("gpu", maxReplicas=3)]
 
 
-@pytest.mark.parametrize(("autoscaled", "replicas"), [(True, 1), (False, 4)])
-def test_replicas_belong_to_the_autoscaler_where_there_is_one(
-    api: FakeAPI, cluster: Cluster, autoscaled: bool, replicas: int
-) -> None:
+def test_replicas_belong_to_the_autoscaler(api: FakeAPI, cluster: Cluster) -> None:
     serving(api, "tiny-aaaaa")
     live(api, "tiny-aaaaa", group(replicas=1, minReplicas=1, maxReplicas=1))
-    wanted = service(group(replicas=4, minReplicas=4, maxReplicas=4), autoscaled=autoscaled)
-    list(propagate_bounds(cluster, "tiny", "llm", wanted))
-    assert groups_of(api, "tiny-aaaaa") == [group(replicas=replicas, minReplicas=4, maxReplicas=4)]
+    list(propagate_bounds(cluster, "tiny", "llm", service(group(replicas=4, minReplicas=4, maxReplicas=4))))
+    assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=4, maxReplicas=4)]
 
 
 def test_groups_reordered_in_between_are_not_hit(api: FakeAPI, cluster: Cluster) -> None:

@@ -149,13 +149,9 @@ def test_autoscaling_is_always_explicit(case: tuple[LLMService, Plan]) -> None:
         assert scaling["min_replicas"] <= scaling["max_replicas"]
     engine = serve_config(manifest)["deployments"][0]
     assert engine["max_ongoing_requests"] >= engine["autoscaling_config"]["target_ongoing_requests"]
-    if group["minReplicas"] < group["maxReplicas"]:
-        assert cluster["enableInTreeAutoscaling"] is True
-        assert cluster["autoscalerOptions"]["version"] == "v2"
-        assert "replicas" not in group
-    else:
-        assert "enableInTreeAutoscaling" not in cluster
-        assert group["replicas"] == group["minReplicas"]
+    assert cluster["enableInTreeAutoscaling"] is True
+    assert cluster["autoscalerOptions"]["version"] == "v2"
+    assert "replicas" not in group
 
 
 @few
@@ -179,6 +175,7 @@ def test_a_change_of_bounds_restarts_nothing() -> None:
         return manifest
 
     assert without_bounds(Replicas(1, 2)) == without_bounds(Replicas(2, 9, 7, 1.0, 2.0, 3.0))
+    assert without_bounds(Replicas(1, 1)) == without_bounds(Replicas(1, 2))
 
 
 def test_the_engine_s_deployment_has_ray_s_name() -> None:
