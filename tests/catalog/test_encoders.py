@@ -147,6 +147,14 @@ def test_minicpm_takes_its_text_model_from_the_version() -> None:
     assert next(linear for linear in older.layers[0].linears if "qkv" in linear.name).bias
 
 
+@pytest.mark.parametrize("name", ["llm.model.layers.0.self_attn.o_proj", "llm.model.layers.0.self_attn.o_*"])
+def test_what_a_checkpoint_of_minicpm_leaves_alone_is_named_below_its_text_model(name: str) -> None:
+    quantization = {"quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": [name, "vpm"]}
+    facts = facts_of("minicpm-v-2.6", quantization_config=quantization)
+    plain = [[linear.name for linear in layer.linears if linear.scheme is None] for layer in facts.layers[:2]]
+    assert plain == [["self_attn.o_proj"], []]
+
+
 def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
     rng = random.Random(20261122)
     refused = 0

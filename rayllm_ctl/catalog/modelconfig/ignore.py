@@ -14,6 +14,8 @@ _PREFIXES = (
     "model.language_model.",
     "language_model.",
     "thinker.model.",
+    "llm.model.",
+    "llm.",
     "model.",
     "backbone.",
     "transformer.",
