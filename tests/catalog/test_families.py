@@ -107,6 +107,7 @@ def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], 
     [
         ("ling25", {"group_norm_size": 7}, "group_norm_size"),
         ("zamba2", {"layers_block_type": None}, "layers_block_type"),
+        ("zamba2", {"layers_block_type": ["mamba", "hybrid"]}, "layers_block_type"),
         ("hrm_text", {"H_cycles": 64, "L_cycles": 64}, "L_cycles"),
         ("ouro", {"total_ut_steps": 10**6}, "total_ut_steps"),
         ("plamo3", {"interleaved_sliding_window": [2048, "x"]}, "interleaved_sliding_window"),

@@ -23,7 +23,9 @@ def read_zamba2(fields: Fields, builder: Builder) -> Body:
     if not kinds:
         raise fields.missing("layers_block_type")
     sizes = read_sizes(fields, layers=len(kinds))
-    sizes = replace(sizes, layers=len(kinds), kv_heads=sizes.heads, head_dim=max(1, 2 * sizes.hidden // sizes.heads))
+    if len(kinds) != sizes.layers:
+        raise fields.wrong("layers_block_type", kinds, f"a list of {sizes.layers} kinds, one for each layer")
+    sizes = replace(sizes, kv_heads=sizes.heads, head_dim=max(1, 2 * sizes.hidden // sizes.heads))
     intermediate = fields.integer("intermediate_size", default=4 * sizes.hidden)
     hybrid = [kind == "hybrid" for kind in kinds]
 
