@@ -24,6 +24,8 @@ MEASURED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "arc
 
 CASES: dict[str, dict[str, Any]] = MEASURED["cases"]
 
+FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+
 RANKS = [(name, rank) for name, case in CASES.items() for rank in case["ranks"]]
 
 
@@ -119,3 +121,21 @@ def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], 
 def test_a_wrong_field_is_named(name: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_config({**CASES[name]["config"], **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "parameters"),
+    [("ling25", 2, 690445088), ("ling3", 1, 1397275872), ("sarvam_mla", 2, 1314883264), ("step3", 2, 296824672)],
+)
+def test_blocks_of_fp8_take_the_bytes_that_vllm_counts(name: str, rank: int, parameters: int) -> None:
+    """Measured as the others, with every linear layer quantized."""
+    facts = read_config({**CASES[name]["config"], "quantization_config": FP8})
+    (stage,) = stages(facts, 1)
+    assert sum(stage_tensors(facts, stage, Shape(rank))) == parameters
+
+
+def test_a_small_projection_that_is_left_alone_leaves_its_siblings_quantized() -> None:
+    facts = read_config({**CASES["ling3"]["config"], "quantization_config": {**FP8, "ignored_layers": ["b_proj"]}})
+    schemes = {linear.name: linear.scheme for linear in facts.layers[0].linears}
+    assert schemes["attention.b_proj"] is None
+    assert schemes["attention.qkv_proj"] is not None

@@ -171,10 +171,12 @@ def read_bailing_delta(fields: Fields, builder: Builder) -> Body:
 
 
 def _delta(fields: Fields, sizes: LatentSizes, head_dim: int, pieces: Pieces) -> None:
+    """Delta attention. vLLM fuses b_proj with the others unless the checkpoint leaves it alone: the same size."""
     inner, heads = Part(sizes.heads, head_dim), sizes.heads
     taps = fields.integer("short_conv_kernel_size", default=4, low=2, high=64)
-    shards = ("q_proj", "k_proj", "v_proj", "b_proj")
-    pieces.linear("attention.qkvb_proj", sizes.hidden, (inner, inner, inner, Part(heads)), shards=shards)
+    shards = ("q_proj", "k_proj", "v_proj")
+    pieces.linear("attention.qkv_proj", sizes.hidden, (inner, inner, inner), shards=shards)
+    pieces.linear("attention.b_proj", sizes.hidden, (Part(heads),))
     pieces.linear("attention.f_proj", sizes.hidden, (inner,))
     pieces.linear("attention.conv1d", taps, (inner, inner, inner), quantizable=False, float32=True)
     pieces.linear("attention.g_proj", sizes.hidden, (inner,))
