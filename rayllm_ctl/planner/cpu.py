@@ -48,7 +48,7 @@ def plan_cpu(
     weights = 0.0
     if facts is not None:
         work = model_work(facts, dtype=settings.dtype, kv_cache_dtype="auto", quantization=None)
-        weights = work.weight_bytes(float("inf")) + facts.vocab_size * facts.hidden_size * 2.0
+        weights = work.held_bytes + facts.vocab_size * facts.hidden_size * 2.0
     pods = cpu_pods(weights, kv_bytes, tensor, service.resources)
     plan = Plan(
         verdict="fits",

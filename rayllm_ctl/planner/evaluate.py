@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Reason, Verdict
@@ -42,7 +41,9 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
     """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
     settings = resolve(request, shape, 1)
-    weights = request.work(settings).weight_bytes(math.inf) / shape.gpus
+    if settings.args.get("cpu_offload_gb"):
+        return None
+    weights = request.work(settings).held_bytes / shape.gpus
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:
         return None

@@ -50,8 +50,12 @@ class CacheWork:
 
 @dataclass(frozen=True)
 class ModelWork:
-    """A model's work, whole model (divide by the GPUs). Weights in bytes as stored, FLOPs per token that passes."""
+    """A model's work, whole model (divide by the GPUs). Weights in bytes as stored, FLOPs per token that passes.
 
+    held_bytes: all weights but the embedding, each once; dense_bytes: as often as a step reads them.
+    """
+
+    held_bytes: float
     dense_bytes: float
     experts: tuple[ExpertWork, ...]
     caches: tuple[CacheWork, ...]
@@ -86,7 +90,7 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
     online = 0.0
     if quantization and not facts.quantization:
         online = 0.5 if quantization == "bitsandbytes" else 1.0
-    dense = flops = 0.0
+    held = dense = flops = 0.0
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
     schemes: list[Scheme] = []
@@ -94,19 +98,23 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
     counts = Counter(id(layer) for layer in (*facts.layers, *facts.extra))
     for key, layer in kinds.items():
         n = counts[key]
-        dense += n * layer.passes * _dense_bytes(layer, wide, online)
+        own = _dense_bytes(layer, wide, online)
+        held += n * own
+        dense += n * layer.passes * own
         flops += n * 2.0 * layer.active_parameters
         for item in layer.experts:
             each = item.per_expert * _bytes_each(item.scheme, wide, online)
+            held += n * item.count * each
             experts[ExpertWork(1, item.count, item.top_k, each)] += n * layer.passes
         for cache in layer.caches:
             caches[cache] += n
         schemes += [linear.scheme for linear in layer.linears if linear.scheme]
         schemes += [group.scheme for group in layer.experts if group.scheme]
     head = facts.vocab_size * facts.hidden_size
-    dense += head * _bytes_each(facts.head_scheme, 4.0 if facts.head_float32 else wide, 0.0)
+    head_bytes = head * _bytes_each(facts.head_scheme, 4.0 if facts.head_float32 else wide, 0.0)
     return ModelWork(
-        dense_bytes=dense,
+        held_bytes=held + head_bytes,
+        dense_bytes=dense + head_bytes,
         experts=tuple(ExpertWork(n, e.count, e.top_k, e.bytes_each) for e, n in experts.items()),
         caches=tuple(_cache_work(cache, n, facts, kv, wide) for cache, n in caches.items()),
         flops_per_token=flops,

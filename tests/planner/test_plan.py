@@ -343,3 +343,18 @@ def test_more_memory_holds_no_fewer_requests(utilization: float, more: float) ->
     assert less.memory is not None
     assert most.memory is not None
     assert less.memory.max_concurrency.typical <= most.memory.max_concurrency.typical
+
+
+def test_weights_that_a_token_passes_several_times_are_held_once() -> None:
+    """Eight times through 16 GB: one H100 still holds them, whichever GPUs are looked at beside it."""
+    looped = dense()
+    looped = replace(looped, layers=(replace(looped.layers[0], passes=8),) * looped.layer_count)
+    found = plan(looped, T4, H100, max_model_len=8192)
+    assert found.gpu is not None
+    assert found.parallelism is not None
+    assert (found.verdict, found.gpu.name, found.parallelism.tensor) == ("fits", "H100-80GB", 1)
+
+
+def test_weights_in_host_memory_do_not_rule_a_gpu_out() -> None:
+    found = plan(LLAMA_70B, T4, H100, tp=1, max_model_len=8192, args={"cpu_offload_gb": 100})
+    assert (found.verdict, found.gpu and found.gpu.name) == ("fits", "H100-80GB")
