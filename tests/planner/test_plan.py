@@ -356,5 +356,6 @@ def test_weights_that_a_token_passes_several_times_are_held_once() -> None:
 
 
 def test_weights_in_host_memory_do_not_rule_a_gpu_out() -> None:
-    found = plan(LLAMA_70B, T4, H100, tp=1, max_model_len=8192, args={"cpu_offload_gb": 100})
+    large = replace(H100, name="large", memory_bytes=400 * 2**30, price_per_hour={"any": 99.0})
+    found = plan(LLAMA_70B, large, H100, tp=1, max_model_len=8192, args={"cpu_offload_gb": 100})
     assert (found.verdict, found.gpu and found.gpu.name) == ("fits", "H100-80GB")
