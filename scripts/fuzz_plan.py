@@ -13,9 +13,9 @@ import sys
 import time
 import traceback
 
-from rayllm_ctl.catalog import gpus, models
+from rayllm_ctl.catalog import gpus
 from rayllm_ctl.catalog.engines import versions
-from tests.planner.mutate import damaged, outcome, service
+from tests.planner.mutate import damaged, outcome, service, sound_configs
 
 _LONGEST = 5.0
 """Seconds of CPU that one input may take; a damaged number must not make the planner count to it."""
@@ -28,7 +28,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)
-    configs = [model.config for model in models.models() if model.same_as is None]
+    configs = sound_configs()
     kinds = tuple(gpus.load())
     seen: collections.Counter[str] = collections.Counter()
     failures = 0

@@ -6,9 +6,10 @@ import copy
 import json
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.catalog import gpus
+from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
@@ -16,6 +17,18 @@ from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
+
+_DATA = Path(__file__).parents[1] / "data"
+
+
+def sound_configs() -> list[Mapping[str, Any]]:
+    """Configs to damage: those of the catalog, and of the architectures that only tests have a config of."""
+    found = [model.config for model in models.models() if model.same_as is None]
+    cases = json.loads((_DATA / "architectures.json").read_text(encoding="utf-8"))["cases"]
+    found += [case["config"] for case in cases.values()]
+    lines = (_DATA / "encoders.jsonl").read_text(encoding="utf-8").splitlines()
+    return found + [json.loads(line)["config"] for line in lines]
+
 
 _ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 128, 2**31, 2**63, 10**30, -(10**18), 0.0, 0.5, -1.5, 1e300, float("inf"),

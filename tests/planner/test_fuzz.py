@@ -13,13 +13,13 @@ from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import versions
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
-from tests.planner.mutate import damaged, outcome, service
+from tests.planner.mutate import damaged, outcome, service, sound_configs
 
 WORDS = st.none() | st.booleans() | st.integers(-5, 10**9) | st.floats(allow_nan=True) | st.text(max_size=8)
 
 
 def test_damaged_configs_are_planned_or_refused() -> None:
-    configs = [model.config for model in models.models() if model.same_as is None]
+    configs = sound_configs()
     kinds = tuple(gpus.load())
     seen: collections.Counter[str] = collections.Counter()
     for number in range(250):
