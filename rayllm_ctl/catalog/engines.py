@@ -19,7 +19,7 @@ from rayllm_ctl.model.enginefacts import BatchDefault, EngineFacts
 DEFAULT_VERSION = "0.29.0"
 """The version that Ray 2.60 pins for Ray Serve LLM."""
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.]*)?")
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.+]*|\+[\w.]+)?")
 
 
 def versions() -> tuple[str, ...]:

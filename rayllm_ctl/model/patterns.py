@@ -8,7 +8,9 @@ MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9.
 """A hub name, with or without its owner."""
 
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,254}")
-VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?((rc|\.post|\.dev)\d{1,4})?")
+VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}(rc\d{1,4})?(\.(post|dev)\d{1,4})*(\+[A-Za-z0-9.]{1,32})?")
+"""A release as PyPI names it: vLLM has some of four numbers (0.10.1.1), and builds with a local part (+cpu)."""
+
 QUANTIZATION = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 

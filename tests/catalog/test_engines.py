@@ -7,6 +7,8 @@ import pytest
 from rayllm_ctl.catalog import engines, gpus
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.service import Engine, LLMService, Model
+from rayllm_ctl.model.validation import validate
 
 ALL = [engines.engine(version) for version in engines.versions()]
 
@@ -118,3 +120,12 @@ def test_differences_add_up_to_whole_versions() -> None:
         names = whole[version]["arguments"]
         assert len(names) == len(set(names))
         assert set(names) == engines.engine(version).arguments
+
+
+@pytest.mark.parametrize(
+    "version", [*engines.versions(), "0.29.0+cpu", "0.29.0rc2", "0.29.0.post1", "0.29.1rc1.dev3+g1a2b3c"]
+)
+def test_a_version_that_is_known_may_be_asked_for(version: str) -> None:
+    service = LLMService("q", Model("m"), engine=Engine(vllm_version=version))
+    assert validate(service) == []
+    assert engines.engine(version).version

@@ -76,7 +76,7 @@ def engines(draw: st.DrawFn, cpu: bool) -> Engine:
     seqs = draw(maybe(st.integers(1, 1024)))
     return Engine(
         image=draw(st.sampled_from(["r/a", "registry:5000/a/b:1.0", "rayproject/ray-llm:2.60.0-py312-cu130"])),
-        vllm_version=draw(maybe(st.sampled_from(["0.29.0", "0.30"]))),
+        vllm_version=draw(maybe(st.sampled_from(["0.29.0", "0.30", "0.10.1.1", "0.30.1rc1.dev2+g1a2b3c"]))),
         ray_version=draw(maybe(st.sampled_from(["2.60.0", "2.61.0"]))),
         max_model_len=draw(maybe(counts)),
         dtype=draw(maybe(st.sampled_from(DTYPES))),
