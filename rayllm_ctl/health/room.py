@@ -15,20 +15,22 @@ _NAME = "room"
 
 
 def room(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
-    """Where the fewest workers of a RayService manifest would run now; a warning if not all have a place.
+    """Where the fewest workers of a rendered RayService would run now; a warning if not all have a place.
 
     It is no refusal: an autoscaler may add nodes, and other pods may end.
     """
-    known = tuple(read_nodes(nodes, pods).values())
-    for group in fields.items(manifest, "spec", "rayClusterConfig", "workerGroupSpecs"):
-        worker = read_pod({"metadata": {}, "spec": fields.mapping(group, "template", "spec")})
-        wanted = max(1, fields.integer(group, "minReplicas"))
-        open_to = [node for node in known if node.ready and node.selected_by(worker) and not node.untolerated(worker)]
-        places = _places(open_to, worker, wanted)
-        if len(places) < wanted:
-            return Checked(_NAME, None, _lacking(open_to, worker, wanted, len(places)))
-        return Checked(_NAME, True, _found(places, open_to, worker))
-    return Checked(_NAME, None, "the manifest has no workers")
+    [group] = fields.items(manifest, "spec", "rayClusterConfig", "workerGroupSpecs")
+    worker = read_pod({"metadata": {}, "spec": fields.mapping(group, "template", "spec")})
+    wanted = max(1, fields.integer(group, "minReplicas"))
+    ready = [node for node in read_nodes(nodes, pods).values() if node.ready]
+    selected = [node for node in ready if node.selected_by(worker)]
+    open_to = [node for node in selected if not node.untolerated(worker)]
+    if not open_to:
+        return Checked(_NAME, None, _kept_out(selected, worker))
+    places = _places(open_to, worker, wanted)
+    if len(places) < wanted:
+        return Checked(_NAME, None, _lacking(open_to, worker, wanted, len(places)))
+    return Checked(_NAME, True, _found(places, open_to, worker))
 
 
 def _places(nodes: Sequence[Node], worker: Pod, wanted: int) -> list[Node]:
@@ -56,19 +58,24 @@ def _found(places: Sequence[Node], nodes: Sequence[Node], worker: Pod) -> str:
     return f"{count} nodes could take the worker" if count > 1 else f"on node {node.name}"
 
 
+def _kept_out(selected: Sequence[Node], worker: Pod) -> str:
+    """Why no node is open to the worker; `selected` are those with the right labels."""
+    if not selected:
+        return "no ready node has the labels that the workers ask for (--node-selector names others)"
+    taints = sorted({str(taint) for node in selected for taint in node.untolerated(worker)})
+    return f"the workers do not tolerate {', '.join(taints)} of the nodes for them (--toleration)"
+
+
 def _lacking(nodes: Sequence[Node], worker: Pod, wanted: int, placed: int) -> str:
     """What there is too little of, counted on the node that comes nearest."""
     later = "; an autoscaler may add one" if any(node.autoscaled for node in nodes) else ""
-    if not nodes:
-        return "no ready node has the labels that the workers ask for, or all have taints that they do not tolerate"
     if placed:
         return f"{placed} of {wanted} workers have a place now{later}"
     nearest = min(nodes, key=lambda node: (len(node.lacks(worker.requests)), -_share(node, worker)))
     lacks = [
-        f"{show(resource, worker.requests[resource])} {resource} (free: {show(resource, max(0.0, node_free))})"
-        for resource in nearest.lacks(worker.requests)
-        if resource in worker.requests
-        for node_free in (nearest.free.get(resource, 0.0),)
+        f"{show(name, worker.requests[name])} {name} (free: {show(name, max(0.0, nearest.free.get(name, 0.0)))})"
+        for name in nearest.lacks(worker.requests)
+        if name in worker.requests
     ]
     return f"no node has room for a worker now: {nearest.name} lacks {', '.join(lacks) or 'room for a pod'}{later}"
 
