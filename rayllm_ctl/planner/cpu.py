@@ -16,6 +16,7 @@ from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
 from rayllm_ctl.model.service import LLMService, Load
 from rayllm_ctl.planner.checks import argument_problems
+from rayllm_ctl.planner.memory import speculation
 from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.pods import cpu_pods
 from rayllm_ctl.planner.startup import startup
@@ -60,14 +61,21 @@ def plan_cpu(
         startup=startup(
             weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
         ),
-        notes=(*notes, "speed on CPUs is not planned: the load has no say in this plan")
-        if service.load != Load()
-        else notes,
+        notes=(*notes, *_unplanned(service)),
     )
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
     problem = _too_large(facts, settings, kv_bytes, weights, pods.worker_memory)
     return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
+
+
+def _unplanned(service: LLMService) -> Iterator[str]:
+    """What the user asked for that has no say in a plan on CPUs."""
+    if service.load != Load():
+        yield "speed on CPUs is not planned: the load has no say in this plan"
+    draft = speculation(service.engine.args).model
+    if draft:
+        yield f"the draft model {draft} is not counted on CPUs: --memory sets the worker's limit"
 
 
 def _contradictions(

@@ -9,6 +9,7 @@ from rayllm_ctl.model.quantities import gib
 from rayllm_ctl.planner.checks import build_doubts, gpu_problems
 from rayllm_ctl.planner.cost import replica_price
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
+from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.parallelism import layout_problem
 from rayllm_ctl.planner.request import Candidate, Request, Settings, Shape
 from rayllm_ctl.planner.settings import memory_settings, resolve, resolve_load, round_context
@@ -41,9 +42,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
     """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
     settings = resolve(request, shape, 1)
-    if settings.args.get("cpu_offload_gb"):
-        return None
-    weights = request.work(settings).held_bytes / shape.gpus
+    weights = request.work(settings).held_bytes / shape.gpus - read_options(settings.args).offload
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:
         return None

@@ -8,7 +8,6 @@ the defaults of transformers' classes; those called "-odd" turn the switches tha
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, tower_tensors
-from tests.planner.mutate import damaged
+from tests.planner.mutate import refused_of
 
 _SAMPLES = [
     json.loads(line) for line in (Path(__file__).parents[1] / "data" / "encoders.jsonl").read_text().splitlines()
@@ -156,14 +155,4 @@ def test_what_a_checkpoint_of_minicpm_leaves_alone_is_named_below_its_text_model
 
 
 def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
-    rng = random.Random(20261122)
-    refused = 0
-    for _ in range(400):
-        config = damaged(rng.choice(_SAMPLES)["config"], rng)
-        try:
-            facts = read_config(config)
-        except UserError:
-            refused += 1
-            continue
-        assert read_config(compact(config)) == facts
-    assert 40 < refused < 360
+    assert 40 < refused_of([sample["config"] for sample in _SAMPLES], seed=20261122) < 360

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, ModelFacts, StateCache
 from rayllm_ctl.planner.memory.shards import Shape, linear_tensors
 from tests.planner.known import facts_of
-from tests.planner.mutate import damaged
+from tests.planner.mutate import refused_of
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -242,17 +241,7 @@ WHOLE = [model for model in models.models() if model.same_as is None]
 
 def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
     """400 configs of the catalog with fields dropped, replaced, swapped or added."""
-    rng = random.Random(20261121)
-    refused = 0
-    for _ in range(400):
-        config = damaged(rng.choice(WHOLE).config, rng)
-        try:
-            facts = read_config(config)
-        except UserError:
-            refused += 1
-            continue
-        assert read_config(compact(config)) == facts
-    assert 40 < refused < 360
+    assert 40 < refused_of([model.config for model in WHOLE], seed=20261121) < 360
 
 
 def test_a_model_that_hears_and_sees_has_two_towers() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.catalog.modelconfig import read_config
+from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
@@ -28,6 +28,20 @@ def sound_configs() -> list[Mapping[str, Any]]:
     found += [case["config"] for case in cases.values()]
     lines = (_DATA / "encoders.jsonl").read_text(encoding="utf-8").splitlines()
     return found + [json.loads(line)["config"] for line in lines]
+
+
+def refused_of(configs: Sequence[Mapping[str, Any]], seed: int, count: int = 400) -> int:
+    """How many of `count` damaged configs are refused; of the others the compact form gives equal facts."""
+    rng, refused = random.Random(seed), 0
+    for _ in range(count):
+        config = damaged(rng.choice(configs), rng)
+        try:
+            facts = read_config(config)
+        except UserError:
+            refused += 1
+            continue
+        assert read_config(compact(config)) == facts
+    return refused
 
 
 _ODD: tuple[Any, ...] = (

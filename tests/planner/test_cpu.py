@@ -74,3 +74,8 @@ def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
     assert plan.engine.args["kv_cache_memory_bytes"] == 2 * GIB
     assert plan_cpu(service(env={"VLLM_CPU_KVCACHE_SPACE": "lots"}), ENGINE, TINY, "file").verdict == "invalid"
     assert plan_cpu(service(args={"kv_cache_memory_bytes": "1G"}), ENGINE, TINY, "file").verdict == "invalid"
+
+
+def test_a_draft_model_that_is_not_counted_is_named() -> None:
+    found = plan_cpu(service(args={"speculative_config": {"model": "org/small"}}), ENGINE, dense(layers=2), "test")
+    assert any("draft model org/small is not counted" in note for note in found.notes)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rayllm_ctl.model.facts import Layer, ModelFacts
+from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import Shape, Stage, stage_tensors
 
 Kind = Literal["draft_model", "eagle", "eagle3"]
@@ -63,10 +63,6 @@ class Draft:
 
     facts: ModelFacts
     kind: Kind
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        return self.facts.layers
 
     def tensors(self, shape: Shape) -> Iterator[int]:
         """Bytes of every tensor on one rank.

@@ -103,7 +103,7 @@ def _layout(case: Case, cut: Sequence[Stage]) -> Layout:
     key = ("layout", shape, rules.cache_rules(release), in_flight, tuple(stage.key for stage in cut))
     layout = case.memo.get(key)
     if not isinstance(layout, Layout):
-        guessing = case.draft.layers if case.draft else ()
+        guessing = case.draft.facts.layers if case.draft else ()
         layers = [(*stage.layers, *guessing) if stage.last else stage.layers for stage in cut]
         layout = group_layers(layers, shape, rules.cache_rules(release), in_flight)
         case.memo[key] = layout

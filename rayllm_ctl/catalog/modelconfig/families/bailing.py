@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.families.latent import LatentSizes, latent_attention
 from rayllm_ctl.catalog.modelconfig.families.mixers import linear_state
 from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense
-from rayllm_ctl.catalog.modelconfig.families.uneven import final_norm
+from rayllm_ctl.catalog.modelconfig.families.uneven import final_norm, uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import Layer, Part, RotaryCache, StateCache, Vector
@@ -67,19 +67,8 @@ def read_bailing(fields: Fields, builder: Builder) -> Body:
         _feed_forward(fields, sizes.hidden, pieces, dense=dense[index], router_float32=router, correction=correction)
         pieces.norm(sizes.hidden, 2)
 
-    return Body(
-        builder.layers(sizes.layers, lambda index: dense[index], make),
-        sizes.hidden,
-        fields.integer("intermediate_size"),
-        sizes.vocab,
-        sizes.heads,
-        sizes.kv_heads,
-        sizes.head_dim,
-        extra=final_norm(sizes.hidden, builder),
-        tied=fields.flag("tie_word_embeddings"),
-        rotary=rotary_caches(fields, sizes.head_dim),
-        traits=frozenset({"moe"}),
-    )
+    layers = builder.layers(sizes.layers, lambda index: dense[index], make)
+    return uneven_body(fields, builder, sizes, layers, fields.integer("intermediate_size"), {"moe"})
 
 
 def read_sarvam_latent(fields: Fields, builder: Builder) -> Body:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, TOP_K, Body, Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense
-from rayllm_ctl.catalog.modelconfig.families.uneven import final_norm
+from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.families.windows import layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import AttentionCache, Part, RotaryCache, Vector
 
 
@@ -43,22 +44,11 @@ def read_pangu(fields: Fields, builder: Builder) -> Body:
             _mixture(fields, sizes.hidden, experts, pieces)
         pieces.norm(sizes.hidden, norms)
 
-    rotary = rotary_caches(fields, sizes.head_dim)
-    if sinks:
-        rotary = (RotaryCache(rotary[0].positions, fields.integer("qk_rope_dim")),)
-    return Body(
-        builder.layers(sizes.layers, lambda index: (dense[index], windows[index]), make),
-        sizes.hidden,
-        intermediate,
-        sizes.vocab,
-        sizes.heads,
-        sizes.kv_heads,
-        sizes.head_dim,
-        extra=final_norm(sizes.hidden, builder),
-        tied=fields.flag("tie_word_embeddings"),
-        rotary=rotary,
-        traits=frozenset({"moe"} if experts else ()),
-    )
+    layers = builder.layers(sizes.layers, lambda index: (dense[index], windows[index]), make)
+    body = uneven_body(fields, builder, sizes, layers, intermediate, {"moe"} if experts else set())
+    if not sinks or not body.rotary:
+        return body
+    return replace(body, rotary=(RotaryCache(body.rotary[0].positions, fields.integer("qk_rope_dim")),))
 
 
 def _biases(fields: Fields) -> tuple[bool, bool]:
