@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from e2e.cluster import interrupt
 from e2e.cluster.errors import RigError
 from e2e.cluster.layout import HOST_ADDRESS
 
@@ -59,6 +60,7 @@ class Api:
     def _send(self, verb: str, path: str, text: str, kind: str) -> None:
         # Right after the start a type may not be served yet, and a namespace may still be without its defaults.
         for attempt in range(_ATTEMPTS):
+            interrupt.check()
             try:
                 status, body = self._request(verb, path, text, {"Content-Type": kind})
             except OSError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from e2e.cluster import cgroups
+from e2e.cluster import cgroups, interrupt
 from e2e.cluster.errors import RigError
 from e2e.cluster.layout import SYSTEM_CGROUP
 from e2e.cluster.shell import last_lines
@@ -67,10 +67,12 @@ def start(
 def wait(ready: Callable[[], bool], what: str, seconds: float, needed: Sequence[Process], hint: str = "") -> None:
     """Wait until `ready()`; RigError after `seconds` (with `hint`), or as soon as a `needed` process has ended.
 
-    A `ready` that raises OSError, as a server that cannot be asked makes it, counts as not ready.
+    A `ready` that raises OSError, as a server that cannot be asked makes it, counts as not ready. KeyboardInterrupt
+    if an interrupt is noted meanwhile.
     """
     deadline = time.monotonic() + seconds
     while not _holds(ready):
+        interrupt.check()
         for process in needed:
             if not process.alive:
                 raise RigError(f"{process.name} ended while the cluster waited for {what}:\n{tail(Path(process.log))}")

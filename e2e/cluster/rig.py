@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import shutil
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from e2e.cluster import (
@@ -20,6 +17,7 @@ from e2e.cluster import (
     gpus,
     host,
     images,
+    interrupt,
     layout,
     lock,
     network,
@@ -48,23 +46,25 @@ def up(options: Options, progress: Progress) -> Run:
 
     RigError if another cluster runs, the machine lacks something or a part does not start: nothing is left but logs.
     """
-    with lock.exclusive("up"), _interruptible():
+    with lock.exclusive("up"):
         run = layout.current_run()
         _refuse_foreign(run)
         claims = gpus.claims(options)
         if _is_dead(run):
             progress("clearing what is left of a cluster that died")
             clean.clear(run)
-        if running := state.load(run.state):
-            _check_running(running, options, run, progress)
-            return run
-        host.check(cold=not build.complete())
-        host.install_packages(progress)
-        host.check_addresses()
-        template = _prepare(progress)
+        with interrupt.noted(shell.end_running):
+            if running := state.load(run.state):
+                _check_running(running, options, run, progress)
+                return run
+            host.check(cold=not build.complete())
+            host.install_packages(progress)
+            host.check_addresses()
+            template = _prepare(progress)
         store.remove_unused()
         try:
-            _start(run, options, claims, template, progress)
+            with interrupt.noted(shell.end_running):
+                _start(run, options, claims, template, progress)
         except BaseException:
             _keep_logs(run)
             progress(f"the start failed: clearing up (the logs are kept in {layout.failed_logs()})")
@@ -83,22 +83,6 @@ def down(progress: Progress) -> None:
             return
         clean.clear(run)
         progress("down: nothing is left of the cluster")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block and the programs that its threads wait for, so that it clears up soon."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        shell.end_running()
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _refuse_foreign(run: Run) -> None:

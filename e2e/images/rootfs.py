@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster.errors import RigError
-from e2e.cluster.shell import last_lines, run
+from e2e.cluster.shell import communicate, last_lines, run
 from e2e.images.oci import DEFAULT_PATH
 
 # The release whose Python is 3.11: what is installed into the image is pinned for that version.
@@ -59,7 +59,7 @@ def run_inside(root: Path, command: Sequence[str], *, mnt: Path | None = None) -
     `mnt` is a directory of the machine that is seen as /mnt.
     """
     process = start_inside(root, command, mnt=mnt)
-    output, _ = process.communicate()
+    output, _ = communicate(process)
     if process.returncode != 0:
         said = last_lines(output)
         raise RigError(
