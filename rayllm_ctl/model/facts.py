@@ -92,7 +92,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class Experts:
-    """The routed experts of one MoE layer, as vLLM fuses them: w13 (E, 2 I, H) and w2 (E, H, I)."""
+    """The routed experts of one MoE layer, as vLLM fuses them: w13 (E, 2 I, H) and w2 (E, H, I).
+
+    quantizable: False where vLLM keeps them as they are, whatever it quantizes while loading.
+    """
 
     count: int
     top_k: int
@@ -102,6 +105,7 @@ class Experts:
     bias: bool = False
     scheme: Scheme | None = None
     name: str = "mlp.experts"
+    quantizable: bool = True
 
     @property
     def per_expert(self) -> int:
@@ -227,6 +231,7 @@ class RotaryCache:
     """A cos/sin table that vLLM keeps on the GPU: positions x width elements, `count` of them.
 
     sections: of a rope in three dimensions (images, video), whose table vLLM makes four times as long before 0.32.
+    each_layer: every layer has one of its own, where others share it.
     """
 
     positions: int
@@ -234,6 +239,7 @@ class RotaryCache:
     float32: bool = False
     count: int = 1
     sections: bool = False
+    each_layer: bool = False
 
 
 @dataclass(frozen=True)

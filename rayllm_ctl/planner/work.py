@@ -103,7 +103,7 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
         dense += n * layer.passes * own
         flops += n * 2.0 * layer.active_parameters
         for item in layer.experts:
-            each = item.per_expert * _bytes_each(item.scheme, wide, online)
+            each = item.per_expert * _bytes_each(item.scheme, wide, online if item.quantizable else 0.0)
             held += n * item.count * each
             experts[ExpertWork(1, item.count, item.top_k, each)] += n * layer.passes
         for cache in layer.caches:

@@ -73,7 +73,7 @@ def load_extras(
     for table in facts.rotary:
         # A rope in three dimensions got a table four times as long before 0.32 (rotary_embedding/mrope.py).
         positions = table.positions * (4 if table.sections and release < (0, 32, 0) else 1)
-        for _ in range(table.count):
+        for _ in range(len(stage.layers) if table.each_layer else table.count):
             yield positions * table.width * (4 if table.float32 else shape.dtype_bytes)
 
 

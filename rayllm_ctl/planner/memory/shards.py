@@ -100,7 +100,7 @@ def expert_tensors(experts: Experts, shape: Shape) -> Iterator[int]:
         count = -(-count // shape.tensor)
     else:
         width = -(-width // shape.tensor)
-    scheme = experts.scheme or shape.online
+    scheme = experts.scheme or (shape.online if experts.quantizable else None)
     mxfp4 = scheme is not None and scheme.bits == 4 and scheme.group == 32
     if mxfp4:
         width, hidden = ceil_to(width, shape.mxfp4.intermediate), ceil_to(hidden, shape.mxfp4.hidden)
