@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.catalog.modelconfig.quantizer import FP8_TENSOR
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, tower_tensors
+from rayllm_ctl.planner.memory.overheads import load_extras
+from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
+from rayllm_ctl.planner.memory.shards import Shape, expert_tensors, stage_tensors, stages, tower_tensors
 from tests.planner.mutate import refused_of
 
 _SAMPLES = [
@@ -94,6 +98,11 @@ def test_what_a_model_senses(name: str, senses: list[str]) -> None:
         ("qwen2-audio", 750, 1500),
         ("step-vl-10b", 3085, 49360),
         ("glm-ocr", 6144, 24576),
+        ("molmo-7b-d", 158 + 1302, 13 * 576),
+        ("molmo2-4b", 212 + 1202, 9 * 729),
+        ("ernie-4.5-vl-28b", 78 * 78, 4 * 78 * 78),
+        ("moondream3", 730, 2 * 729),
+        ("kimi-audio-7b", 375, 1500),
     ],
 )
 def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: int) -> None:
@@ -130,6 +139,16 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("phi-4-mm", {"img_processor": {"layer_idx": 27}}, "img_processor.layer_idx is 27"),
         ("granite-speech-3.3", {"window_size": 0}, "window_size is 0"),
         ("glm-4v-9b", {"vision_config": {}}, "no field vision_config.hidden_size"),
+        ("ernie-vl-odd", {"moe_num_experts": [8, 16]}, "moe_num_experts is [8, 16]"),
+        ("ernie-vl-odd", {"moe_layer_start_index": None}, "no field moe_layer_start_index"),
+        ("molmo-7b-d", {"intermediate_size": 1}, "intermediate_size is 1"),
+        ("molmo2-4b", {"adapter_config": {"vit_layers": [27]}}, "vit_layers: entry is 27"),
+        ("aria", {"projector_patch_to_query_dict": {"1225": "many"}}, "projector_patch_to_query_dict.1225 is 'many'"),
+        ("phi-4-reasoning-vision", {"mm_hidden_size": None}, "no field mm_hidden_size"),
+        ("openpangu-vl-7b", {"vision_config": {"mm_unit_vision_select_layer": [3]}}, "entry is 3"),
+        ("kanana-v", {"projector_config": {"depth": 10**6}}, "projector_config.depth is 1000000"),
+        ("moondream3", {"model_type": "moondream1"}, "model_type is 'moondream1', but must be moondream3"),
+        ("moondream3", {"config": {"text": {"moe": 4}}}, "moe is 4"),
     ],
 )
 def test_what_cannot_be_read_is_named(name: str, changes: dict[str, Any], message: str) -> None:
@@ -137,6 +156,54 @@ def test_what_cannot_be_read_is_named(name: str, changes: dict[str, Any], messag
         facts_of(name, **changes)
     assert message in str(caught.value)
     assert caught.value.hints
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [
+        ("aria", 163840, 28),
+        ("ernie-4.5-vl-28b", 32768, 28),
+        ("molmo-7b-o", 262144, 32),
+        ("molmo2-4b", 65536, 36),
+        ("moondream3", 131072, 24),
+    ],
+)
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_a_rank_keeps_the_pages_that_vllm_lays_out(name: str, size: int, count: int, tensor: int) -> None:
+    """Of 16 tokens in bfloat16 (get_kv_cache_spec of the same objects)."""
+    caches = [cache for layer in facts_of(name).layers for cache in layer.caches]
+    pages = [pages_of(cache, CacheShape(tensor, 2, 2, 16)) for cache in caches]
+    assert [(page.bytes, page.window) for page in pages] == [(size // tensor, 0)] * count
+
+
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    [("ernie-4.5-vl-28b", 28 * 4 * 131072 * 128), ("molmo2-odd", 2 * 65536 * 128), ("moondream3", 4096 * 32)],
+)
+def test_the_rotary_tables_are_those_of_vllm(name: str, tables: int) -> None:
+    """Elements of the buffers of the same objects. ERNIE makes one for every layer, Molmo 2 one where it stretches."""
+    facts = facts_of(name)
+    (stage,) = stages(facts, 1)
+    gpu = find("H100-80GB")
+    assert sum(load_extras(facts, stage, Shape(), release=(0, 29, 0), gpu=gpu, tokens=1)) == 2 * tables
+    halves = [
+        list(load_extras(facts, half, Shape(), release=(0, 29, 0), gpu=gpu, tokens=1)) for half in stages(facts, 2)
+    ]
+    assert sum(map(sum, halves)) == (2 * tables if facts.rotary[0].each_layer else 4 * tables)
+
+
+def test_the_experts_of_moondream_stay_as_they_are() -> None:
+    facts = facts_of("moondream3", quantization_config={"quant_method": "fp8"})
+    online = Shape(online=FP8_TENSOR)
+    (experts,) = facts.layers[-1].experts
+    assert sum(expert_tensors(experts, online)) == 2 * experts.parameters
+    assert all(linear.scheme for linear in facts.layers[-1].linears if linear.name.startswith("attn.qkv"))
+
+
+def test_ernie_takes_experts_for_text_alone_to_write() -> None:
+    text, images = facts_of("ernie-4.5-vl-28b").layers[-1].experts
+    assert (text.top_k, images.top_k) == (6, 0)
+    assert text.intermediate == 3 * images.intermediate
 
 
 def test_minicpm_takes_its_text_model_from_the_version() -> None:

@@ -72,7 +72,9 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     known = ENCODERS.get(name)
     if known is None:
         return name, config
-    text = _served(config).child(*TEXT_PARTS)
+    text = _served(config)
+    for names in known.path or (TEXT_PARTS,):
+        text = text.child(*names)
     usual = known.text if isinstance(known.text, str) else known.text(config)
     if not text:
         return usual, config

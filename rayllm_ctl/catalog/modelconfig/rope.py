@@ -18,6 +18,7 @@ _LENGTHS = (
     "max_sequence_length",
     "max_seq_length",
     "seq_len",
+    "max_context",
 )
 """Where vLLM looks for the context length; the smallest counts (config/model.py, 0.8 to 0.32)."""
 

@@ -10,6 +10,8 @@ from rayllm_ctl.catalog.modelconfig.encoders import (
     clip,
     documents,
     granite,
+    merged,
+    molmo,
     native,
     ovis,
     perception,
@@ -27,11 +29,15 @@ from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 @dataclass(frozen=True)
 class Senses:
-    """What a model has beside its decoder. `text`: its text architecture where the config does not say it."""
+    """What a model has beside its decoder. `text`: its text architecture where the config does not say it.
+
+    path: the names of each object on the way to the text model's part of the config, where it is not one of TEXT_PARTS.
+    """
 
     text: str | Callable[[Fields], str]
     sees: Reader | None = None
     hears: Reader | None = None
+    path: tuple[tuple[str, ...], ...] = ()
 
 
 ENCODERS: dict[str, Senses] = {
@@ -41,6 +47,17 @@ ENCODERS: dict[str, Senses] = {
     "LlavaNextVideoForConditionalGeneration": Senses("LlamaForCausalLM", clip.read_llava_video),
     "Lfm2VlForConditionalGeneration": Senses("Lfm2ForCausalLM", clip.read_lfm2),
     "LlavaOnevisionForConditionalGeneration": Senses("Qwen2ForCausalLM", clip.read_llava_onevision),
+    "AriaForConditionalGeneration": Senses("AriaTextModel", vit.read_aria),
+    "Ernie4_5_VLMoeForConditionalGeneration": Senses("Ernie4_5_VLMoeForCausalLM", merged.read_ernie_vl),
+    "HfMoondream": Senses(vit.moondream_text, vit.read_moondream, path=(("config",), ("text",))),
+    "Moondream3ForCausalLM": Senses(vit.moondream_text, vit.read_moondream, path=(("config",), ("text",))),
+    "KananaVForConditionalGeneration": Senses("LlamaForCausalLM", merged.read_kanana),
+    "LlavaOnevision2ForConditionalGeneration": Senses("Qwen3ForCausalLM", merged.read_llava_onevision2),
+    "MolmoForCausalLM": Senses("MolmoModel", molmo.read_molmo),
+    "Molmo2ForConditionalGeneration": Senses("Molmo2TextModel", molmo.read_molmo2),
+    "MoonshotKimiaForCausalLM": Senses("Qwen2ForCausalLM", hears=whisper.read_kimi_audio),
+    "OpenPanguVLForConditionalGeneration": Senses("PanguEmbeddedForCausalLM", merged.read_pangu_vl),
+    "Phi4ForCausalLMV": Senses("Phi3ForCausalLM", vit.read_phi4_siglip),
     "VipLlavaForConditionalGeneration": Senses("LlamaForCausalLM", clip.read_llava),
     "PixtralForConditionalGeneration": Senses("MistralForCausalLM", native.read_pixtral),
     "Mistral3ForConditionalGeneration": Senses("MistralForCausalLM", native.read_pixtral),

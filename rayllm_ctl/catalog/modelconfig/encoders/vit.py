@@ -1,4 +1,5 @@
-"""Encoders of the CLIP kind with projectors of their own: R-4B, Eagle 2.5, Isaac, MiniMax M3, GLM-4V."""
+"""Encoders of the CLIP kind with projectors of their own: R-4B, Eagle 2.5, Isaac, MiniMax M3, GLM-4V, Aria, Moondream,
+Phi-4-reasoning-vision."""
 
 from __future__ import annotations
 
@@ -123,4 +124,78 @@ def read_eva(source: Source) -> Tower:
     patches = (size // patch) ** 2
     return Tower(
         "image", ((block, depth_of(vision)), (stem.layer(), 1)), width, patches // 4 + 2, patches, 3 * size * size
+    )
+
+
+def read_aria(source: Source) -> Tower:
+    """Aria: SigLIP without its last norm; queries that attend to the patches, as many as the largest image has."""
+    vision, hidden = source.vision, source.hidden
+    width = vision.integer("hidden_size", default=1152)
+    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    size = vision.integer("image_size", default=224, high=2**14)
+    patch = vision.integer("patch_size", default=32, high=256)
+    patches = (size // patch) ** 2
+    counts = source.config.child("projector_patch_to_query_dict")
+    queries = max((counts.integer(name, high=2**20) for name in counts.entries()), default=256)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", patches, width)
+    plain(stem, "query", queries, width)
+    for name in ("q_proj", "k_proj", "v_proj"):
+        plain(stem, name, width, width)
+    plain(stem, "multihead_attn.in_proj", width, 3 * width, bias=True)
+    plain(stem, "multihead_attn.out_proj", width, width, bias=True)
+    plain(stem, "linear", width, width, bias=True)
+    stem.norm(width, 3, bias=True)
+    pair(stem, width, hidden, hidden, bias=False)
+    return Tower(
+        "image", ((block, depth_of(vision, default=12)), (stem.layer(), 1)), width, queries, patches, 3 * size * size
+    )
+
+
+def read_phi4_siglip(source: Source) -> Tower:
+    """Phi-4-reasoning-vision: SigLIP 2 over patches in the image's own shape, up to the last layer but one."""
+    vision = source.vision
+    width = vision.integer("hidden_size", default=768)
+    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
+    patch = vision.integer("patch_size", default=16, high=256)
+    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    stem = stem_of(source)
+    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
+    plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)
+    pair(stem, source.config.integer("mm_hidden_size"), source.hidden, source.hidden, bias=True)
+    depth = depth_of(vision, default=12) - 1
+    patches = source.config.integer("max_num_patches", default=3600, high=2**20)
+    return Tower("image", ((block, depth), (stem.layer(), 1)), width, patches, patches, patches * 3 * patch * patch)
+
+
+def moondream_text(config: Fields) -> str:
+    """The text model; the first two Moondreams, whose configs name the same architecture, are refused."""
+    if config.text("model_type", default="moondream3") != "moondream3":
+        raise config.wrong("model_type", config.raw("model_type"), "moondream3")
+    return "Moondream3TextModel"
+
+
+def read_moondream(source: Source) -> Tower:
+    """Moondream 3: SigLIP over a crop and an overview, whose features the projector takes together."""
+    vision = source.config.child("config").child("vision")
+    width = vision.integer("enc_dim", default=1152)
+    heads = vision.integer("enc_n_heads", default=16, high=MOST_HEADS)
+    size = vision.integer("crop_size", default=378, high=2**14)
+    patch = vision.integer("enc_patch_size", default=14, high=256)
+    patches = (size // patch) ** 2
+    block = encoder_block(source.builder, width, heads, vision.integer("enc_ff_dim", default=4304))
+    stem = stem_of(source)
+    plain(stem, "patch_emb", 3 * patch * patch, width, bias=True)
+    plain(stem, "pos_emb", patches, width)
+    stem.norm(width, bias=True)
+    pair(stem, 2 * width, vision.integer("proj_inner_dim", default=8192), source.hidden, bias=True)
+    return Tower(
+        "image",
+        ((block, depth_of(vision, "enc_n_layers", default=27)), (stem.layer(), 1)),
+        width,
+        patches + 1,
+        2 * patches,
+        2 * 3 * size * size,
     )

@@ -1,4 +1,5 @@
-"""Encoders of the Whisper kind with their projectors: Qwen2-Audio, Ultravox, Voxtral, Audio Flamingo 3.
+"""Encoders of the Whisper kind with their projectors: Qwen2-Audio, Ultravox, Voxtral, Audio Flamingo 3,
+Kimi-Audio.
 
 Two convolutions thin mel frames out to 50 positions a second; a clip is 30 seconds.
 """
@@ -148,3 +149,15 @@ def read_glm_asr(source: Source) -> Tower:
     pair(stem, middle, 2 * source.hidden, source.hidden, bias=True)
     blocks = ((block, depth_of(sound, default=32)),)
     return _tower(source, blocks, stem.layer(), width, stacked=max(1, middle // width))
+
+
+def read_kimi_audio(source: Source) -> Tower:
+    """Kimi-Audio: Whisper large-v3, which its checkpoint keeps in a folder of its own, four positions to a token, and a
+    projector that ends with a norm."""
+    source = replace(source, vision=Fields({}))
+    blocks, width = read_whisper_blocks(source)
+    inputs = source.config.integer("kimia_adaptor_input_dim", default=4 * width)
+    stem = stem_of(source)
+    pair(stem, inputs, source.hidden, source.hidden, bias=True, split=False)
+    stem.norm(source.hidden, bias=True)
+    return _tower(source, blocks, stem.layer(), width, stacked=4)

@@ -137,6 +137,13 @@ MIXTURES: dict[str, Traits] = {
     "Ernie4_5_MoeForCausalLM": Traits(
         qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True, mixture=_ERNIE
     ),
+    "AriaTextModel": Traits(
+        qkv_bias=("attention_bias",),
+        out_bias=("attention_bias",),
+        mixture=Mixture(
+            intermediate=("intermediate_size",), shared_count=("moe_num_shared_experts",), router="mlp.router"
+        ),
+    ),
     "ExaoneMoeForCausalLM": _EXAONE,
     "ExaoneMoEForCausalLM": _EXAONE,
     "GraniteMoeSWAForCausalLM": Traits(
