@@ -58,7 +58,7 @@ def _span(fields: Fields, side: int, layers: int) -> tuple[int, int]:
 def _mixture(fields: Fields, hidden: int, intermediate: int, sides: tuple[bool, ...], pieces: Pieces) -> None:
     """What one layer holds: experts or a dense block for each side, the shared experts once, and score biases.
 
-    A generated token is text: it takes none of the experts for images.
+    A generated token is text: it takes none of the experts for images. vLLM quantizes the routers with the rest.
     """
     counts = tuple(fields.integer_at(side, *EXPERTS) for side in range(2))
     if counts[0] != counts[1] or counts[0] > MOST_EXPERTS:
@@ -66,14 +66,14 @@ def _mixture(fields: Fields, hidden: int, intermediate: int, sides: tuple[bool, 
     top_k = fields.integer(*TOP_K, high=MOST_EXPERTS)
     pieces.vectors.append(Vector(2 * counts[0], float32=True))
     for side, name in _named(sides):
+        pieces.linear(f"mlp.{name}_experts_gate", hidden, counts[side], "none", float32=True)
         pieces.experts(
             hidden,
             fields.integer_at(side, "moe_intermediate_size"),
             counts[side],
             0 if side else top_k,
             name=f"mlp.{name}_experts",
-            router=f"mlp.{name}_experts_gate",
-            router_float32=True,
+            router="",
         )
     for _side, name in _named(tuple(not side for side in sides)):
         pieces.mlp(hidden, intermediate, bias=fields.flag("use_bias"), prefix=f"mlp.{name}_experts.")
