@@ -52,6 +52,7 @@ ENCODERS: dict[str, Senses] = {
     "HfMoondream": Senses(vit.moondream_text, vit.read_moondream, path=(("config",), ("text",))),
     "Moondream3ForCausalLM": Senses(vit.moondream_text, vit.read_moondream, path=(("config",), ("text",))),
     "KananaVForConditionalGeneration": Senses("LlamaForCausalLM", merged.read_kanana),
+    "Llama_Nemotron_Nano_VL": Senses("LlamaForCausalLM", radio.read_llama_nemotron_vl),
     "LlavaOnevision2ForConditionalGeneration": Senses("Qwen3ForCausalLM", merged.read_llava_onevision2),
     "MolmoForCausalLM": Senses("MolmoModel", molmo.read_molmo),
     "Molmo2ForConditionalGeneration": Senses("Molmo2TextModel", molmo.read_molmo2),
