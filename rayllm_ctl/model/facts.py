@@ -205,11 +205,31 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Film:
+    """Videos of a model of which vLLM profiles one as long as a request may be, in steps of a frame or of a pair.
+
+    tokens, patches, pixels: of a step. longest: steps of the longest one (0: no limit). beside: tokens left for others.
+    """
+
+    tokens: int
+    patches: int
+    pixels: int
+    longest: int = 0
+    beside: int = 0
+
+    def steps(self, context: int) -> int:
+        """Steps of the longest video in a request of `context` tokens."""
+        most = max(0, context - self.beside) // max(1, self.tokens)
+        return max(1, min(most, self.longest) if self.longest else most)
+
+
+@dataclass(frozen=True)
 class Tower:
     """A vision or audio encoder with its projector: blocks with their counts; `sharded`: TP divides it.
 
     tokens: the most embeddings that one item (an image) gives the decoder; patches: encoder positions of such an item;
     pixels: its input values. masked: it attends under a mask over all patches of a batch, which is held whole.
+    kept: layers whose outputs are all held until the last one has run. film: where a video may be the largest item.
     """
 
     modality: str
@@ -220,6 +240,8 @@ class Tower:
     pixels: int = 0
     sharded: bool = True
     masked: bool = False
+    kept: int = 0
+    film: Film | None = None
 
     @property
     def parameters(self) -> int:

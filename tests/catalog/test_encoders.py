@@ -227,6 +227,21 @@ def test_the_experts_of_moondream_stay_as_they_are() -> None:
     assert all(linear.scheme for linear in facts.layers[-1].linears if linear.name.startswith("attn.qkv"))
 
 
+@pytest.mark.parametrize(
+    ("name", "context", "steps", "patches"),
+    [
+        ("ernie-4.5-vl-28b", 131072, 20, 2 * 4 * 1156),
+        ("ernie-4.5-vl-28b", 8192, 1, 2 * 4 * 1156),
+        ("molmo2-4b", 36864, 384, 729),
+    ],
+)
+def test_the_longest_video_that_vllm_profiles(name: str, context: int, steps: int, patches: int) -> None:
+    """In steps of a frame, or of a pair for ERNIE (get_num_frames_with_most_features of each)."""
+    film = facts_of(name).towers[0].film
+    assert film is not None
+    assert (film.steps(context), film.patches) == (steps, patches)
+
+
 def test_ernie_takes_experts_for_text_alone_to_write() -> None:
     text, images = facts_of("ernie-4.5-vl-28b").layers[-1].experts
     assert (text.top_k, images.top_k) == (6, 0)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.model.facts import Film
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.planner.memory import MemoryEstimate
+from rayllm_ctl.planner.memory.activations import Load, encoder_bytes
 from tests.planner.facts import dense, moe
 from tests.planner.known import estimated, facts_of
 
@@ -120,6 +122,29 @@ def test_draft_layers_are_loaded_with_speculation() -> None:
         facts.layers[0].parameters * 2, rel=1e-3
     )
     assert sum(group.layers for group in drafting.groups) == 33
+
+
+def test_a_video_as_long_as_a_request_may_be_is_what_vllm_profiles() -> None:
+    facts = facts_of("google/gemma-3-12b-it")
+    (tower,) = facts.towers
+    film = Film(4 * tower.tokens, 64 * tower.patches, 64 * tower.pixels, longest=32, beside=tower.tokens)
+    films = replace(facts, towers=(replace(tower, film=film),))
+    short, longer, longest, beyond = (
+        estimated(films, length=length).plan.activation_bytes for length in (2048, 16384, 131072, 262144)
+    )
+    assert short < longer < longest == beyond
+    image = estimated(facts, length=131072).plan.activation_bytes
+    assert estimated(films, length=131072, limit_mm_per_prompt={"video": 0}).plan.activation_bytes == image
+    assert film.steps(0) == film.steps(2048) == 1
+    assert film.steps(131072) == 32
+
+
+def test_outputs_of_layers_that_are_kept_take_memory() -> None:
+    (tower,) = facts_of("google/gemma-3-12b-it").towers
+    load = Load(8192, 1024, 1, 2, images=True)
+    patches = 8192 // tower.tokens * tower.patches
+    more = encoder_bytes(replace(tower, kept=27), load) - encoder_bytes(tower, load)
+    assert more == 27 * patches * tower.hidden * 2
 
 
 def test_without_images_the_encoder_is_not_loaded() -> None:

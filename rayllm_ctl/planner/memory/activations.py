@@ -21,13 +21,17 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Load:
-    """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run."""
+    """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run.
+
+    context: tokens of a request, as far as videos may fill it (0: the user turns them off).
+    """
 
     tokens: int
     seqs: int
     tensor: int
     dtype_bytes: int
     images: bool
+    context: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,28 +145,46 @@ def workspace_bytes(facts: ModelFacts, release: Release, load: Load) -> int:
     return max((expert_workspace(experts, load) for experts in kinds), default=0)
 
 
-def _items(tower: Tower, load: Load) -> int:
-    """Items that vLLM runs at once: as many as give max_num_batched_tokens embeddings, at least one."""
-    return max(1, load.tokens // max(1, tower.tokens))
+@dataclass(frozen=True)
+class _Batch:
+    """What an encoder runs on at once: tokens of an item of the largest kind; patches and input values of all."""
+
+    tokens: int
+    patches: int
+    pixels: int
+
+
+def _batch(tower: Tower, load: Load) -> _Batch:
+    """As many of the largest item as give max_num_batched_tokens embeddings, at least one. A video counts where it
+    gives more embeddings than an image."""
+    tokens, patches, pixels = tower.tokens, tower.patches, tower.pixels
+    if tower.film is not None and load.context:
+        steps = tower.film.steps(load.context)
+        if steps * tower.film.tokens > tokens:
+            tokens, patches, pixels = (
+                steps * each for each in (tower.film.tokens, tower.film.patches, tower.film.pixels)
+            )
+    items = max(1, load.tokens // max(1, tokens))
+    return _Batch(tokens, items * patches, items * pixels)
 
 
 def held_bytes(tower: Tower, facts: ModelFacts, load: Load) -> int:
     """Outputs of the encoder for a full batch, and the pixels they came from (Gemma 3 12B +0.20, 27B +0.23 GiB)."""
-    outputs = max(load.tokens, tower.tokens) * facts.hidden_size
-    return (outputs + _items(tower, load) * tower.pixels) * load.dtype_bytes
+    batch = _batch(tower, load)
+    return (max(load.tokens, batch.tokens) * facts.hidden_size + batch.pixels) * load.dtype_bytes
 
 
 def encoder_bytes(tower: Tower, load: Load) -> int:
     """A block of the encoder at work: twice its feed-forward width and four hidden states for every patch, with the
-    pixels; the mask over all patches where there is one, twice.
+    pixels; the mask over all patches where there is one, twice; the outputs of layers that are kept.
 
     Qwen3.5 9B on L40S 1.78 GiB, 4B 1.8 (0.19, 0.22); Mistral Small 3.1 on H100 2.18 (0.19).
     """
-    patches = _items(tower, load) * tower.patches
+    batch = _batch(tower, load)
     block = tower.blocks[0][0]
     ranks = load.tensor if tower.sharded else 1
-    width = 2 * -(-max((linear.inputs for linear in block.linears), default=0) // ranks) + 4 * tower.hidden
-    total = (patches * width + _items(tower, load) * tower.pixels) * load.dtype_bytes
+    width = 2 * -(-max((linear.inputs for linear in block.linears), default=0) // ranks)
+    total = (batch.patches * (width + (4 + tower.kept) * tower.hidden) + batch.pixels) * load.dtype_bytes
     if tower.masked:
-        total = max(total, 2 * patches * patches * load.dtype_bytes)
+        total = max(total, 2 * batch.patches * batch.patches * load.dtype_bytes)
     return total + _LIBRARIES

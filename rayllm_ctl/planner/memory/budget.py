@@ -68,7 +68,12 @@ def stage_budget(case: Case, stage: Stage) -> Budget:
     parameters, weights = _weights(case, stage, tuple(extras))
     weights -= min(case.options.offload, parameters)
     load = Load(
-        settings.max_num_batched_tokens, settings.max_num_seqs, shape.tensor, shape.dtype_bytes, case.options.images
+        settings.max_num_batched_tokens,
+        settings.max_num_seqs,
+        shape.tensor,
+        shape.dtype_bytes,
+        case.options.images,
+        settings.max_model_len if case.options.videos else 0,
     )
     peak = peak_of(facts, case.release, load, first=stage.first, last=stage.last, second_runner=case.second_runner)
     graphs = Graphs(NOTHING, NOTHING)

@@ -17,7 +17,8 @@ class Options:
 
     offload: bytes of weights kept in host memory. lora_slots, lora_rank: adapters held at once (0: none).
     draft: whether multi-token-prediction layers are loaded; drafted: tokens guessed ahead.
-    ssm_bytes: bytes per element of a recurrent state (0: the model's). images: whether encoders are loaded and run.
+    ssm_bytes: bytes per element of a recurrent state (0: the model's). images: whether encoders are loaded and run;
+    videos: whether they may see videos.
     prefix_caching: None where the version decides.
     """
 
@@ -30,6 +31,7 @@ class Options:
     drafted: int = 0
     ssm_bytes: int = 0
     images: bool = True
+    videos: bool = True
     prefix_caching: bool | None = None
 
 
@@ -48,6 +50,7 @@ def read_options(args: Mapping[str, Any]) -> Options:
         drafted=guessing.tokens,
         ssm_bytes=DTYPE_BYTES.get(str(args.get("mamba_ssm_cache_dtype", "")), 0),
         images=not _text_only(args),
+        videos=as_mapping(args.get("limit_mm_per_prompt")).get("video") != 0,
         prefix_caching=prefix if isinstance(prefix, bool) else None,
     )
 

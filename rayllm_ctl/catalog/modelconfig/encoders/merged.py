@@ -1,19 +1,22 @@
 """Encoders of the Qwen-VL kind with mergers of their own: ERNIE 4.5 VL, openPangu VL, LLaVA-OneVision 2, Kanana-V.
 
-vLLM 0.29: ernie45_vl.py, openpangu_vl.py, llava_onevision2.py, kanana_v.py. Videos are not counted.
+vLLM 0.29: ernie45_vl.py, openpangu_vl.py, llava_onevision2.py, kanana_v.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Film, Layer, Tower
 
 
 def read_ernie_vl(source: Source) -> Tower:
     """ERNIE 4.5 VL: merges two by two patches, then pairs of frames. Images of up to 78 x 78 tokens (transformers'
-    processor: 6177 x 28 x 28 pixels)."""
+    processor: 6177 x 28 x 28 pixels). vLLM profiles as many pairs of such frames as fit into a request beside an image,
+    but the processor shrinks each to 34 x 34 tokens (1196 x 28 x 28 pixels)."""
     vision, config = source.vision, source.config
     width = vision.integer("embed_dim", "hidden_size", default=1280)
     heads = vision.integer("num_heads", default=16, high=MOST_HEADS)
@@ -35,7 +38,11 @@ def read_ernie_vl(source: Source) -> Tower:
     plain(stem, "resampler.mlp", merged, source.hidden, bias=True, split=True)
     stem.norm(source.hidden)
     block = encoder_block(source.builder, width, heads, middle)
-    return _shaped((block, depth_of(vision, "depth", default=32)), stem, width, 78 * 78, merge, 3 * patch * patch)
+    depth = depth_of(vision, "depth", default=32)
+    tower = _shaped((block, depth), stem, width, 78 * 78, merge, 3 * patch * patch)
+    pair_of_frames = 2 * 34 * 34 * merge * merge
+    film = Film(tower.tokens, pair_of_frames, pair_of_frames * 3 * patch * patch, beside=tower.tokens)
+    return replace(tower, film=film)
 
 
 def read_pangu_vl(source: Source) -> Tower:
@@ -64,7 +71,7 @@ def read_pangu_vl(source: Source) -> Tower:
 
 
 def read_llava_onevision2(source: Source) -> Tower:
-    """LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels."""
+    """LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted."""
     vision = source.vision
     width = vision.integer("hidden_size", default=1024)
     heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
@@ -88,8 +95,8 @@ def _shaped(block: tuple[Layer, int], stem: Pieces, width: int, tokens: int, mer
 
 
 def read_kanana(source: Source) -> Tower:
-    """Kanana-V: Qwen2-VL's encoder, then convolutions around a merger, none of them divided. Images of up to 1003520
-    pixels (the default of its image processor)."""
+    """Kanana-V: Qwen2-VL's encoder, whose layers' outputs are all kept, then convolutions around a merger, which are
+    not divided. Images of up to 1003520 pixels (the default of its image processor)."""
     vision, projector = source.vision, source.config.child("projector_config")
     width = vision.integer("embed_dim", default=1280)
     heads = vision.integer("num_heads", default=16, high=MOST_HEADS)
@@ -110,10 +117,9 @@ def read_kanana(source: Source) -> Tower:
             _convolutions(stem, inner if index else given, inner)
     for index in range(projector.integer("mlp_depth", default=2, high=256)):
         plain(stem, "readout", out if index else (inner if depth else features), out, bias=True)
-    block = encoder_block(source.builder, width, heads, middle)
-    tokens = 35 * 35
-    values = 3 * frames * patch * patch
-    return _shaped((block, depth_of(vision, "depth", default=32)), stem, width, tokens, merge, values)
+    depth = depth_of(vision, "depth", default=32)
+    block = encoder_block(source.builder, width, heads, middle), depth
+    return replace(_shaped(block, stem, width, 35 * 35, merge, 3 * frames * patch * patch), kept=depth + 1)
 
 
 def _convolutions(stem: Pieces, given: int, width: int) -> None:

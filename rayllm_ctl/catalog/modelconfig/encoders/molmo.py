@@ -1,6 +1,7 @@
 """Encoders of Molmo and Molmo 2: features of two layers, pooled by attention over two by two patches.
 
-vLLM: molmo.py, molmo2.py of 0.29; crops from their preprocessor_config.json. Videos of Molmo 2 are not counted.
+vLLM: molmo.py, molmo2.py of 0.29, which keep the outputs of all layers. Crops are those of preprocessor_config.json,
+frames those that the authors' molmo-utils samples.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, Tower
+from rayllm_ctl.model.facts import Film, Part, Tower
 
 _MARGINS = 8
 """Patches of a crop, on both sides together, that lie in its neighbours as well."""
@@ -35,11 +36,13 @@ def read_molmo(source: Source) -> Tower:
         _tokens(side, crops),
         (crops + 1) * side * side,
         (crops + 1) * 3 * (side * patch) ** 2,
+        kept=depth,
     )
 
 
 def read_molmo2(source: Source) -> Tower:
-    """SigLIP 2 up to the deepest layer that is taken; up to eight crops and an overview."""
+    """SigLIP 2 up to the deepest layer that is taken; up to eight crops and an overview, or 384 frames whose patches
+    are pooled three by three."""
     vision, adapter = source.config.child("vit_config"), source.config.child("adapter_config")
     width = vision.integer("hidden_size", default=1152)
     heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
@@ -59,6 +62,7 @@ def read_molmo2(source: Source) -> Tower:
     _projector(stem, pooled, inner, adapter.integer("text_hidden_size", default=source.hidden))
     block = encoder_block(source.builder, width, heads, middle, kv_heads=kv_heads)
     crops, side = 8, size // patch
+    film = Film((-(-side // 3)) ** 2 + 2, side * side, 3 * size * size, longest=384)
     return Tower(
         "image",
         ((block, depth), (stem.layer(), 1)),
@@ -66,6 +70,8 @@ def read_molmo2(source: Source) -> Tower:
         _tokens(side, crops),
         (crops + 1) * side * side,
         (crops + 1) * 3 * size * size,
+        kept=depth,
+        film=film,
     )
 
 

@@ -155,7 +155,8 @@ def read_aria(source: Source) -> Tower:
 
 
 def read_phi4_siglip(source: Source) -> Tower:
-    """Phi-4-reasoning-vision: SigLIP 2 over patches in the image's own shape, up to the last layer but one."""
+    """Phi-4-reasoning-vision: SigLIP 2 over patches in the image's own shape, up to the last layer but one; the
+    outputs of all are kept."""
     vision = source.vision
     width = vision.integer("hidden_size", default=768)
     heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
@@ -167,7 +168,8 @@ def read_phi4_siglip(source: Source) -> Tower:
     pair(stem, source.config.integer("mm_hidden_size"), source.hidden, source.hidden, bias=True)
     depth = depth_of(vision, default=12) - 1
     patches = source.config.integer("max_num_patches", default=3600, high=2**20)
-    return Tower("image", ((block, depth), (stem.layer(), 1)), width, patches, patches, patches * 3 * patch * patch)
+    blocks = ((block, depth), (stem.layer(), 1))
+    return Tower("image", blocks, width, patches, patches, patches * 3 * patch * patch, kept=depth + 1)
 
 
 def moondream_text(config: Fields) -> str:
