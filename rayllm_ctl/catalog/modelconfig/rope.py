@@ -20,7 +20,8 @@ _LENGTHS = (
     "seq_len",
     "max_context",
 )
-"""Where vLLM looks for the context length; the smallest counts (config/model.py, 0.8 to 0.32)."""
+"""Where vLLM looks for the context length; the smallest counts (config/model.py, 0.8 to 0.32). The last is Moondream's:
+its config class hands it on."""
 
 _UNSCALED = ("default", "su", "longrope", "llama3", "mrope", "proportional")
 """Kinds of rope scaling whose factor is already in max_position_embeddings."""
