@@ -197,6 +197,7 @@ class Pieces:
         router_bias: bool = False,
         router_float32: bool = False,
         correction: bool = False,
+        quantizable: bool = True,
     ) -> None:
         """Routed experts with their router. `correction`: the float32 score bias of DeepSeek's routing."""
         if router:
@@ -204,5 +205,5 @@ class Pieces:
         if correction:
             self.vectors.append(Vector(count, float32=True))
         shards = (name, f"{name}.0.gate_proj", f"{name}.0.up_proj", f"{name}.0.down_proj", f"{name}.0.w1")
-        scheme = self.scheme(shards, experts=True)
-        self.experts_.append(Experts(count, top_k, hidden, intermediate, gated, bias, scheme, name))
+        scheme = self.scheme(shards, experts=True) if quantizable else None
+        self.experts_.append(Experts(count, top_k, hidden, intermediate, gated, bias, scheme, name, quantizable))

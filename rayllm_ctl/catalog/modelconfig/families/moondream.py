@@ -8,7 +8,7 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, Body
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Experts, Part, RotaryCache, Vector
+from rayllm_ctl.model.facts import Part, RotaryCache, Vector
 
 _ROTATED = 32
 """Features of a head that are rotated, whatever the config says."""
@@ -60,4 +60,4 @@ def _experts(mixture: Fields, hidden: int, pieces: Pieces) -> None:
     pieces.linear("mlp.gate", hidden, count, "none", bias=True, quantizable=False)
     top_k = mixture.integer("n_experts_per_tok", default=8, high=MOST_EXPERTS)
     inner = mixture.integer("expert_inner_dim", default=1024)
-    pieces.experts_.append(Experts(count, top_k, hidden, inner, quantizable=False))
+    pieces.experts(hidden, inner, count, top_k, router="", quantizable=False)
