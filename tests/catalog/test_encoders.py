@@ -78,6 +78,10 @@ def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> N
         ("ultravox-v0.5", ["audio"]),
         ("qwen3-asr-1.7b", ["audio"]),
         ("deepseek-ocr", ["image"]),
+        ("nemotron-nano-vl", ["image"]),
+        ("nemotron-nano-omni", ["image", "audio"]),
+        ("mimo-v2.5-omni", ["image", "audio"]),
+        ("muse-glimmer-odd", ["image"]),
     ],
 )
 def test_what_a_model_senses(name: str, senses: list[str]) -> None:
@@ -94,6 +98,8 @@ def test_what_a_model_senses(name: str, senses: list[str]) -> None:
         ("qwen2-audio", 750, 1500),
         ("step-vl-10b", 3085, 49360),
         ("glm-ocr", 6144, 24576),
+        ("unlimited-ocr", 3553, 55296),
+        ("muse-glimmer", 6912, 27648),
     ],
 )
 def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: int) -> None:
@@ -111,7 +117,11 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("minicpm-o-2.6", {"audio_pool_step": 0}, "audio_pool_step is 0"),
         ("ultravox-v0.5", {"audio_config": None}, "no field audio_config"),
         ("ultravox-v0.5", {"stack_factor": 10**12}, "stack_factor"),
-        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "encoder of sound"),
+        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "no field sound_config.projection_hidden_size"),
+        ("nemotron-nano-omni", {"sound_config": {"subsampling_factor": 1}}, "sound_config.subsampling_factor is 1"),
+        ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "1025-x"}}, "speech_vocab_size is '1025-x'"),
+        ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "65-9"}}, "2 numbers for 8 audio_channels"),
+        ("muse-glimmer", {"vision_config": {"adapter_dim": 0}}, "vision_config.adapter_dim is 0"),
         (
             "nemotron-nano-vl",
             {"vision_config": {"args": {"model": "vit_giant"}}},

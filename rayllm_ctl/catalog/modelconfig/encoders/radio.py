@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block, pair, plain, stem_of
-from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import Tower
 
 _SIZES = {
@@ -18,13 +17,8 @@ _SIZES = {
 
 
 def read_nemotron_vl(source: Source) -> Tower:
-    """Models that also hear are refused: their encoder of sound is not known here."""
+    """What sees of Nemotron Nano VL and of the models that also hear (parakeet.py)."""
     config, vision = source.config, source.vision
-    if config.has("sound_config"):
-        raise UserError(
-            "the encoder of sound of this Nemotron model is not known here",
-            hint="Models of the family that only see can be planned.",
-        )
     args = vision.child("args")
     name = args.text("model")
     if name not in _SIZES:
@@ -51,11 +45,13 @@ def read_nemotron_vl(source: Source) -> Tower:
     size = config.integer("force_image_size", default=512, high=2**14)
     tiles = config.integer("max_dynamic_patch", default=12, high=256) + 1
     patches = tiles * (size // patch) ** 2
+    if args.has("min_num_patches"):
+        patches = max(args.integer("max_num_patches", low=-1), 0) or patches
     return Tower(
         "image",
         ((encoder_block(source.builder, width, heads, middle), depth), (scales.layer(), depth), (stem.layer(), 1)),
         width,
         math.ceil(patches * ratio * ratio),
         patches,
-        tiles * 3 * size * size,
+        patches * 3 * patch * patch,
     )

@@ -10,8 +10,11 @@ from rayllm_ctl.catalog.modelconfig.encoders import (
     clip,
     documents,
     granite,
+    mimo,
+    muse,
     native,
     ovis,
+    parakeet,
     perception,
     phi4,
     qformer,
@@ -33,6 +36,8 @@ class Senses:
     sees: Reader | None = None
     hears: Reader | None = None
 
+
+_NEMOTRON = Senses("NemotronHForCausalLM", radio.read_nemotron_vl, parakeet.read_parakeet)
 
 ENCODERS: dict[str, Senses] = {
     "LlavaForConditionalGeneration": Senses("LlamaForCausalLM", clip.read_llava),
@@ -89,6 +94,7 @@ ENCODERS: dict[str, Senses] = {
     "DeepseekVLV2ForCausalLM": Senses("DeepseekV2ForCausalLM", tiles.read_deepseek_vl2),
     "DeepseekOCRForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr),
     "DeepseekOCR2ForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr2),
+    "UnlimitedOCRForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_unlimited_ocr),
     "DotsOCRForCausalLM": Senses("Qwen2ForCausalLM", documents.read_dots_ocr),
     "PaddleOCRVLForConditionalGeneration": Senses("Ernie4_5ForCausalLM", documents.read_paddle_ocr),
     "KeyeForConditionalGeneration": Senses("Qwen3ForCausalLM", documents.read_keye),
@@ -97,7 +103,13 @@ ENCODERS: dict[str, Senses] = {
     "MiniCPMO": Senses(resampler.minicpmo_text, resampler.read_minicpmv, resampler.read_minicpmo_audio),
     "MiniCPMV4_6ForConditionalGeneration": Senses("Qwen3_5ForCausalLM", resampler.read_minicpmv46),
     "MiniMaxM3SparseForConditionalGeneration": Senses("MiniMaxM3SparseForCausalLM", vit.read_minimax_m3),
-    "NemotronH_Nano_VL_V2": Senses("NemotronHForCausalLM", radio.read_nemotron_vl),
+    "NemotronH_Nano_VL_V2": _NEMOTRON,
+    "NemotronH_Nano_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Omni_Reasoning_V3": _NEMOTRON,
+    "MiMoV2OmniForCausalLM": Senses("MiMoV2FlashForCausalLM", mimo.read_mimo_image, mimo.read_mimo_sound),
+    "MuseGlimmerForCausalLM": Senses("MuseGlimmerForCausalLM", muse.read_muse_glimmer),
+    "MuseGlimmerForConditionalGeneration": Senses("MuseGlimmerForCausalLM", muse.read_muse_glimmer),
     "Ovis": Senses("Qwen2ForCausalLM", ovis.read_ovis),
     "Ovis2_5": Senses("Qwen3ForCausalLM", ovis.read_ovis25),
     "Ovis2_6ForCausalLM": Senses("Qwen3ForCausalLM", ovis.read_ovis25),
