@@ -268,6 +268,8 @@ class ModelFacts:
     head_scheme: Scheme | None = None
     extra: tuple[Layer, ...] = ()
     """What belongs to no layer: final norm, position table, projections around the decoder."""
+    shared: tuple[Layer, ...] = ()
+    """What the layers use in turn, so that every pipeline stage holds it: banks of experts."""
     rotary: tuple[RotaryCache, ...] = ()
     towers: tuple[Tower, ...] = ()
     draft_layers: tuple[Layer, ...] = ()
@@ -286,6 +288,7 @@ class ModelFacts:
 
     def all_layers(self) -> Iterator[Layer]:
         yield from self.layers
+        yield from self.shared
         yield from self.extra
 
     @cached_property
@@ -302,7 +305,7 @@ class ModelFacts:
 
     @cached_property
     def moe(self) -> bool:
-        return any(layer.experts for layer in self.layers)
+        return any(layer.experts for layer in (*self.layers, *self.shared))
 
     @cached_property
     def multimodal(self) -> bool:

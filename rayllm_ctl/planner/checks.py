@@ -167,7 +167,7 @@ def _compressed_schemes(request: Request) -> list[str]:
 
     On a GPU without fp8 arithmetic vLLM reads fp8 weights by the weight-only scheme, so that is the one that counts.
     """
-    layers = {id(layer): layer for layer in request.facts.layers}.values()
+    layers = {id(layer): layer for layer in request.facts.all_layers()}.values()
     schemes = {linear.scheme for layer in layers for linear in layer.linears}
     schemes |= {group.scheme for layer in layers for group in layer.experts}
     names = set()

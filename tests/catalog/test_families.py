@@ -78,6 +78,21 @@ def test_a_layer_that_a_token_passes_several_times_is_held_once() -> None:
     assert work["often"].layers == 4 * work["once"].layers
 
 
+def test_banks_of_experts_are_held_by_every_stage_and_used_by_every_layer() -> None:
+    facts = read_config(CASES["mobius"]["config"])
+    held = sum(layer.parameters for layer in facts.shared)
+    whole, halves = stages(facts, 1), stages(facts, 2)
+    bytes_of = [[sum(stage_tensors(facts, stage, Shape(1))) for stage in cut] for cut in (whole, halves)]
+    assert sum(bytes_of[1]) - sum(bytes_of[0]) == 2 * held
+    bank = facts.shared[0].experts[0]
+    assert facts.moe
+    assert [layer.passes for layer in facts.shared] == [3, 3, 2]
+    routed = sum(layer.active_parameters for layer in facts.shared)
+    assert routed == facts.layer_count * (bank.top_k * bank.per_expert + bank.count * bank.hidden)
+    work = model_work(facts, dtype="bfloat16", kv_cache_dtype="auto", quantization=None)
+    assert sum(group.layers for group in work.experts) == facts.layer_count
+
+
 def test_a_table_that_is_only_looked_up_costs_memory_and_no_time() -> None:
     config = CASES["longcat_ngram"]["config"]
     more = read_config({**config, "ngram_vocab_size_ratio": 2 * config["ngram_vocab_size_ratio"]})

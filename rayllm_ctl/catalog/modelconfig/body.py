@@ -32,7 +32,7 @@ MOST_EXPERTS = 2**14
 class Body:
     """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
 
-    token_buffers and streams: as in ModelFacts.
+    shared, token_buffers and streams: as in ModelFacts.
     """
 
     layers: tuple[Layer, ...]
@@ -43,6 +43,7 @@ class Body:
     kv_heads: int
     head_dim: int
     extra: tuple[Layer, ...] = ()
+    shared: tuple[Layer, ...] = ()
     tied: bool = False
     head_bias: bool = False
     head_float32: bool = False

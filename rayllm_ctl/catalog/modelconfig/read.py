@@ -80,6 +80,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         head_float32=body.head_float32,
         head_scheme=head,
         extra=body.extra,
+        shared=body.shared,
         rotary=rotary,
         towers=found,
         draft_layers=body.draft_layers or _drafts(text, body, builder),

@@ -180,6 +180,8 @@ def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape, *, encoders: bo
             yield from tower_tensors(tower, shape)
     if stage.first or (stage.last and facts.tied_embeddings):
         yield rows * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes
+    for layer in facts.shared:
+        yield from layer_tensors(layer, shape)
     known: dict[int, tuple[int, ...]] = {}
     for layer in stage.layers:
         sizes = known.get(id(layer))

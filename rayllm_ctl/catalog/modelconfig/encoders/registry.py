@@ -69,6 +69,7 @@ ENCODERS: dict[str, Senses] = {
     "Qwen3_5ForConditionalGeneration": Senses("Qwen3_5ForCausalLM", native.read_qwen3_vl),
     "Qwen3_5MoeForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
     "InternS1ProForConditionalGeneration": Senses("Qwen3MoeForCausalLM", native.read_qwen3_vl),
+    "InternS2MobiusForConditionalGeneration": Senses("InternS2MobiusForCausalLM", native.read_qwen3_vl),
     "InternS2PreviewForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
     "Llama4ForConditionalGeneration": Senses("Llama4ForCausalLM", tiles.read_llama4),
     "Qwen2_5OmniModel": Senses("Qwen2ForCausalLM", native.read_qwen2_vl, audio.read_qwen_audio),
