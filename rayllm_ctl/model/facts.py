@@ -138,7 +138,7 @@ class LatentCache:
     """One vector per token shared by all heads (MLA, a DSA indexer): tensor parallelism does not divide it.
 
     width: elements; rope_width: those of them that carry the position.
-    kind: mla, indexer, or of DeepSeek V4: window, compressed, state.
+    kind: mla, indexer, or of DeepSeek V4: window, compressed, state, or of Qwen 4: pooled, ring (one block a request).
     fixed_bytes: bytes of an entry whatever the KV dtype (0: width x dtype); fp8_bytes: of a packed fp8 entry.
     stride: tokens per entry. window: only the last tokens are kept. block: tokens per block that the kind fixes.
     alignment: pages are padded to a multiple of so many bytes.
@@ -162,7 +162,7 @@ class StateCache:
     kind: vLLM's name of the mixer (mamba1, mamba2, gdn, kda, short_conv, linear).
     conv: (channels, taps - 1) of the convolution state; TP divides the channels.
     conv_groups: (groups, channels of each) that Mamba 2 convolves besides; padded up to TP that does not divide them.
-    ssm: shape of the state; TP divides its first size.
+    ssm: shape of the state; TP divides its first size. replicated: every rank keeps the whole state.
     """
 
     kind: str
@@ -170,6 +170,7 @@ class StateCache:
     ssm: tuple[int, ...] | None = None
     ssm_float32: bool = False
     conv_groups: tuple[int, int] | None = None
+    replicated: bool = False
 
 
 Cache = AttentionCache | LatentCache | StateCache
@@ -278,6 +279,8 @@ class ModelFacts:
     """Bytes per token of a batch that the model holds from loading on (indices that layers share, streams)."""
     streams: int = 1
     """Parallel residual streams (hyper-connections of DeepSeek V4)."""
+    single_stage: bool = False
+    """vLLM does not split this model into pipeline stages, though it splits others of its architecture."""
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
     """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules."""

@@ -32,7 +32,7 @@ MOST_EXPERTS = 2**14
 class Body:
     """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
 
-    shared, token_buffers and streams: as in ModelFacts.
+    shared, token_buffers, streams and single_stage: as in ModelFacts.
     """
 
     layers: tuple[Layer, ...]
@@ -52,6 +52,7 @@ class Body:
     draft_layers: tuple[Layer, ...] = ()
     token_buffers: int = 0
     streams: int = 1
+    single_stage: bool = False
     traits: frozenset[str] = field(default_factory=frozenset)
 
 

@@ -86,6 +86,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         draft_layers=body.draft_layers or _drafts(text, body, builder),
         token_buffers=body.token_buffers,
         streams=body.streams,
+        single_stage=body.single_stage,
         quantization=quantizer.facts() if quantizer else None,
         traits=frozenset(words),
     )

@@ -68,6 +68,7 @@ ENCODERS: dict[str, Senses] = {
     "Qwen3VLMoeForConditionalGeneration": Senses("Qwen3MoeForCausalLM", native.read_qwen3_vl),
     "Qwen3_5ForConditionalGeneration": Senses("Qwen3_5ForCausalLM", native.read_qwen3_vl),
     "Qwen3_5MoeForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
+    "Qwen4ExpForConditionalGeneration": Senses("Qwen4ExpForCausalLM", native.read_qwen3_vl),
     "InternS1ProForConditionalGeneration": Senses("Qwen3MoeForCausalLM", native.read_qwen3_vl),
     "InternS2MobiusForConditionalGeneration": Senses("InternS2MobiusForCausalLM", native.read_qwen3_vl),
     "InternS2PreviewForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
