@@ -124,13 +124,17 @@ class Vector:
 
 @dataclass(frozen=True)
 class AttentionCache:
-    """Keys and values of a softmax attention layer. `window`: sliding; `chunk`: chunked local; both 0: full."""
+    """Keys and values of a softmax attention layer. `window`: sliding; `chunk`: chunked local; both 0: full.
+
+    block: tokens per block that the kind fixes (0: as all), for what is kept in the model's own type.
+    """
 
     heads: int
     key_dim: int
     value_dim: int
     window: int = 0
     chunk: int = 0
+    block: int = 0
 
 
 @dataclass(frozen=True)
@@ -264,6 +268,8 @@ class ModelFacts:
     layers: tuple[Layer, ...]
     tied_embeddings: bool = False
     embedding_width: int = 0
+    whole_embedding: bool = False
+    """Every tensor-parallel rank holds the whole embedding table."""
     head_bias: bool = False
     head_float32: bool = False
     head_scheme: Scheme | None = None

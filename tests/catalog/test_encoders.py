@@ -82,6 +82,7 @@ def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> N
         ("nemotron-nano-omni", ["image", "audio"]),
         ("mimo-v2.5-omni", ["image", "audio"]),
         ("muse-glimmer-odd", ["image"]),
+        ("inkling", ["image", "audio"]),
     ],
 )
 def test_what_a_model_senses(name: str, senses: list[str]) -> None:
@@ -122,6 +123,7 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "1025-x"}}, "speech_vocab_size is '1025-x'"),
         ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "65-9"}}, "2 numbers for 8 audio_channels"),
         ("muse-glimmer", {"vision_config": {"adapter_dim": 0}}, "vision_config.adapter_dim is 0"),
+        ("inkling", {"vision_config": {"decoder_dmodel": 64}}, "no field vision_config.patch_size"),
         (
             "nemotron-nano-vl",
             {"vision_config": {"args": {"model": "vit_giant"}}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.catalog.modelconfig.families.primes import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
-from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
+from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, vocab_rows
 from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.work import model_work
 from tests.planner.mutate import damaged, outcome, service
@@ -141,6 +142,7 @@ def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], 
         ("qwen4", {"ple_embed_dim": 2**20, "heads_per_ngram": 256, "ngram_size": 17}, "8192 tables"),
         ("qwen4", {"indexer_budget": None}, "indexer_budget"),
         ("qwen4", {"hc_count": 1}, "hc_count"),
+        ("inkling", {"n_shared_experts": 0}, "n_shared_experts"),
     ],
 )
 def test_a_wrong_field_is_named(name: str, changes: dict[str, Any], message: str) -> None:
@@ -171,6 +173,13 @@ def test_primes_follow_a_base_of_any_size() -> None:
     assert primes_from(20_000_000, 2) == (20_000_003, 20_000_023)
     assert primes_from(2**32, 1) == (4294967311,)
     assert primes_from(3215031751, 1) != (3215031751,), "a strong pseudoprime to the bases 2, 3, 5 and 7"
+
+
+def test_a_whole_table_of_embeddings_is_on_every_rank() -> None:
+    facts = read_config(CASES["inkling"]["config"])
+    (stage,) = stages(facts, 1)
+    held = [sum(stage_tensors(replace(facts, whole_embedding=whole), stage, Shape(2))) for whole in (True, False)]
+    assert held[0] - held[1] == (facts.vocab_size - vocab_rows(facts.vocab_size, 2)) * facts.hidden_size * 2
 
 
 def test_what_embeds_runs_of_tokens_runs_on_one_stage() -> None:

@@ -32,7 +32,7 @@ MOST_EXPERTS = 2**14
 class Body:
     """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
 
-    shared, token_buffers, streams and single_stage: as in ModelFacts.
+    shared, whole_embedding, token_buffers, streams and single_stage: as in ModelFacts.
     """
 
     layers: tuple[Layer, ...]
@@ -48,6 +48,7 @@ class Body:
     head_bias: bool = False
     head_float32: bool = False
     embedding_width: int = 0
+    whole_embedding: bool = False
     rotary: tuple[RotaryCache, ...] | None = None
     draft_layers: tuple[Layer, ...] = ()
     token_buffers: int = 0

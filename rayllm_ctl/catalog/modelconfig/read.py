@@ -76,6 +76,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         layers=body.layers,
         tied_embeddings=body.tied,
         embedding_width=body.embedding_width,
+        whole_embedding=body.whole_embedding,
         head_bias=body.head_bias,
         head_float32=body.head_float32,
         head_scheme=head,

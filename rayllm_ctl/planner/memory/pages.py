@@ -76,9 +76,10 @@ def pages_of(cache: Cache, shape: CacheShape) -> Pages:
 
 def _attention(cache: AttentionCache, shape: CacheShape) -> Pages:
     heads = max(1, -(-cache.heads // shape.tensor))
-    token = heads * (cache.key_dim + cache.value_dim) * shape.element_bytes
+    block = cache.block or shape.block
+    token = heads * (cache.key_dim + cache.value_dim) * (shape.model_bytes if cache.block else shape.element_bytes)
     kind = "window" if cache.window else "chunk" if cache.chunk else "full"
-    return Pages(kind, shape.block, int(token * shape.block), cache.window, cache.chunk)
+    return Pages(kind, block, int(token * block), cache.window, cache.chunk)
 
 
 FP8_LATENT_BYTES = 656

@@ -10,6 +10,7 @@ from rayllm_ctl.catalog.modelconfig.encoders import (
     clip,
     documents,
     granite,
+    inkling,
     mimo,
     muse,
     native,
@@ -83,6 +84,9 @@ ENCODERS: dict[str, Senses] = {
     "KimiK3ForConditionalGeneration": Senses("KimiLinearForCausalLM", native.read_moonvit),
     "InternVLChatModel": Senses("Qwen2ForCausalLM", tiles.read_intern),
     "InternVLForConditionalGeneration": Senses("Qwen2ForCausalLM", tiles.read_intern),
+    "InklingForConditionalGeneration": Senses(
+        "InklingForCausalLM", inkling.read_inkling_image, inkling.read_inkling_sound
+    ),
     "InternS1ForConditionalGeneration": Senses("Qwen3MoeForCausalLM", tiles.read_intern),
     "SkyworkR1VChatModel": Senses("Qwen2ForCausalLM", tiles.read_intern),
     "H2OVLChatModel": Senses("MistralForCausalLM", tiles.read_intern),
