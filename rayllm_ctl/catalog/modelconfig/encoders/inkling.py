@@ -57,12 +57,12 @@ def _scales(patch: int, frames: int, channels: int) -> list[Scale]:
 def _chosen(scales: list[Scale], steps: int, whole: int) -> list[Scale]:
     """`steps` folds out of the possible ones: those nearest to equal ratios, from the first to the last."""
     ideal = [math.log(whole) * index / steps for index in range(steps + 1)]
-    reached = [math.log(positions) for positions, _ in scales]
+    off = [[abs(wanted - math.log(positions)) for positions, _ in scales] for wanted in ideal]
     if steps >= len(scales):
-        picked = [min(range(len(scales)), key=lambda i, x=wanted: abs(x - reached[i])) for wanted in ideal]
+        picked = [row.index(min(row)) for row in off]
     else:
         choices = combinations(range(len(scales)), steps + 1)
-        picked = list(min(choices, key=lambda c: sum(abs(x - reached[i]) for x, i in zip(ideal, c, strict=True))))
+        picked = list(min(choices, key=lambda chosen: sum(row[i] for row, i in zip(off, chosen, strict=True))))
     picked[0], picked[-1] = 0, len(scales) - 1
     return [scales[index] for index in picked]
 
