@@ -151,6 +151,12 @@ def test_what_cannot_be_read_is_named(name: str, changes: dict[str, Any], messag
     assert caught.value.hints
 
 
+@pytest.mark.parametrize("kind", ["Nano_Omni", "Super_Omni", "Omni"])
+def test_nemotrons_that_see_and_hear_are_of_one_kind(kind: str) -> None:
+    name = f"NemotronH_{kind}_Reasoning_V3"
+    assert facts_of("nemotron-nano-omni", architectures=[name]).towers == facts_of("nemotron-nano-omni").towers
+
+
 def test_minicpm_takes_its_text_model_from_the_version() -> None:
     newer, older = facts_of("minicpm-v-4.5"), facts_of("minicpm-v-2.6")
     assert len(newer.layers[0].vectors) == 4, "Qwen 3 normalizes queries and keys"
