@@ -128,13 +128,17 @@ class Vector:
 
 @dataclass(frozen=True)
 class AttentionCache:
-    """Keys and values of a softmax attention layer. `window`: sliding; `chunk`: chunked local; both 0: full."""
+    """Keys and values of a softmax attention layer. `window`: sliding; `chunk`: chunked local; both 0: full.
+
+    block: tokens per block that the kind fixes (0: as all), for what is kept in the model's own type.
+    """
 
     heads: int
     key_dim: int
     value_dim: int
     window: int = 0
     chunk: int = 0
+    block: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class LatentCache:
     """One vector per token shared by all heads (MLA, a DSA indexer): tensor parallelism does not divide it.
 
     width: elements; rope_width: those of them that carry the position.
-    kind: mla, indexer, or of DeepSeek V4: window, compressed, state.
+    kind: mla, indexer, or of DeepSeek V4: window, compressed, state, or of Qwen 4: pooled, ring (one block a request).
     fixed_bytes: bytes of an entry whatever the KV dtype (0: width x dtype); fp8_bytes: of a packed fp8 entry.
     stride: tokens per entry. window: only the last tokens are kept. block: tokens per block that the kind fixes.
     alignment: pages are padded to a multiple of so many bytes.
@@ -166,7 +170,7 @@ class StateCache:
     kind: vLLM's name of the mixer (mamba1, mamba2, gdn, kda, short_conv, linear).
     conv: (channels, taps - 1) of the convolution state; TP divides the channels.
     conv_groups: (groups, channels of each) that Mamba 2 convolves besides; padded up to TP that does not divide them.
-    ssm: shape of the state; TP divides its first size.
+    ssm: shape of the state; TP divides its first size. replicated: every rank keeps the whole state.
     """
 
     kind: str
@@ -174,6 +178,7 @@ class StateCache:
     ssm: tuple[int, ...] | None = None
     ssm_float32: bool = False
     conv_groups: tuple[int, int] | None = None
+    replicated: bool = False
 
 
 Cache = AttentionCache | LatentCache | StateCache
@@ -291,11 +296,15 @@ class ModelFacts:
     layers: tuple[Layer, ...]
     tied_embeddings: bool = False
     embedding_width: int = 0
+    whole_embedding: bool = False
+    """Every tensor-parallel rank holds the whole embedding table."""
     head_bias: bool = False
     head_float32: bool = False
     head_scheme: Scheme | None = None
     extra: tuple[Layer, ...] = ()
     """What belongs to no layer: final norm, position table, projections around the decoder."""
+    shared: tuple[Layer, ...] = ()
+    """What the layers use in turn, so that every pipeline stage holds it: banks of experts."""
     rotary: tuple[RotaryCache, ...] = ()
     towers: tuple[Tower, ...] = ()
     draft_layers: tuple[Layer, ...] = ()
@@ -304,6 +313,8 @@ class ModelFacts:
     """Bytes per token of a batch that the model holds from loading on (indices that layers share, streams)."""
     streams: int = 1
     """Parallel residual streams (hyper-connections of DeepSeek V4)."""
+    single_stage: bool = False
+    """vLLM does not split this model into pipeline stages, though it splits others of its architecture."""
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
     """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules."""
@@ -314,6 +325,7 @@ class ModelFacts:
 
     def all_layers(self) -> Iterator[Layer]:
         yield from self.layers
+        yield from self.shared
         yield from self.extra
 
     @cached_property
@@ -330,7 +342,7 @@ class ModelFacts:
 
     @cached_property
     def moe(self) -> bool:
-        return any(layer.experts for layer in self.layers)
+        return any(layer.experts for layer in (*self.layers, *self.shared))
 
     @cached_property
     def multimodal(self) -> bool:

@@ -61,7 +61,7 @@ def request_problems(request: Request) -> Iterator[Problem]:
 def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
     gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
-    if shape.pipeline > 1 and facts.architecture in request.engine.no_pipeline:
+    if shape.pipeline > 1 and (facts.single_stage or facts.architecture in request.engine.no_pipeline):
         message = f"{facts.architecture} cannot be split into pipeline stages in vLLM {request.engine.version}"
         yield Problem(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
@@ -167,7 +167,7 @@ def _compressed_schemes(request: Request) -> list[str]:
 
     On a GPU without fp8 arithmetic vLLM reads fp8 weights by the weight-only scheme, so that is the one that counts.
     """
-    layers = {id(layer): layer for layer in request.facts.layers}.values()
+    layers = {id(layer): layer for layer in request.facts.all_layers()}.values()
     schemes = {linear.scheme for layer in layers for linear in layer.linears}
     schemes |= {group.scheme for layer in layers for group in layer.experts}
     names = set()

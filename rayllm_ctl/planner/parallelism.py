@@ -95,7 +95,7 @@ def staged_layouts(facts: ModelFacts, gpu: GPU) -> list[tuple[int, int]]:
 
 def _kinds(facts: ModelFacts) -> list[Linear | Experts]:
     """The different projections of a model. Layers of a kind are one object, so identity tells them apart cheaply."""
-    layers = {id(layer): layer for layer in facts.layers}.values()
+    layers = {id(layer): layer for layer in (*facts.layers, *facts.shared)}.values()
     kinds: list[Linear | Experts] = []
     for layer in layers:
         kinds += layer.linears

@@ -10,7 +10,7 @@ from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Load, Request
 from rayllm_ctl.planner.throughput import Figures, Speed, at_load
 
-_BY_LENGTH = frozenset({"full", "mla", "indexer"})
+_BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
 """Kinds of KV group whose blocks grow with the length without a limit."""
 
 

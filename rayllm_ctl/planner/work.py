@@ -94,8 +94,8 @@ def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantizati
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
     schemes: list[Scheme] = []
-    kinds = {id(layer): layer for layer in (*facts.layers, *facts.extra)}
-    counts = Counter(id(layer) for layer in (*facts.layers, *facts.extra))
+    kinds = {id(layer): layer for layer in facts.all_layers()}
+    counts = Counter(id(layer) for layer in facts.all_layers())
     for key, layer in kinds.items():
         n = counts[key]
         own = _dense_bytes(layer, wide, online)

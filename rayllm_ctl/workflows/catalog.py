@@ -37,7 +37,7 @@ def show_model(name: str) -> ModelDetails | None:
     if model is None:
         return None
     facts = _facts(model, {})
-    experts = next((layer.experts[0] for layer in facts.layers if layer.experts), None)
+    experts = next((layer.experts[0] for layer in facts.all_layers() if layer.experts), None)
     return ModelDetails(
         summary=_summary(model, facts),
         layers=Counter(_cache_words(layer) for layer in facts.layers),

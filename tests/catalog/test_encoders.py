@@ -84,6 +84,11 @@ def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> N
         ("ultravox-v0.5", ["audio"]),
         ("qwen3-asr-1.7b", ["audio"]),
         ("deepseek-ocr", ["image"]),
+        ("nemotron-nano-vl", ["image"]),
+        ("nemotron-nano-omni", ["image", "audio"]),
+        ("mimo-v2.5-omni", ["image", "audio"]),
+        ("muse-glimmer-odd", ["image"]),
+        ("inkling", ["image", "audio"]),
     ],
 )
 def test_what_a_model_senses(name: str, senses: list[str]) -> None:
@@ -106,6 +111,8 @@ def test_what_a_model_senses(name: str, senses: list[str]) -> None:
         ("moondream3", 730, 2 * 729),
         ("llama-nemotron-nano-vl", 13 * 256, 13 * 1024),
         ("kimi-audio-7b", 375, 1500),
+        ("unlimited-ocr", 3553, 55296),
+        ("muse-glimmer", 6912, 27648),
     ],
 )
 def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: int) -> None:
@@ -123,7 +130,12 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("minicpm-o-2.6", {"audio_pool_step": 0}, "audio_pool_step is 0"),
         ("ultravox-v0.5", {"audio_config": None}, "no field audio_config"),
         ("ultravox-v0.5", {"stack_factor": 10**12}, "stack_factor"),
-        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "encoder of sound"),
+        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "no field sound_config.projection_hidden_size"),
+        ("nemotron-nano-omni", {"sound_config": {"subsampling_factor": 1}}, "sound_config.subsampling_factor is 1"),
+        ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "1025-x"}}, "speech_vocab_size is '1025-x'"),
+        ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "65-9"}}, "2 numbers for 8 audio_channels"),
+        ("muse-glimmer", {"vision_config": {"adapter_dim": 0}}, "vision_config.adapter_dim is 0"),
+        ("inkling", {"vision_config": {"decoder_dmodel": 64}}, "no field vision_config.patch_size"),
         (
             "nemotron-nano-vl",
             {"vision_config": {"args": {"model": "vit_giant"}}},
@@ -246,6 +258,12 @@ def test_ernie_takes_experts_for_text_alone_to_write() -> None:
     text, images = facts_of("ernie-4.5-vl-28b").layers[-1].experts
     assert (text.top_k, images.top_k) == (6, 0)
     assert text.intermediate == 3 * images.intermediate
+
+
+@pytest.mark.parametrize("kind", ["Nano_Omni", "Super_Omni", "Omni"])
+def test_nemotrons_that_see_and_hear_are_of_one_kind(kind: str) -> None:
+    name = f"NemotronH_{kind}_Reasoning_V3"
+    assert facts_of("nemotron-nano-omni", architectures=[name]).towers == facts_of("nemotron-nano-omni").towers
 
 
 def test_minicpm_takes_its_text_model_from_the_version() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.catalog.modelconfig.families.primes import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
-from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages
+from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, vocab_rows
 from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.work import model_work
 from tests.planner.mutate import damaged, outcome, service
@@ -78,9 +80,27 @@ def test_a_layer_that_a_token_passes_several_times_is_held_once() -> None:
     assert work["often"].layers == 4 * work["once"].layers
 
 
-def test_a_table_that_is_only_looked_up_costs_memory_and_no_time() -> None:
-    config = CASES["longcat_ngram"]["config"]
-    more = read_config({**config, "ngram_vocab_size_ratio": 2 * config["ngram_vocab_size_ratio"]})
+def test_banks_of_experts_are_held_by_every_stage_and_used_by_every_layer() -> None:
+    facts = read_config(CASES["mobius"]["config"])
+    held = sum(layer.parameters for layer in facts.shared)
+    whole, halves = stages(facts, 1), stages(facts, 2)
+    bytes_of = [[sum(stage_tensors(facts, stage, Shape(1))) for stage in cut] for cut in (whole, halves)]
+    assert sum(bytes_of[1]) - sum(bytes_of[0]) == 2 * held
+    bank = facts.shared[0].experts[0]
+    assert facts.moe
+    assert [layer.passes for layer in facts.shared] == [3, 3, 2]
+    routed = sum(layer.active_parameters for layer in facts.shared)
+    assert routed == facts.layer_count * (bank.top_k * bank.per_expert + bank.count * bank.hidden)
+    work = model_work(facts, dtype="bfloat16", kv_cache_dtype="auto", quantization=None)
+    assert sum(group.layers for group in work.experts) == facts.layer_count
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("longcat_ngram", "ngram_vocab_size_ratio"), ("qwen4", "ngram_vocab_size_base")]
+)
+def test_a_table_that_is_only_looked_up_costs_memory_and_no_time(name: str, size: str) -> None:
+    config = CASES[name]["config"]
+    more = read_config({**config, size: 2 * config[size]})
     facts = read_config(config)
     assert more.parameters > facts.parameters
     assert more.active_parameters == facts.active_parameters
@@ -116,6 +136,13 @@ def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], 
         ("minimax_shared", {"num_local_experts": [8, 2**20]}, "num_local_experts"),
         ("longcat_ngram", {"emb_neighbor_num": 1}, "emb_neighbor_num"),
         ("step3", {"moe_num_experts": None}, "moe_num_experts"),
+        ("mobius", {"text_config": {"hidden_size": 512}}, "num_attention_heads"),
+        ("qwen4", {"ple_layer_ids": [9]}, "ple_layer_ids"),
+        ("qwen4", {"ple_embed_dim": 130}, "ple_embed_dim"),
+        ("qwen4", {"ple_embed_dim": 2**20, "heads_per_ngram": 256, "ngram_size": 17}, "8192 tables"),
+        ("qwen4", {"indexer_budget": None}, "indexer_budget"),
+        ("qwen4", {"hc_count": 1}, "hc_count"),
+        ("inkling", {"n_shared_experts": 0}, "n_shared_experts"),
     ],
 )
 def test_a_wrong_field_is_named(name: str, changes: dict[str, Any], message: str) -> None:
@@ -125,13 +152,39 @@ def test_a_wrong_field_is_named(name: str, changes: dict[str, Any], message: str
 
 @pytest.mark.parametrize(
     ("name", "rank", "parameters"),
-    [("ling25", 2, 690445088), ("ling3", 1, 1397275872), ("sarvam_mla", 2, 1314883264), ("step3", 2, 296824672)],
+    [
+        ("ling25", 2, 690445088),
+        ("ling3", 1, 1397275872),
+        ("sarvam_mla", 2, 1314883264),
+        ("step3", 2, 296824672),
+        ("qwen4", 1, 91562564),
+        ("qwen4", 2, 48618212),
+    ],
 )
 def test_blocks_of_fp8_take_the_bytes_that_vllm_counts(name: str, rank: int, parameters: int) -> None:
     """Measured as the others, with every linear layer quantized."""
     facts = read_config({**CASES[name]["config"], "quantization_config": FP8})
     (stage,) = stages(facts, 1)
     assert sum(stage_tensors(facts, stage, Shape(rank))) == parameters
+
+
+def test_primes_follow_a_base_of_any_size() -> None:
+    assert primes_from(1, 6) == (2, 3, 5, 7, 11, 13)
+    assert primes_from(20_000_000, 2) == (20_000_003, 20_000_023)
+    assert primes_from(2**32, 1) == (4294967311,)
+    assert primes_from(3215031751, 1) != (3215031751,), "a strong pseudoprime to the bases 2, 3, 5 and 7"
+
+
+def test_a_whole_table_of_embeddings_is_on_every_rank() -> None:
+    facts = read_config(CASES["inkling"]["config"])
+    (stage,) = stages(facts, 1)
+    held = [sum(stage_tensors(replace(facts, whole_embedding=whole), stage, Shape(2))) for whole in (True, False)]
+    assert held[0] - held[1] == (facts.vocab_size - vocab_rows(facts.vocab_size, 2)) * facts.hidden_size * 2
+
+
+def test_what_embeds_runs_of_tokens_runs_on_one_stage() -> None:
+    assert read_config(CASES["qwen4"]["config"]).single_stage
+    assert not read_config(CASES["qwen4_plain"]["config"]).single_stage
 
 
 def test_a_small_projection_that_is_left_alone_leaves_its_siblings_quantized() -> None:

@@ -115,6 +115,46 @@ def test_stages_of_a_pipeline_share_one_grouping() -> None:
     assert two.blocks_per_request(8192) == one.blocks_per_request(8192)
 
 
+def test_layers_of_qwen_4_lie_side_by_side() -> None:
+    """Groups that vLLM 0.29's get_kv_cache_groups makes of the 48 layers of Qwen 4 Exp at TP 1 and 2."""
+    ring, pooled = LatentCache(140, kind="ring", window=4, block=4), LatentCache(128, kind="pooled", stride=4)
+    delta = StateCache("gdn", conv=(10240, 3), ssm=(48, 128, 128), ssm_float32=True)
+    runs = StateCache("short_conv", conv=(10240, 9), replicated=True)
+    held = layers((delta, 36), (runs, 1), (AttentionCache(2, 256, 256), 12), (ring, 12), (pooled, 12))
+    for tensor, block_bytes in ((1, 39739392), (2, 20471808)):
+        shape = replace(SHAPE, tensor=tensor, state_blocks=2)
+        shape = replace(shape, block=align_hybrid(held, shape)[0])
+        layout = group_layers([held], shape, NEW, 0)
+        assert shape.block == 1568
+        assert layout.bytes_per_block == block_bytes
+        found = [(pages.kind, count, pages.per_request(4096, 0)) for pages, count in layout.groups]
+        assert found == [("state", 12, 2)] * 3 + [("state", 1, 2), ("full", 24, 3), ("ring", 12, 1)]
+
+
+def test_what_convolutions_keep_has_blocks_of_its_own() -> None:
+    """A short convolution's window: four tokens to a block, in the model's own type whatever the cache's."""
+    kept = AttentionCache(16, 1024, 0, window=4, block=4)
+    for shape in (SHAPE, replace(SHAPE, element_bytes=1.0, block=64)):
+        pages = pages_of(kept, shape)
+        assert (pages.block, pages.bytes, pages.per_request(10**5, 0)) == (4, 131072, 2)
+
+
+def test_the_groups_of_inkling() -> None:
+    """What vLLM 0.29's get_kv_cache_groups makes of its 66 layers at TP 2, with 2048 tokens in flight."""
+    local, full = AttentionCache(16, 128, 128, window=512), AttentionCache(8, 128, 128)
+    kept = [AttentionCache(heads, width, 0, window=4, block=4) for heads, width in ((16, 1024), (8, 2048))]
+    held = layers((local, 55), (kept[0], 55), (full, 11), (kept[1], 11))
+    layout = group_layers([held], replace(SHAPE, tensor=2), NEW, 2048)
+    assert layout.bytes_per_block == 720896
+    found = sorted((pages.per_request(4096, 2048), count) for pages, count in layout.groups)
+    assert found == [(128, 11)] + [(161, 11)] * 5 + [(514, 11)] * 6
+
+
+def test_a_ring_grows_with_the_tokens_that_are_guessed() -> None:
+    ring = LatentCache(140, kind="ring", window=4, block=4)
+    assert [pages_of(ring, replace(SHAPE, speculative=n)).bytes // 280 for n in (0, 1, 4, 5)] == [4, 8, 8, 12]
+
+
 def test_deepseek_v4_needs_what_vllm_0_22_says() -> None:
     """vllm#44376: "6.66 GiB KV cache is needed" for 30,000 tokens at TP 2 with an fp8 cache; the batch had 16,384."""
     found = estimated(

@@ -63,6 +63,13 @@ def test_without_a_gpu_the_cheapest_that_fits_is_taken_and_the_cheaper_one_expla
     assert "1 × L4 (TP 1) does not do" in found.reasons[1].message
 
 
+def test_a_model_of_one_stage_is_not_cut_into_two() -> None:
+    whole = replace(dense(), single_stage=True)
+    found = plan(whole, H100, pp=2)
+    assert (found.verdict, codes(found)) == ("invalid", ["no-pipeline-parallelism"])
+    assert "no-pipeline-parallelism" not in codes(plan(dense(), H100, pp=2))
+
+
 def test_the_objective_changes_the_choice() -> None:
     cheap = plan(dense(), load=Load(objective="cost"))
     fast = plan(dense(), load=Load(objective="latency"))

@@ -32,7 +32,7 @@ MOST_EXPERTS = 2**14
 class Body:
     """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
 
-    token_buffers and streams: as in ModelFacts.
+    shared, whole_embedding, token_buffers, streams and single_stage: as in ModelFacts.
     """
 
     layers: tuple[Layer, ...]
@@ -43,14 +43,17 @@ class Body:
     kv_heads: int
     head_dim: int
     extra: tuple[Layer, ...] = ()
+    shared: tuple[Layer, ...] = ()
     tied: bool = False
     head_bias: bool = False
     head_float32: bool = False
     embedding_width: int = 0
+    whole_embedding: bool = False
     rotary: tuple[RotaryCache, ...] | None = None
     draft_layers: tuple[Layer, ...] = ()
     token_buffers: int = 0
     streams: int = 1
+    single_stage: bool = False
     traits: frozenset[str] = field(default_factory=frozenset)
 
 

@@ -55,6 +55,18 @@ _DELTA_NET_MIXTURE = {
     "num_experts": 256,
     "num_experts_per_tok": 8,
 }
+_MUSE = {
+    "vocab_size": 202048,
+    "hidden_size": 6656,
+    "intermediate_size": 19968,
+    "num_hidden_layers": 52,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "max_position_embeddings": 16384,
+    "sliding_window": 2048,
+    "use_attn_output_gate": True,
+}
 
 TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "llama": _LLAMA,
@@ -103,10 +115,12 @@ TEXT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma3_text": _GEMMA3,
     "granite": _LLAMA,
     "qwen3_next": {**_DELTA_NET_MIXTURE, "num_experts": 512, "num_experts_per_tok": 10},
+    "qwen4_exp_text": {**_DELTA_NET_MIXTURE, "num_experts": 512, "num_experts_per_tok": 10},
     "qwen3_5_text": _DELTA_NET,
     "qwen3_5_moe_text": _DELTA_NET_MIXTURE,
     "deepseek_v2": {"v_head_dim": 128, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "kv_lora_rank": 512},
-    "muse_glimmer_text": {"use_attn_output_gate": True, "sliding_window": 2048},
+    "muse_glimmer_text": _MUSE,
+    "muse_glimmer": _MUSE,
     "persimmon": {"qk_layernorm": True, "partial_rotary_factor": 0.5},
     "phimoe": {"sliding_window": 4096},
     "olmo3": {"sliding_window": 4096},

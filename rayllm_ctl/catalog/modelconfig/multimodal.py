@@ -92,8 +92,9 @@ def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[To
     served = _served(config)
     found = []
     for reader, part in ((known.sees, "vision_config"), (known.hears, "audio_config")):
-        if reader is not None:
-            found.append(reader(Source(served, served.child(part), hidden, builder)))
+        tower = reader(Source(served, served.child(part), hidden, builder)) if reader else None
+        if tower is not None:
+            found.append(tower)
     return tuple(found)
 
 

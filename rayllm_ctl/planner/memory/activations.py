@@ -141,7 +141,7 @@ def workspace_bytes(facts: ModelFacts, release: Release, load: Load) -> int:
     """The experts' workspace of the largest mixture; before 0.13 it was not kept beside the sampler's peak."""
     if release < (0, 13, 0):
         return 0
-    kinds = {experts for layer in facts.layers for experts in layer.experts}
+    kinds = {experts for layer in (*facts.layers, *facts.shared) for experts in layer.experts}
     return max((expert_workspace(experts, load) for experts in kinds), default=0)
 
 

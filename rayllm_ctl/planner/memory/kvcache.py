@@ -180,19 +180,45 @@ def _packed(layers: list[Pages], rules: Rules) -> list[Group]:
     for index, pages in enumerate(layers):
         families.setdefault((*pages.family, pages.block), []).append(index)
     if rules.packed == "whole":
-        return [(None, members) for members in families.values()]
+        return _side_by_side(layers, list(families.values()))
     main = next((key for key in families if key[0] == "full"), next(iter(families)))
     tuples = {key: max(Counter(layers[i].bytes for i in members).values()) for key, members in families.items()}
     size = _least_padding(list(tuples.values()), tuples[main])
     groups: list[Group] = []
     for key in sorted(families, key=lambda key: key != main):
         number = 1 if key == main else -(-tuples[key] // size)
-        rank: Counter[int] = Counter()
-        parts: list[list[int]] = [[] for _ in range(number)]
-        for index in families[key]:
-            parts[rank[layers[index].bytes] % number].append(index)
-            rank[layers[index].bytes] += 1
-        groups += [(None, part) for part in parts]
+        groups += _split(layers, families[key], number)
+    return groups
+
+
+def _split(layers: list[Pages], members: list[int], number: int) -> list[Group]:
+    """`number` groups that take the members of each size in turn."""
+    rank: Counter[int] = Counter()
+    parts: list[list[int]] = [[] for _ in range(number)]
+    for index in members:
+        parts[rank[layers[index].bytes] % number].append(index)
+        rank[layers[index].bytes] += 1
+    return [(None, part) for part in parts]
+
+
+def _side_by_side(layers: list[Pages], families: list[list[int]]) -> list[Group]:
+    """A group per family, but: where a family repeats a pattern of several sizes, families of one size are split into
+    groups of about as many repeats, and states into groups that fit the block which the others need (0.29 on)."""
+    sizes = [Counter(layers[index].bytes for index in members) for members in families]
+    repeats = [max(counts.values()) if len(set(counts.values())) == 1 else 0 for counts in sizes]
+    least = max((n for n, counts in zip(repeats, sizes, strict=True) if len(counts) > 1), default=0)
+    together = _least_padding([n for n in repeats if n], least) if least else 0
+    numbers = [-(-n // together) if n and together else 1 for n in repeats]
+    states = [layers[members[0]].kind == "state" for members in families]
+    split = [len(members) if state else n for members, state, n in zip(families, states, numbers, strict=True)]
+    widest = max(
+        sum(-(-count // n) * size for size, count in counts.items()) for counts, n in zip(sizes, split, strict=True)
+    )
+    groups: list[Group] = []
+    for members, state, n in zip(families, states, numbers, strict=True):
+        fitting = max(widest // layers[members[0]].bytes, 1)
+        number = max(n, -(-len(members) // fitting)) if state else n
+        groups += _split(layers, members, number)
     return groups
 
 
@@ -202,12 +228,16 @@ def _least_padding(counts: Sequence[int], least: int) -> int:
 
 
 def _padded(layers: list[Pages], rules: Rules) -> list[Pages]:
-    """Window and state pages raised to the next size that a page of the whole context has ("slots")."""
-    if rules.packed not in ("slots", "slots-by-size"):
-        return layers
+    """States raised to the page of the attention beside them; windows to the next size that a page of the whole context
+    has ("slots")."""
     sizes = sorted({pages.bytes for pages in layers if pages.family[0] == "full"})
+    windows = rules.packed in ("slots", "slots-by-size")
     found = []
     for pages in layers:
-        larger = next((size for size in sizes if size >= pages.bytes), pages.bytes)
-        found.append(pages if pages.family[0] == "full" else replace(pages, bytes=larger))
+        larger = [size for size in sizes if size >= pages.bytes]
+        if larger and pages.kind == "state":
+            pages = replace(pages, bytes=larger[-1])
+        elif larger and windows and pages.family[0] != "full":
+            pages = replace(pages, bytes=larger[0])
+        found.append(pages)
     return found

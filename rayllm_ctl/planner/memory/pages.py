@@ -11,7 +11,8 @@ from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, StateCach
 @dataclass(frozen=True)
 class Pages:
     """How one layer keeps its cache. `bytes` of a block; `window` and `chunk` as in the facts; `blocks`: fixed per
-    request (recurrent states), else 0. `family`: layers of one family can share a group whatever their page size."""
+    request (recurrent states), else 0. `family`: layers of one family can share a group whatever their page size.
+    replicated: every rank keeps the whole state."""
 
     kind: str
     block: int
@@ -20,13 +21,14 @@ class Pages:
     chunk: int = 0
     blocks: int = 0
     paddable: bool = True
+    replicated: bool = False
 
     @property
     def family(self) -> tuple[str, int]:
         """Layers of one family need the same number of token slots."""
-        if self.kind in ("full", "mla", "indexer", "compressed"):
+        if self.kind in ("full", "mla", "indexer", "compressed", "pooled"):
             return ("full", self.block)
-        return (self.kind, self.window or self.chunk)
+        return (f"whole {self.kind}" if self.replicated else self.kind, self.window or self.chunk)
 
     def resized(self, size: int) -> Pages:
         """The same layer with pages of `size` bytes: more tokens in a block where that works out, else padding."""
@@ -69,14 +71,15 @@ def pages_of(cache: Cache, shape: CacheShape) -> Pages:
         return _attention(cache, shape)
     if isinstance(cache, LatentCache):
         return _latent(cache, shape)
-    return Pages("state", 1, state_bytes(cache, shape), blocks=shape.state_blocks)
+    return Pages("state", 1, state_bytes(cache, shape), blocks=shape.state_blocks, replicated=cache.replicated)
 
 
 def _attention(cache: AttentionCache, shape: CacheShape) -> Pages:
     heads = max(1, -(-cache.heads // shape.tensor))
-    token = heads * (cache.key_dim + cache.value_dim) * shape.element_bytes
+    block = cache.block or shape.block
+    token = heads * (cache.key_dim + cache.value_dim) * (shape.model_bytes if cache.block else shape.element_bytes)
     kind = "window" if cache.window else "chunk" if cache.chunk else "full"
-    return Pages(kind, shape.block, int(token * shape.block), cache.window, cache.chunk)
+    return Pages(kind, block, int(token * block), cache.window, cache.chunk)
 
 
 FP8_LATENT_BYTES = 656
@@ -84,7 +87,14 @@ FP8_LATENT_BYTES = 656
 (fp8_ds_mla; vLLM kv_cache_interface.py)."""
 
 
+_OWN_TYPE = ("indexer", "pooled", "ring")
+"""Kinds that are kept in the model's own type whatever the cache's."""
+
+
 def _latent(cache: LatentCache, shape: CacheShape) -> Pages:
+    if cache.kind == "ring":
+        held = -(-(cache.block + shape.speculative) // cache.block) * cache.block
+        return Pages("ring", held, held * cache.width * shape.model_bytes, blocks=1, paddable=False)
     block = cache.block or shape.block
     if cache.fixed_bytes:
         entry: float = cache.fixed_bytes
@@ -93,7 +103,7 @@ def _latent(cache: LatentCache, shape: CacheShape) -> Pages:
     elif cache.kind == "mla" and shape.fp8 and shape.packed_latent:
         entry = FP8_LATENT_BYTES
     else:
-        entry = cache.width * (shape.element_bytes if cache.kind != "indexer" else shape.model_bytes)
+        entry = cache.width * (shape.model_bytes if cache.kind in _OWN_TYPE else shape.element_bytes)
     size = int(-(-block // cache.stride) * entry)
     if cache.alignment:
         size = -(-size // cache.alignment) * cache.alignment
@@ -103,16 +113,16 @@ def _latent(cache: LatentCache, shape: CacheShape) -> Pages:
 
 def state_bytes(cache: StateCache, shape: CacheShape) -> int:
     """Bytes of one recurrent state on one rank (layers/mamba/mamba_utils.py)."""
-    total = 0
+    total, tensor = 0, 1 if cache.replicated else shape.tensor
     if cache.conv is not None:
         channels, taps = cache.conv
-        per_rank = -(-channels // shape.tensor)
+        per_rank = -(-channels // tensor)
         if cache.conv_groups is not None:
             groups, width = cache.conv_groups
-            padded = groups if groups % shape.tensor == 0 else shape.tensor
-            per_rank += -(-padded // shape.tensor) * width
+            padded = groups if groups % tensor == 0 else tensor
+            per_rank += -(-padded // tensor) * width
         total += per_rank * (taps + shape.speculative) * shape.model_bytes
     if cache.ssm is not None:
         element = shape.ssm_bytes or (4 if cache.ssm_float32 else shape.model_bytes)
-        total += max(1, -(-cache.ssm[0] // shape.tensor)) * prod(cache.ssm[1:]) * element
+        total += max(1, -(-cache.ssm[0] // tensor)) * prod(cache.ssm[1:]) * element
     return total

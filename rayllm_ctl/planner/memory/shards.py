@@ -179,7 +179,10 @@ def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape, *, encoders: bo
         for tower in facts.towers:
             yield from tower_tensors(tower, shape)
     if stage.first or (stage.last and facts.tied_embeddings):
-        yield rows * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes
+        table = facts.vocab_size if facts.whole_embedding else rows
+        yield table * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes
+    for layer in facts.shared:
+        yield from layer_tensors(layer, shape)
     known: dict[int, tuple[int, ...]] = {}
     for layer in stage.layers:
         sizes = known.get(id(layer))

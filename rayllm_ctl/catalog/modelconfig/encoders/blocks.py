@@ -27,7 +27,8 @@ class Source:
     builder: Builder
 
 
-Reader = Callable[[Source], Tower]
+Reader = Callable[[Source], Tower | None]
+"""Reads an encoder; None where this config has none."""
 
 
 def encoder_block(

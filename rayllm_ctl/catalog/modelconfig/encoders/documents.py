@@ -95,6 +95,15 @@ _SAM_GLOBAL = 4
 def read_deepseek_ocr(source: Source) -> Tower:
     """DeepSeek-OCR: SAM ViT-B, which is not divided, then CLIP ViT-L/14 and one projection. An overview of 1024 pixels
     and up to four crops of 640."""
+    return _sam_clip(source, (2, 2))
+
+
+def read_unlimited_ocr(source: Source) -> Tower:
+    """Unlimited-OCR: DeepSeek-OCR's encoder, with up to eight rows of four crops (unlimited_ocr.py)."""
+    return _sam_clip(source, (8, 4))
+
+
+def _sam_clip(source: Source, crops: tuple[int, int]) -> Tower:
     width = 1024
     clip = encoder_block(source.builder, width, 16, 4096)
     stem = _sam_stem(source, width)
@@ -104,7 +113,7 @@ def read_deepseek_ocr(source: Source) -> Tower:
     stem.norm(width, bias=True)
     out = _projector(source, stem, 2 * width)
     stem.norm(out, 2)
-    return _deepseek(source, stem, (clip, 24), width, 640)
+    return _deepseek(source, stem, (clip, 24), width, 640, crops)
 
 
 def read_deepseek_ocr2(source: Source) -> Tower:
@@ -121,7 +130,7 @@ def read_deepseek_ocr2(source: Source) -> Tower:
     plain(stem, "queries", 144 + 256, width)
     stem.norm(width)
     stem.norm(_projector(source, stem, width))
-    return _deepseek(source, stem, (pieces.layer(), 24), width, 768)
+    return _deepseek(source, stem, (pieces.layer(), 24), width, 768, (2, 2))
 
 
 def _projector(source: Source, stem: Pieces, inputs: int) -> int:
@@ -148,11 +157,14 @@ def _sam_block(source: Source) -> Layer:
     return encoder_block(source.builder, _SAM_WIDTH, 12, 4 * _SAM_WIDTH, split=False)
 
 
-def _deepseek(source: Source, stem: Pieces, second: tuple[Layer, int], width: int, crop: int) -> Tower:
+def _deepseek(
+    source: Source, stem: Pieces, second: tuple[Layer, int], width: int, crop: int, grid: tuple[int, int]
+) -> Tower:
+    """`crop`: pixels of a side; `grid`: the most rows and columns of crops beside the overview."""
     near = Layer(vectors=(Vector((2 * _SAM_WINDOW - 1) * _SAM_HEAD),) * 2)
     far = Layer(vectors=(Vector((2 * _SAM_SIDE - 1) * _SAM_HEAD),) * 2)
-    crops = 4
-    pixels = 1024 * 1024 + crops * crop * crop
+    rows, columns = grid
+    pixels = 1024 * 1024 + rows * columns * crop * crop
     side, small = 1024 // 64, crop // 64
     return Tower(
         "image",
@@ -164,7 +176,7 @@ def _deepseek(source: Source, stem: Pieces, second: tuple[Layer, int], width: in
             (stem.layer(), 1),
         ),
         width,
-        side * (side + 1) + 2 * small * (2 * small + 1) + 1,
+        side * (side + 1) + rows * small * (columns * small + 1) + 1,
         pixels // (16 * 16),
         3 * pixels,
     )

@@ -9,7 +9,6 @@ from dataclasses import replace
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import Layer, Tower
 
 _SIZES = {
@@ -22,13 +21,8 @@ _SIZES = {
 
 
 def read_nemotron_vl(source: Source) -> Tower:
-    """Models that also hear are refused: their encoder of sound is not known here."""
+    """What sees of Nemotron Nano VL and of the models that also hear (parakeet.py)."""
     config, vision = source.config, source.vision
-    if config.has("sound_config"):
-        raise UserError(
-            "the encoder of sound of this Nemotron model is not known here",
-            hint="Models of the family that only see can be planned.",
-        )
     args = vision.child("args")
     width, depth, heads, middle = _sizes(args)
     patch = vision.integer("patch_size", default=16, high=256)
@@ -43,7 +37,11 @@ def read_nemotron_vl(source: Source) -> Tower:
     scales = stem_of(source)
     scales.norm(width, 2)
     block = encoder_block(source.builder, width, heads, middle)
-    return _tower(config, ((block, depth), (scales.layer(), depth), (stem.layer(), 1)), width, patch, ratio)
+    patches = _tiles(config, patch)
+    if args.has("min_num_patches"):
+        # Images are cut by their own shape then.
+        patches = max(args.integer("max_num_patches", low=-1), 0) or patches
+    return _tower(((block, depth), (scales.layer(), depth), (stem.layer(), 1)), width, patches, patch, ratio)
 
 
 def read_llama_nemotron_vl(source: Source) -> Tower:
@@ -74,7 +72,7 @@ def read_llama_nemotron_vl(source: Source) -> Tower:
     ends = stem_of(source)
     ends.norm(merged, bias=True)
     pair(ends, merged, config.integer("projector_hidden_size"), source.hidden, bias=True, split=False)
-    return replace(_tower(config, (*blocks, (ends.layer(), 1)), width, patch, ratio), sharded=False)
+    return replace(_tower((*blocks, (ends.layer(), 1)), width, _tiles(config, patch), patch, ratio), sharded=False)
 
 
 def _sizes(args: Fields) -> tuple[int, int, int, int]:
@@ -109,8 +107,12 @@ def _in_float32(layer: Layer) -> Layer:
     )
 
 
-def _tower(config: Fields, blocks: tuple[tuple[Layer, int], ...], width: int, patch: int, ratio: float) -> Tower:
+def _tiles(config: Fields, patch: int) -> int:
+    """Patches of the largest image: all tiles and an overview."""
     size = config.integer("force_image_size", default=512, high=2**14)
-    tiles = config.integer("max_dynamic_patch", default=12, high=256) + 1
-    patches = tiles * (size // patch) ** 2
-    return Tower("image", blocks, width, math.ceil(patches * ratio * ratio), patches, tiles * 3 * size * size)
+    return (config.integer("max_dynamic_patch", default=12, high=256) + 1) * (size // patch) ** 2
+
+
+def _tower(blocks: tuple[tuple[Layer, int], ...], width: int, patches: int, patch: int, ratio: float) -> Tower:
+    tokens = math.ceil(patches * ratio * ratio)
+    return Tower("image", blocks, width, tokens, patches, patches * 3 * patch * patch)

@@ -10,10 +10,14 @@ from rayllm_ctl.catalog.modelconfig.encoders import (
     clip,
     documents,
     granite,
+    inkling,
     merged,
+    mimo,
     molmo,
+    muse,
     native,
     ovis,
+    parakeet,
     perception,
     phi4,
     qformer,
@@ -39,6 +43,8 @@ class Senses:
     hears: Reader | None = None
     path: tuple[tuple[str, ...], ...] = ()
 
+
+_NEMOTRON = Senses("NemotronHForCausalLM", radio.read_nemotron_vl, parakeet.read_parakeet)
 
 ENCODERS: dict[str, Senses] = {
     "LlavaForConditionalGeneration": Senses("LlamaForCausalLM", clip.read_llava),
@@ -81,7 +87,9 @@ ENCODERS: dict[str, Senses] = {
     "Qwen3VLMoeForConditionalGeneration": Senses("Qwen3MoeForCausalLM", native.read_qwen3_vl),
     "Qwen3_5ForConditionalGeneration": Senses("Qwen3_5ForCausalLM", native.read_qwen3_vl),
     "Qwen3_5MoeForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
+    "Qwen4ExpForConditionalGeneration": Senses("Qwen4ExpForCausalLM", native.read_qwen3_vl),
     "InternS1ProForConditionalGeneration": Senses("Qwen3MoeForCausalLM", native.read_qwen3_vl),
+    "InternS2MobiusForConditionalGeneration": Senses("InternS2MobiusForCausalLM", native.read_qwen3_vl),
     "InternS2PreviewForConditionalGeneration": Senses("Qwen3_5MoeForCausalLM", native.read_qwen3_vl),
     "Llama4ForConditionalGeneration": Senses("Llama4ForCausalLM", tiles.read_llama4),
     "Qwen2_5OmniModel": Senses("Qwen2ForCausalLM", native.read_qwen2_vl, audio.read_qwen_audio),
@@ -94,6 +102,9 @@ ENCODERS: dict[str, Senses] = {
     "KimiK3ForConditionalGeneration": Senses("KimiLinearForCausalLM", native.read_moonvit),
     "InternVLChatModel": Senses("Qwen2ForCausalLM", tiles.read_intern),
     "InternVLForConditionalGeneration": Senses("Qwen2ForCausalLM", tiles.read_intern),
+    "InklingForConditionalGeneration": Senses(
+        "InklingForCausalLM", inkling.read_inkling_image, inkling.read_inkling_sound
+    ),
     "InternS1ForConditionalGeneration": Senses("Qwen3MoeForCausalLM", tiles.read_intern),
     "SkyworkR1VChatModel": Senses("Qwen2ForCausalLM", tiles.read_intern),
     "H2OVLChatModel": Senses("MistralForCausalLM", tiles.read_intern),
@@ -107,6 +118,7 @@ ENCODERS: dict[str, Senses] = {
     "DeepseekVLV2ForCausalLM": Senses("DeepseekV2ForCausalLM", tiles.read_deepseek_vl2),
     "DeepseekOCRForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr),
     "DeepseekOCR2ForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_deepseek_ocr2),
+    "UnlimitedOCRForCausalLM": Senses("DeepseekV2ForCausalLM", documents.read_unlimited_ocr),
     "DotsOCRForCausalLM": Senses("Qwen2ForCausalLM", documents.read_dots_ocr),
     "PaddleOCRVLForConditionalGeneration": Senses("Ernie4_5ForCausalLM", documents.read_paddle_ocr),
     "KeyeForConditionalGeneration": Senses("Qwen3ForCausalLM", documents.read_keye),
@@ -115,7 +127,13 @@ ENCODERS: dict[str, Senses] = {
     "MiniCPMO": Senses(resampler.minicpmo_text, resampler.read_minicpmv, resampler.read_minicpmo_audio),
     "MiniCPMV4_6ForConditionalGeneration": Senses("Qwen3_5ForCausalLM", resampler.read_minicpmv46),
     "MiniMaxM3SparseForConditionalGeneration": Senses("MiniMaxM3SparseForCausalLM", vit.read_minimax_m3),
-    "NemotronH_Nano_VL_V2": Senses("NemotronHForCausalLM", radio.read_nemotron_vl),
+    "NemotronH_Nano_VL_V2": _NEMOTRON,
+    "NemotronH_Nano_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Omni_Reasoning_V3": _NEMOTRON,
+    "MiMoV2OmniForCausalLM": Senses("MiMoV2FlashForCausalLM", mimo.read_mimo_image, mimo.read_mimo_sound),
+    "MuseGlimmerForCausalLM": Senses("MuseGlimmerForCausalLM", muse.read_muse_glimmer),
+    "MuseGlimmerForConditionalGeneration": Senses("MuseGlimmerForCausalLM", muse.read_muse_glimmer),
     "Ovis": Senses("Qwen2ForCausalLM", ovis.read_ovis),
     "Ovis2_5": Senses("Qwen3ForCausalLM", ovis.read_ovis25),
     "Ovis2_6ForCausalLM": Senses("Qwen3ForCausalLM", ovis.read_ovis25),

@@ -113,7 +113,7 @@ DENSE: dict[str, Traits] = {
         qkv_shards=("query_key_value",),
         mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
     ),
-    "MuseGlimmerForCausalLM": Traits(gate=("use_attn_output_gate",), norms=4),
+    "MuseGlimmerForCausalLM": Traits(gate=("use_attn_output_gate",), norms=4, window_pattern=4),
     "VaultGemmaForCausalLM": replace(GEMMA2, norms=2, rotary=False),
     "SmolLM3ForCausalLM": replace(LLAMA, tied=True),
     "TeleChat3ForCausalLM": LLAMA,

@@ -14,6 +14,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     MOST_HEADS,
     TOP_K,
     Body,
+    Sizes,
     read_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
@@ -39,15 +40,33 @@ def qwen_next_mixture(fields: Fields, pieces: Pieces, hidden: int) -> None:
         pieces.mlp(hidden, shared, prefix="mlp.shared_expert.")
 
 
+def attending(fields: Fields, count: int) -> list[bool]:
+    """Which of Qwen's layers have attention; the others are gated delta nets."""
+    kinds = fields.texts("layer_types")
+    every = fields.integer("full_attention_interval", default=4)
+    return [kinds[min(i, len(kinds) - 1)] == "full_attention" if kinds else (i + 1) % every == 0 for i in range(count)]
+
+
+def qwen_mixer(fields: Fields, sizes: Sizes, pieces: Pieces, *, full: bool) -> None:
+    """Gated attention with normalized heads, or a gated delta net."""
+    if not full:
+        delta_net(fields, pieces, sizes.hidden)
+        return
+    pieces.attention(
+        sizes.hidden,
+        sizes.heads,
+        sizes.kv_heads,
+        sizes.head_dim,
+        bias=fields.flag("attention_bias", "qkv_bias"),
+        gate=fields.flag("attn_output_gate", default=True),
+        norm="head",
+    )
+
+
 def read_qwen_next(fields: Fields, builder: Builder) -> Body:
     """Qwen3-Next and Qwen3.5 / 3.6, dense and mixtures (qwen3_next.py, qwen3_5.py)."""
     sizes = read_sizes(fields)
-    kinds = fields.texts("layer_types")
-    every = fields.integer("full_attention_interval", default=4)
-    full = [
-        kinds[min(i, len(kinds) - 1)] == "full_attention" if kinds else (i + 1) % every == 0
-        for i in range(sizes.layers)
-    ]
+    full = attending(fields, sizes.layers)
     experts = fields.integer("num_experts", default=0, low=0, high=MOST_EXPERTS)
     step = fields.integer("decoder_sparse_step", default=1)
     only_dense = fields.integers("mlp_only_layers")
@@ -56,18 +75,7 @@ def read_qwen_next(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer(width)
 
     def make(index: int, pieces: Pieces) -> None:
-        if full[index]:
-            pieces.attention(
-                sizes.hidden,
-                sizes.heads,
-                sizes.kv_heads,
-                sizes.head_dim,
-                bias=fields.flag("attention_bias", "qkv_bias"),
-                gate=fields.flag("attn_output_gate", default=True),
-                norm="head",
-            )
-        else:
-            delta_net(fields, pieces, sizes.hidden)
+        qwen_mixer(fields, sizes, pieces, full=full[index])
         if dense[index]:
             pieces.mlp(sizes.hidden, intermediate)
         else:
@@ -125,7 +133,7 @@ def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
                 taps=fields.integer("conv_kernel", default=4, low=2, high=64),
                 bias=fields.flag("use_bias"),
                 conv_bias=fields.flag("use_conv_bias", default=True),
-                float32_state=fields.text("mamba_ssm_cache_dtype") == "float32",
+                float32_state=fields.text("mamba_ssm_cache_dtype", default="float32") == "float32",
             )
         elif kind == "*":
             pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, prefix="mixer.")
