@@ -31,6 +31,18 @@ CASES = {
     ],
     "cpu-unseen": ["--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu"],
 }  # fmt: skip
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
 EXIT_CODES = {"does-not-fit": 1, "invalid-tp": 1, "invalid-several": 1, "across-nodes": 1}
 
 
@@ -76,18 +88,7 @@ def test_explain_has_every_candidate_and_the_formulas(capsys: pytest.CaptureFixt
 
 
 def test_a_config_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "intermediate_size": 14336,
-        "vocab_size": 128256,
-        "max_position_embeddings": 8192,
-        "torch_dtype": "bfloat16",
-    }
+    config = dict(CONFIG)
     (tmp_path / "config.json").write_text(json.dumps(config))
     code, out, _ = run(capsys, "--model", "my/model", "--model-config", str(tmp_path), "--gpu", "L4", "-o", "json")
     assert code == 0
@@ -98,6 +99,19 @@ def test_a_config_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert code != 0
     assert "architectures" in err
     assert out == ""
+
+
+@pytest.mark.parametrize("given", ["", "config.json", "../other config.json"])
+def test_a_config_without_a_name_is_called_after_its_place(
+    given: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "My Llama"
+    folder.mkdir()
+    for path in (folder / "config.json", tmp_path / "other config.json"):
+        path.write_text(json.dumps(CONFIG))
+    code, out, err = run(capsys, "--model-config", str(folder / given), "--gpu", "L4", "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["model"] == ("other-config" if "other" in given else "my-llama")
 
 
 @pytest.mark.parametrize(
