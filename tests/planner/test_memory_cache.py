@@ -12,7 +12,7 @@ from rayllm_ctl.planner.memory.estimate import cache_element
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of, state_bytes
 from tests.planner.facts import dense
-from tests.planner.known import estimated
+from tests.planner.known import estimated, facts_of
 
 GIB = 2**30
 FULL = AttentionCache(8, 128, 128)
@@ -129,6 +129,22 @@ def test_layers_of_qwen_4_lie_side_by_side() -> None:
         assert layout.bytes_per_block == block_bytes
         found = [(pages.kind, count, pages.per_request(4096, 0)) for pages, count in layout.groups]
         assert found == [("state", 12, 2)] * 3 + [("state", 1, 2), ("full", 24, 3), ("ring", 12, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "fp8", "block_bytes", "groups"),
+    [
+        ("deepseek-ai/DeepSeek-V4-Flash", False, 1606464, [20, 21, 22, 42, 62]),
+        ("deepseek-ai/DeepSeek-V4-Flash", True, 1002240, [20, 21, 22, 42, 62]),
+        ("deepseek-ai/DeepSeek-V4-Pro", True, 1435968, [30, 31, 31, 60, 91]),
+    ],
+)
+def test_layers_of_deepseek_v4_lie_side_by_side(name: str, fp8: bool, block_bytes: int, groups: list[int]) -> None:
+    """What vLLM 0.29's _get_packed_kv_cache_groups makes of specs of these pages."""
+    shape = replace(SHAPE, block=256, fp8=fp8, element_bytes=1.0 if fp8 else 2.0)
+    layout = group_layers([facts_of(name).layers], shape, NEW, 0)
+    assert layout.bytes_per_block == block_bytes
+    assert sorted(count for _, count in layout.groups) == groups
 
 
 def test_what_convolutions_keep_has_blocks_of_its_own() -> None:
