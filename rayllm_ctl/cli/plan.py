@@ -38,15 +38,12 @@ def command(
     """
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.model.jsonform import to_json
-    from rayllm_ctl.model.names import service_name
     from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.service import resolve
+    from rayllm_ctl.workflows.service import named_after, resolve
 
     if model_config is not None and file is None:
         # A plan needs no more of a model's name than something to call it.
-        path = model_config.resolve()
-        called = path.parent.name if path.name == "config.json" else path.stem if path.is_file() else path.name
-        overrides = {"model.id": service_name(called), **overrides}
+        overrides = {"model.id": named_after(model_config), **overrides}
     service = resolve(file, overrides, flags=FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
     plan = make_plan(

@@ -51,6 +51,12 @@ def resolve(
     return service
 
 
+def named_after(config: Path) -> str:
+    """What to call a model of which only the config is known: as its folder, or its file where that has a name."""
+    path = config.resolve()
+    return service_name(path.parent.name if path.name == "config.json" else path.name.removesuffix(".json"))
+
+
 def _place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
     """Where a user has to look: at the flag that set the field, or at the place in the spec file."""
     if problem.path == ("metadata", "name"):

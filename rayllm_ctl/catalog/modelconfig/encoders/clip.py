@@ -12,6 +12,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     pair,
     plain,
     stem_of,
+    vit_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.encoders.native import read_pixtral
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -134,10 +135,8 @@ def read_mllama(source: Source) -> Tower:
 def read_lfm2(source: Source) -> Tower:
     """LFM2-VL: SigLIP 2 over patches in the image's own shape, two by two folded into one."""
     vision, hidden = source.vision, source.hidden
-    width = vision.integer("hidden_size", default=768)
-    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
-    patch = vision.integer("patch_size", default=16, high=256)
+    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)

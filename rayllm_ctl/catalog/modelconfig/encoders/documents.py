@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
+    Source,
+    depth_of,
+    encoder_block,
+    pair,
+    plain,
+    stem_of,
+    vit_sizes,
+)
 from rayllm_ctl.model.facts import Layer, Tower, Vector
 
 
@@ -64,11 +72,8 @@ def read_keye15(source: Source) -> Tower:
 
 def _siglip(source: Source) -> tuple[tuple[Layer, int], Pieces, int]:
     vision = source.vision
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=4304)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=14)
     size = vision.integer("image_size", default=384, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", (size // patch) ** 2, width)

@@ -9,7 +9,15 @@ from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
+    Source,
+    depth_of,
+    encoder_block,
+    pair,
+    plain,
+    stem_of,
+    vit_sizes,
+)
 from rayllm_ctl.model.facts import Film, Layer, Tower
 
 
@@ -73,10 +81,7 @@ def read_pangu_vl(source: Source) -> Tower:
 def read_llava_onevision2(source: Source) -> Tower:
     """LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted."""
     vision = source.vision
-    width = vision.integer("hidden_size", default=1024)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=4096)
-    patch = vision.integer("patch_size", default=14, high=256)
+    width, heads, middle, patch = vit_sizes(vision, width=1024, heads=16, middle=4096, patch=14)
     merge = vision.integer("spatial_merge_size", default=2, high=64)
     merged = width * merge * merge
     stem = stem_of(source)
@@ -117,9 +122,8 @@ def read_kanana(source: Source) -> Tower:
             _convolutions(stem, inner if index else given, inner)
     for index in range(projector.integer("mlp_depth", default=2, high=256)):
         plain(stem, "readout", out if index else (inner if depth else features), out, bias=True)
-    depth = depth_of(vision, "depth", default=32)
-    block = encoder_block(source.builder, width, heads, middle), depth
-    return replace(_shaped(block, stem, width, 35 * 35, merge, 3 * frames * patch * patch), kept=depth + 1)
+    blocks = encoder_block(source.builder, width, heads, middle), depth_of(vision, "depth", default=32)
+    return replace(_shaped(blocks, stem, width, 35 * 35, merge, 3 * frames * patch * patch), kept=blocks[1] + 1)
 
 
 def _convolutions(stem: Pieces, given: int, width: int) -> None:

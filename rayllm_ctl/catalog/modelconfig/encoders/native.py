@@ -14,17 +14,15 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     pair,
     plain,
     stem_of,
+    vit_sizes,
 )
 from rayllm_ctl.model.facts import Layer, Tower
 
 
 def read_pixtral(source: Source) -> Tower:
     """Pixtral's encoder (Mistral Small 3.1, Pixtral): gated blocks with RMS norms, patches merged two by two."""
-    width = source.vision.integer("hidden_size", default=1024)
-    heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    middle = source.vision.integer("intermediate_size", default=4096)
+    width, heads, middle, patch = vit_sizes(source.vision, width=1024, heads=16, middle=4096, patch=16)
     size = source.vision.integer("image_size", default=1024, high=2**14)
-    patch = source.vision.integer("patch_size", default=16, high=256)
     block = encoder_block(source.builder, width, heads, middle, gated=True, bias=False, norm_bias=False)
     stem = stem_of(source)
     plain(stem, "patch_conv", 3 * patch * patch, width)
@@ -234,13 +232,11 @@ def read_hunyuan(source: Source) -> Tower:
     As in vLLM's own model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
     """
     vision = source.vision
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=16)
     out = vision.integer("out_hidden_size", default=4096)
-    patch = vision.integer("patch_size", default=16, high=256)
     merge = vision.integer("spatial_merge_size", default=2, high=64)
     patches = (vision.integer("max_image_size", default=2048, high=2**14) // patch) ** 2
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=4304))
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", patches + 1, width)

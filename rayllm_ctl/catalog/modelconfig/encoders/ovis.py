@@ -3,7 +3,6 @@ ovis2_5.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     Source,
@@ -12,6 +11,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     encoder_block,
     plain,
     stem_of,
+    vit_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, Tower
@@ -43,10 +43,7 @@ def read_ovis(source: Source) -> Tower:
 def read_ovis25(source: Source) -> Tower:
     """Ovis 2.5 and 2.6: SigLIP 2 over an image in its own shape, up to 1792 x 1792."""
     vision = source.config.child("vit_config")
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=4304)
-    patch = vision.integer("patch_size", default=16, high=256)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=16)
     stride = vision.integer("hidden_stride", default=2, high=64)
     words = source.config.integer("visual_vocab_size", default=65536, low=_MARKS_25 + 1, high=_MOST_WORDS)
     block = encoder_block(source.builder, width, heads, middle)
@@ -78,11 +75,8 @@ def _choose(stem: Pieces, features: int, words: int, marks: int, hidden: int) ->
 
 def _aimv2(source: Source) -> tuple[list[tuple[Layer, int]], int, int, int]:
     vision = source.vision
-    width = vision.integer("hidden_size", default=1024)
-    heads = vision.integer("num_attention_heads", default=8, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=2816)
+    width, heads, middle, patch = vit_sizes(vision, width=1024, heads=8, middle=2816, patch=14)
     size = vision.integer("image_size", default=224, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
     block = encoder_block(
         source.builder,
         width,

@@ -6,7 +6,7 @@ An image of up to 3024 x 3024 gives an overview and crops of 504 pixels, and a s
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of, vit_sizes
 from rayllm_ctl.model.facts import Layer, Tower
 
 _LONGEST = 3024
@@ -48,12 +48,10 @@ def read_step(source: Source) -> Tower:
 def read_step3(source: Source) -> Tower:
     """Step 3: blocks of the CLIP kind without norms around them, two convolutions and one projection."""
     vision = source.vision
-    width = vision.integer("hidden_size", default=1792)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    width, heads, middle, patch = vit_sizes(vision, width=1792, heads=16, middle=3072, patch=14)
     out = vision.integer("output_hidden_size", default=4096)
     size = vision.integer("image_size", default=728, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", (size // patch) ** 2 + 2, width)

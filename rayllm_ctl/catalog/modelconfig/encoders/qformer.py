@@ -3,9 +3,8 @@ granite4_vision.py). The transformer is not divided."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of, vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, Tower
 
@@ -13,11 +12,8 @@ from rayllm_ctl.model.facts import Layer, Tower
 def read_blip2(source: Source) -> Tower:
     """BLIP-2: a ViT, and queries that attend to its features in every so-many-th layer."""
     vision, former = source.vision, source.config.child("qformer_config")
-    width = vision.integer("hidden_size", default=1408)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    width, heads, middle, patch = vit_sizes(vision, width=1408, heads=16, middle=6144, patch=14)
     size = vision.integer("image_size", default=224, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
-    middle = vision.integer("intermediate_size", default=6144)
     patches = (size // patch) ** 2
     biased = vision.flag("qkv_bias", default=True)
     block = encoder_block(source.builder, width, heads, middle, bias=biased, mlp_bias=True, out_bias=True)
@@ -67,11 +63,8 @@ def read_granite4_vision(source: Source) -> Tower:
     """Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows for each place
     in the decoder that takes features. Crops as in LLaVA-NeXT."""
     vision, config, hidden = source.vision, source.config, source.hidden
-    width = vision.integer("hidden_size", default=768)
-    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=3072)
+    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
     size = vision.integer("image_size", default=224, high=2**14)
-    patch = vision.integer("patch_size", default=16, high=256)
     patches = (size // patch) ** 2
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)

@@ -3,8 +3,15 @@ minicpmo.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
+    Source,
+    depth_of,
+    encoder_block,
+    pair,
+    plain,
+    stem_of,
+    vit_sizes,
+)
 from rayllm_ctl.catalog.modelconfig.encoders.whisper import frames_of, of_whisper, read_whisper_blocks
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, Tower
@@ -37,11 +44,8 @@ def _by_version(config: Fields, known: dict[str, str], default: str) -> str:
 def read_minicpmv(source: Source) -> Tower:
     """The encoder and its resampler, which tensor parallelism does not divide."""
     vision, config, hidden = source.vision, source.config, source.hidden
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=4304)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=14)
     size = vision.integer("image_size", default=980, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
     depth = depth_of(vision, default=27) - config.flag("drop_vision_last_layer", default=True)
     queries = config.integer("query_num", default=64, high=2**16)
     stem = stem_of(source)
@@ -84,11 +88,8 @@ def read_minicpmo_audio(source: Source) -> Tower:
 def read_minicpmv46(source: Source) -> Tower:
     """MiniCPM-V 4.6: no resampler; attention in windows of two by two merges them, and an MLP merges again."""
     vision, config = source.vision, source.config
-    width = vision.integer("hidden_size", default=768)
-    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
-    middle = vision.integer("intermediate_size", default=3072)
+    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
     size = vision.integer("image_size", default=224, high=2**14)
-    patch = vision.integer("patch_size", default=16, high=256)
     depth = depth_of(vision, default=12) - config.flag("drop_vision_last_layer")
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)

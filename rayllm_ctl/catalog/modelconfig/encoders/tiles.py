@@ -11,6 +11,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     pair,
     plain,
     stem_of,
+    vit_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
@@ -53,14 +54,12 @@ def read_llama4(source: Source) -> Tower:
 
 def read_gemma4(source: Source) -> Tower:
     """Gemma 4: an encoder that vLLM takes from transformers, not divided by tensor parallelism."""
-    width = source.vision.integer("hidden_size", default=1152)
-    heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    patch = source.vision.integer("patch_size", default=16, high=256)
+    width, heads, middle, patch = vit_sizes(source.vision, width=1152, heads=16, middle=4304, patch=16)
     block = encoder_block(
         source.builder,
         width,
         heads,
-        source.vision.integer("intermediate_size", default=4304),
+        middle,
         gated=True,
         bias=False,
         norm_bias=False,

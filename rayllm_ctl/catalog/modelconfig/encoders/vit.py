@@ -12,6 +12,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     pair,
     plain,
     stem_of,
+    vit_sizes,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Tower
@@ -56,10 +57,8 @@ def read_eagle(source: Source) -> Tower:
 def read_isaac(source: Source) -> Tower:
     """Isaac: SigLIP 2 over patches in the image's own shape, shuffled, then a projector four times as wide."""
     vision = source.vision
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=4304))
-    patch = vision.integer("patch_size", default=16, high=256)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=16)
+    block = encoder_block(source.builder, width, heads, middle)
     fold = vision.integer("pixel_shuffle_scale_factor", default=1, high=64) ** 2
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
@@ -80,20 +79,18 @@ def read_isaac(source: Source) -> Tower:
 def read_minimax_m3(source: Source) -> Tower:
     """MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave."""
     vision, hidden = source.vision, source.hidden
-    width = vision.integer("hidden_size", default=1280)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    width, heads, middle, patch = vit_sizes(vision, width=1280, heads=16, middle=5120, patch=14)
     size = vision.integer("image_size", default=2016, high=2**14)
-    patch = vision.integer("patch_size", default=14, high=256)
     compression = vision.child("img_token_compression_config")
     frames = compression.integer("temporal_patch_size", default=2, high=64)
     merge = compression.integer("spatial_merge_size", default=2, high=64)
-    middle = source.config.integer("projector_hidden_size", default=hidden)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=5120))
+    inner = source.config.integer("projector_hidden_size", default=hidden)
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * frames * patch * patch, width)
     stem.norm(width, bias=True)
-    pair(stem, width, middle, hidden, bias=vision.flag("multimodal_projector_bias", default=True))
-    pair(stem, hidden * merge * merge, middle, hidden, bias=vision.flag("patch_merge_bias", default=True))
+    pair(stem, width, inner, hidden, bias=vision.flag("multimodal_projector_bias", default=True))
+    pair(stem, hidden * merge * merge, inner, hidden, bias=vision.flag("patch_merge_bias", default=True))
     patches = (size // patch) ** 2
     return Tower(
         "image",
@@ -130,14 +127,12 @@ def read_eva(source: Source) -> Tower:
 def read_aria(source: Source) -> Tower:
     """Aria: SigLIP without its last norm; queries that attend to the patches, as many as the largest image has."""
     vision, hidden = source.vision, source.hidden
-    width = vision.integer("hidden_size", default=1152)
-    heads = vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
+    width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=3072, patch=32)
     size = vision.integer("image_size", default=224, high=2**14)
-    patch = vision.integer("patch_size", default=32, high=256)
     patches = (size // patch) ** 2
     counts = source.config.child("projector_patch_to_query_dict")
     queries = max((counts.integer(name, high=2**20) for name in counts.entries()), default=256)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", patches, width)
@@ -158,10 +153,8 @@ def read_phi4_siglip(source: Source) -> Tower:
     """Phi-4-reasoning-vision: SigLIP 2 over patches in the image's own shape, up to the last layer but one; the
     outputs of all are kept."""
     vision = source.vision
-    width = vision.integer("hidden_size", default=768)
-    heads = vision.integer("num_attention_heads", default=12, high=MOST_HEADS)
-    patch = vision.integer("patch_size", default=16, high=256)
-    block = encoder_block(source.builder, width, heads, vision.integer("intermediate_size", default=3072))
+    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
+    block = encoder_block(source.builder, width, heads, middle)
     stem = stem_of(source)
     plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
     plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)
