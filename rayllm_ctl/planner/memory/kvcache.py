@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -180,7 +180,7 @@ def _packed(layers: list[Pages], rules: Rules) -> list[Group]:
     for index, pages in enumerate(layers):
         families.setdefault((*pages.family, pages.block), []).append(index)
     if rules.packed == "whole":
-        return _side_by_side(layers, list(families.values()))
+        return _side_by_side(layers, families.values())
     main = next((key for key in families if key[0] == "full"), next(iter(families)))
     tuples = {key: max(Counter(layers[i].bytes for i in members).values()) for key, members in families.items()}
     size = _least_padding(list(tuples.values()), tuples[main])
@@ -201,24 +201,42 @@ def _split(layers: list[Pages], members: list[int], number: int) -> list[Group]:
     return [(None, part) for part in parts]
 
 
-def _side_by_side(layers: list[Pages], families: list[list[int]]) -> list[Group]:
-    """A group per family, but: where a family repeats a pattern of several sizes, families of one size are split into
+@dataclass(frozen=True)
+class _Family:
+    """Layers that may share a group: their places in the list of layers, and how many there are of each page size."""
+
+    members: list[int]
+    sizes: Counter[int]
+    state: bool
+
+    @property
+    def repeats(self) -> int:
+        """How often it repeats one layer of every size; 0 where the sizes are not equally many."""
+        counts = set(self.sizes.values())
+        return counts.pop() if len(counts) == 1 else 0
+
+    def widest(self, number: int) -> int:
+        """Bytes of a block of the largest of `number` groups."""
+        return sum(-(-count // number) * size for size, count in self.sizes.items())
+
+
+def _side_by_side(layers: list[Pages], places: Iterable[list[int]]) -> list[Group]:
+    """A group per family, but: where a family repeats a pattern of several sizes, the others that repeat are split into
     groups of about as many repeats, and states into groups that fit the block which the others need (0.29 on)."""
-    sizes = [Counter(layers[index].bytes for index in members) for members in families]
-    repeats = [max(counts.values()) if len(set(counts.values())) == 1 else 0 for counts in sizes]
-    least = max((n for n, counts in zip(repeats, sizes, strict=True) if len(counts) > 1), default=0)
-    together = _least_padding([n for n in repeats if n], least) if least else 0
-    numbers = [-(-n // together) if n and together else 1 for n in repeats]
-    states = [layers[members[0]].kind == "state" for members in families]
-    split = [len(members) if state else n for members, state, n in zip(families, states, numbers, strict=True)]
-    widest = max(
-        sum(-(-count // n) * size for size, count in counts.items()) for counts, n in zip(sizes, split, strict=True)
-    )
+    families = [
+        _Family(members, Counter(layers[index].bytes for index in members), layers[members[0]].kind == "state")
+        for members in places
+    ]
+    patterns = [family.repeats for family in families if len(family.sizes) > 1 and family.repeats]
+    together = _least_padding([f.repeats for f in families if f.repeats], max(patterns)) if patterns else 0
+    numbers = [-(-f.repeats // together) if together and f.repeats else 1 for f in families]
+    block = max(f.widest(len(f.members) if f.state else n) for f, n in zip(families, numbers, strict=True))
     groups: list[Group] = []
-    for members, state, n in zip(families, states, numbers, strict=True):
-        fitting = max(widest // layers[members[0]].bytes, 1)
-        number = max(n, -(-len(members) // fitting)) if state else n
-        groups += _split(layers, members, number)
+    for family, number in zip(families, numbers, strict=True):
+        if family.state:
+            fitting = max(block // layers[family.members[0]].bytes, 1)
+            number = max(number, -(-len(family.members) // fitting))
+        groups += _split(layers, family.members, number)
     return groups
 
 
