@@ -102,17 +102,6 @@ def depth_of(vision: Fields, *names: str, default: int | None = None) -> int:
     return vision.integer(*(names or ("num_hidden_layers",)), default=default, high=MOST_LAYERS)
 
 
-def vit_sizes(vision: Fields, *, width: int, heads: int, middle: int, patch: int) -> tuple[int, int, int, int]:
-    """Hidden width, heads, width of the feed-forward blocks and pixels of a patch's side, by the names that most
-    configs of vision transformers use; the arguments stand where a config is silent."""
-    return (
-        vision.integer("hidden_size", default=width),
-        vision.integer("num_attention_heads", default=heads, high=MOST_HEADS),
-        vision.integer("intermediate_size", default=middle),
-        vision.integer("patch_size", default=patch, high=256),
-    )
-
-
 def clip_like(source: Source, *, post_norm: bool = True) -> tuple[list[tuple[Layer, int]], int, int, int]:
     """CLIP and SigLIP: (blocks, hidden, patches of an image, pixels). Layers above the chosen feature are not built.
 

@@ -9,15 +9,8 @@ from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
-    Source,
-    depth_of,
-    encoder_block,
-    pair,
-    plain,
-    stem_of,
-    vit_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.model.facts import Film, Layer, Tower
 
 

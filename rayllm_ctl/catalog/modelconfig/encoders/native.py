@@ -14,8 +14,8 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     pair,
     plain,
     stem_of,
-    vit_sizes,
 )
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.model.facts import Layer, Tower
 
 

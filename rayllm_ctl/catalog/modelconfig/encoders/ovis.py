@@ -4,15 +4,8 @@ ovis2_5.py)."""
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Pieces
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
-    Source,
-    clip_like,
-    depth_of,
-    encoder_block,
-    plain,
-    stem_of,
-    vit_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, clip_like, depth_of, encoder_block, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, Tower
 

@@ -6,7 +6,8 @@ An image of up to 3024 x 3024 gives an overview and crops of 504 pixels, and a s
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of, vit_sizes
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.model.facts import Layer, Tower
 
 _LONGEST = 3024

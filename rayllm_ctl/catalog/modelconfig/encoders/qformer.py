@@ -4,7 +4,8 @@ granite4_vision.py). The transformer is not divided."""
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of, vit_sizes
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, Tower
 

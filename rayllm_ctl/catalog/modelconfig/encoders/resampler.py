@@ -3,15 +3,8 @@ minicpmo.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
-    Source,
-    depth_of,
-    encoder_block,
-    pair,
-    plain,
-    stem_of,
-    vit_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.encoders.whisper import frames_of, of_whisper, read_whisper_blocks
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, Tower
