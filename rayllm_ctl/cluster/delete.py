@@ -9,7 +9,7 @@ from typing import Any
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
-from rayllm_ctl.cluster.ownership import Family
+from rayllm_ctl.cluster.ownership import OwnedResources
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.names import nearest
@@ -123,11 +123,11 @@ class _Leftovers:
         return found
 
     def pods(self) -> list[dict[str, Any]]:
-        family = Family(self.name, tuple(self._seen.values()), None)
+        owned = OwnedResources(self.name, tuple(self._seen.values()), None)
         return [
             pod
             for pod in self.cluster.list("Pod", self.namespace, label_selector="ray.io/cluster")
-            if family.owns_pod(pod)
+            if owned.owns_pod(pod)
         ]
 
     def exists(self, item: Entry) -> bool:

@@ -12,7 +12,7 @@ _SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 
 
 @dataclass(frozen=True)
-class Family:
+class OwnedResources:
     """A RayService (None once it is gone) and the RayClusters that exist for it."""
 
     name: str

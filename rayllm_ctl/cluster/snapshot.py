@@ -17,7 +17,7 @@ from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
-from rayllm_ctl.cluster.ownership import Family
+from rayllm_ctl.cluster.ownership import OwnedResources
 from rayllm_ctl.cluster.versions import OPERATOR
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.health import Snapshot
@@ -52,23 +52,23 @@ class Collector:
     def collect(self) -> Snapshot:
         """A Snapshot of now."""
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="collect") as pool:
-            family = self._family(pool)
-            found = self._round(pool, family)
+            owned = self._owned(pool)
+            found = self._round(pool, owned)
             pods = [item for item in found if item["kind"] == "Pod"]
             nodes = self._nodes(pool, pods)
             around = pool.submit(self._keep, "surroundings", self._surroundings)
-            answers = self._serve_states(pool, family, pods)
-            objects = [*family.clusters, *found, *around.result()]
+            answers = self._serve_states(pool, owned, pods)
+            objects = [*owned.clusters, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
-            logs = self._logs(pool, family, pods, answers, around.result())
-        if family.service is not None:
-            objects.insert(0, dict(family.service))
-        elif not family.clusters:
+            logs = self._logs(pool, owned, pods, answers, around.result())
+        if owned.service is not None:
+            objects.insert(0, dict(owned.service))
+        elif not owned.clusters:
             objects += self._keep("services", lambda: self._list("RayService"))  # one of them may have been meant
         notes = tuple(sorted(self._notes))
         return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
 
-    def _family(self, pool: Executor) -> Family:
+    def _owned(self, pool: Executor) -> OwnedResources:
         clusters = pool.submit(self._list, "RayCluster", f"ray.io/originated-from-cr-name={self._name}")
         service: dict[str, Any] | None = None
         try:
@@ -76,36 +76,36 @@ class Collector:
         except NotFoundError as error:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        return Family(self._name, tuple(clusters.result()), service)
+        return OwnedResources(self._name, tuple(clusters.result()), service)
 
-    def _round(self, pool: Executor, family: Family) -> Objects:
+    def _round(self, pool: Executor, owned: OwnedResources) -> Objects:
         """Pods, services, endpoints, events and claims of the service."""
         selectors = [f"ray.io/originated-from-cr-name={self._name}"]
-        if family.pod_selector:
-            selectors.append(family.pod_selector)
+        if owned.pod_selector:
+            selectors.append(owned.pod_selector)
         futures = [
             pool.submit(self._list, kind, selector) for kind in ("Service", "EndpointSlice") for selector in selectors
         ]
-        futures.append(pool.submit(self._pods, family))
-        futures.append(pool.submit(self._events, family))
+        futures.append(pool.submit(self._pods, owned))
+        futures.append(pool.submit(self._events, owned))
         found = [item for future in futures for item in future.result()]
         claims = {claim for item in found if item["kind"] == "Pod" for claim in _claims(item)}
         if claims:
             found += [item for item in self._list("PersistentVolumeClaim") if item["metadata"]["name"] in claims]
         return found
 
-    def _pods(self, family: Family) -> Objects:
-        if family.service is not None and "deletionTimestamp" not in family.service["metadata"]:
-            return self._list("Pod", family.pod_selector) if family.pod_selector else []
+    def _pods(self, owned: OwnedResources) -> Objects:
+        if owned.service is not None and "deletionTimestamp" not in owned.service["metadata"]:
+            return self._list("Pod", owned.pod_selector) if owned.pod_selector else []
         # RayClusters vanish before their pods do: then only the names of the pods' clusters tell whose they are.
-        return [pod for pod in self._list("Pod", "ray.io/cluster") if family.owns_pod(pod)]
+        return [pod for pod in self._list("Pod", "ray.io/cluster") if owned.owns_pod(pod)]
 
-    def _events(self, family: Family) -> Objects:
+    def _events(self, owned: OwnedResources) -> Objects:
         """Events as the core API shows them: it has those written through events.k8s.io as well."""
         found = []
         for event in self._list("Event"):
             about = event.get("involvedObject") or {}
-            if about.get("kind") == "PersistentVolumeClaim" or family.concerns(str(about.get("name", ""))):
+            if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
                 found.append(event)
         return found
 
@@ -135,7 +135,7 @@ class Collector:
 
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
-    def _serve_states(self, pool: Executor, family: Family, pods: Objects) -> dict[str, Mapping[str, Any]]:
+    def _serve_states(self, pool: Executor, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
         running = {
             pod["metadata"]["labels"]["ray.io/cluster"]
             for pod in pods
@@ -143,7 +143,7 @@ class Collector:
         }
         heads = {
             item["metadata"]["name"]: _head_service(item)
-            for item in family.clusters
+            for item in owned.clusters
             if item["metadata"]["name"] in running
         }
         answers = pool.map(lambda head: serve.state(self._cluster, self._namespace, head), heads.values())
@@ -152,19 +152,19 @@ class Collector:
     def _logs(
         self,
         pool: Executor,
-        family: Family,
+        owned: OwnedResources,
         pods: Objects,
         answers: Mapping[str, Mapping[str, Any]],
         surroundings: Objects,
     ) -> dict[str, str]:
         found: dict[str, str] = {}
-        for item in family.clusters:
+        for item in owned.clusters:
             answer = answers.get(item["metadata"]["name"])
             if answer:
                 head = _head_service(item)
                 found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, pool)
         found |= failed_logs(self._cluster, pods, pool)
-        if _overlooked(family.service):
+        if _overlooked(owned.service):
             found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], pool)
         return found
 

@@ -7,8 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.told import told
 from rayllm_ctl.console.tree import tree_lines
 from rayllm_ctl.model.events import Applied, Event, Observed, Planned, Ready
 from rayllm_ctl.model.health import Health, State
@@ -59,7 +59,7 @@ class LiveTree:
             return
         if isinstance(event, Applied) and event.kind == "RayService":
             self._name = event.name
-        label, text = told(event, self._style)
+        label, text = format_event(event, self._style)
         self._print("ok" if isinstance(event, Ready) else "step", label, text)
 
     def _draw(self, event: Observed) -> None:

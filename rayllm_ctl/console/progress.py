@@ -8,11 +8,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
+from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.told import told
 from rayllm_ctl.console.tree import label_of
 from rayllm_ctl.model.events import Event, Observed, Planned
-from rayllm_ctl.model.health import Cause, Health, Part, State
+from rayllm_ctl.model.health import Cause, Health, State, StatusNode
 
 _LABEL = 11
 _HEAD_POD = re.compile(r"(?P<cluster>.+)-head-[a-z0-9]{5}")
@@ -76,7 +76,7 @@ class LinePrinter:
         elif isinstance(event, Observed):
             yield from self._observed(event.health)
         else:
-            yield told(event, self._style)
+            yield format_event(event, self._style)
 
     def _observed(self, health: Health) -> Iterator[tuple[str, str]]:
         yield from self._part_lines(health)
@@ -112,11 +112,11 @@ class LinePrinter:
             yield "cluster" if not key.startswith("replica/") else "replica", f"{key} is gone"
 
 
-def _column(part: Part) -> str:
+def _column(part: StatusNode) -> str:
     return {"application": "serve", "replica": "replica", "endpoint": "endpoint"}.get(part.kind, "cluster")
 
 
-def _sentence(part: Part, workers: list[str]) -> str:
+def _sentence(part: StatusNode, workers: list[str]) -> str:
     head = _HEAD_POD.fullmatch(part.name) if part.kind == "head" else None
     who = f"{head['cluster']}: head" if head else label_of(part, workers)
     if part.kind == "endpoint":

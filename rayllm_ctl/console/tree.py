@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.health import Health, Part
+from rayllm_ctl.model.health import Health, StatusNode
 from rayllm_ctl.model.quantities import format_duration
 
 _WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY"})
@@ -50,7 +50,7 @@ def tree_lines(health: Health, style: Printer) -> list[str]:
     return lines
 
 
-def label_of(part: Part, workers: Sequence[str]) -> str:
+def label_of(part: StatusNode, workers: Sequence[str]) -> str:
     """What a part is called: "worker 2 of 4", "app chat"; `workers` are the names of all worker pods."""
     if part.kind == "worker":
         return f"worker {workers.index(part.name) + 1} of {len(workers)}" if part.name in workers else "worker"
@@ -78,13 +78,13 @@ def _rows(health: Health) -> Iterator[Row]:
             yield _row(1, child, name, count, health.observed_at, index == len(children) - 1)
 
 
-def _row(depth: int, part: Part, label: str, count: int, now: datetime | None, last: bool) -> Row:
+def _row(depth: int, part: StatusNode, label: str, count: int, now: datetime | None, last: bool) -> Row:
     waited = age(part.since, now) if part.state not in _WELL and part.kind != "endpoint" else ""
     detail = f"{part.detail}  {waited}".strip() if count == 1 else waited
     return Row(depth, label if count == 1 else f"{label} ×{count}", part.state, detail, last)
 
 
-def _folded(parts: Sequence[Part], workers: Sequence[str]) -> Iterator[tuple[Part, str, int]]:
+def _folded(parts: Sequence[StatusNode], workers: Sequence[str]) -> Iterator[tuple[StatusNode, str, int]]:
     """Parts with their labels; long runs of the same kind and state as one."""
     start = 0
     while start < len(parts):

@@ -5,35 +5,35 @@ from __future__ import annotations
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.progress import pod_step, replica_step
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.health.serve import Application, Deployment
-from rayllm_ctl.model.health import Part
+from rayllm_ctl.model.health import StatusNode
 
 
-def parts(scene: Scene) -> tuple[Part, ...]:
+def parts(context: ServiceContext) -> tuple[StatusNode, ...]:
     """Parts in a stable order. During an upgrade both clusters' parts are there, and each says whose it is."""
-    if not scene.clusters:
-        return tuple(_pod(scene, pod, "") for pod in scene.pods)
-    found: list[Part] = []
-    for cluster in scene.clusters:
-        mark = f"{cluster.name} ({'new' if cluster.role == 'pending' else 'old'})" if len(scene.clusters) > 1 else ""
-        found += [_application(scene, cluster, app, mark) for app in cluster.serve.applications]
-        found += [_pod(scene, pod, mark) for pod in cluster.pods]
-    count = scene.endpoints
+    if not context.clusters:
+        return tuple(_pod(context, pod, "") for pod in context.pods)
+    found: list[StatusNode] = []
+    for cluster in context.clusters:
+        mark = f"{cluster.name} ({'new' if cluster.role == 'pending' else 'old'})" if len(context.clusters) > 1 else ""
+        found += [_application(context, cluster, app, mark) for app in cluster.serve.applications]
+        found += [_pod(context, pod, mark) for pod in cluster.pods]
+    count = context.endpoints
     addresses = f"{count} address{'' if count == 1 else 'es'}" if count else ""
-    found.append(Part("endpoint", f"{scene.name}-serve-svc", "Ready" if count else "None", addresses))
+    found.append(StatusNode("endpoint", f"{context.name}-serve-svc", "Ready" if count else "None", addresses))
     return tuple(found)
 
 
-def replica_counts(scene: Scene) -> tuple[int, int, int]:
+def replica_counts(context: ServiceContext) -> tuple[int, int, int]:
     """Replicas of the model that run, that are wanted now, and that autoscaling may ask for.
 
     From Serve where it answers; else workers of the RayCluster stand in for replicas.
     """
-    cluster = scene.active or scene.pending
+    cluster = context.active or context.pending
     if cluster is None:
         return 0, 0, 0
     models = cluster.models
@@ -45,14 +45,14 @@ def replica_counts(scene: Scene) -> tuple[int, int, int]:
     return ready, cluster.workers_wanted, sum(min(group.high, 10**6) * group.hosts for group in groups)
 
 
-def _application(scene: Scene, cluster: RayCluster, app: Application, mark: str) -> Part:
+def _application(context: ServiceContext, cluster: RayCluster, app: Application, mark: str) -> StatusNode:
     children = tuple(
-        part for deployment in app.deployments for part in _replicas(scene, deployment)
+        part for deployment in app.deployments for part in _replicas(context, deployment)
     )  # fmt: skip
     counted = [
         f"{one.name} {cluster.running(one)} of {one.target}" for one in app.deployments if not cluster.serve.from_status
     ]
-    return Part(
+    return StatusNode(
         "application",
         app.name,
         app.status or "NOT_STARTED",
@@ -61,17 +61,17 @@ def _application(scene: Scene, cluster: RayCluster, app: Application, mark: str)
     )
 
 
-def _replicas(scene: Scene, deployment: Deployment) -> list[Part]:
+def _replicas(context: ServiceContext, deployment: Deployment) -> list[StatusNode]:
     found = []
-    for replica in sorted(deployment.replicas, key=lambda one: (one.started or scene.now, one.id)):
-        state, detail = replica_step(scene, deployment, replica)
-        found.append(Part("replica", f"{deployment.name}#{replica.id}", state, detail, since=replica.started))
+    for replica in sorted(deployment.replicas, key=lambda one: (one.started or context.now, one.id)):
+        state, detail = replica_step(context, deployment, replica)
+        found.append(StatusNode("replica", f"{deployment.name}#{replica.id}", state, detail, since=replica.started))
     return found
 
 
-def _pod(scene: Scene, pod: Pod, mark: str) -> Part:
-    state, detail = pod_step(scene, pod)
-    return Part(pod.role, pod.name, state, " · ".join(filter(None, (detail, mark))), since=_since(pod))
+def _pod(context: ServiceContext, pod: Pod, mark: str) -> StatusNode:
+    state, detail = pod_step(context, pod)
+    return StatusNode(pod.role, pod.name, state, " · ".join(filter(None, (detail, mark))), since=_since(pod))
 
 
 def _since(pod: Pod) -> datetime | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.rules.images import pulled, pulling
-from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.health.serve import Deployment, Replica
 
 # What vLLM's log says when a stage begins, last match wins (texts of vLLM 0.29).
@@ -26,14 +26,14 @@ _STAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
-def pod_step(scene: Scene, pod: Pod) -> tuple[str, str]:
+def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
     """A pod's state in one word, and where it is or what it waits for. Neither changes with time alone."""
     if pod.deleted is not None:
         return "Terminating", f"on {pod.node}" if pod.node else ""
     if not pod.node:
         return "Pending", _pending(pod)
     where = f"on {pod.node}"
-    if scene.node_down(pod):
+    if context.node_down(pod):
         return "Lost", f"{where}, which is down"
     if pod.phase in ("Failed", "Succeeded"):
         return fields.text(pod.item, "status", "reason") or pod.phase, where
@@ -54,16 +54,16 @@ def pod_step(scene: Scene, pod: Pod) -> tuple[str, str]:
     )
     if trouble is not None:
         return trouble.reason, f"container {trouble.name}, {where}"
-    image = pulling(scene, pod)
+    image = pulling(context, pod)
     if image:
         return "Pulling", f"image {image} {where}"
     if any(one.init and one.state == "running" for one in pod.containers):
         return "Waiting", f"for the head, {where}"
-    done = pulled(scene, pod)
+    done = pulled(context, pod)
     return ("Creating", f"{where}, image pulled in {done[1]}") if done and done[1] else ("Scheduled", where)
 
 
-def replica_step(scene: Scene, deployment: Deployment, replica: Replica) -> tuple[str, str]:
+def replica_step(context: ServiceContext, deployment: Deployment, replica: Replica) -> tuple[str, str]:
     """A replica's state as Serve calls it, and what it does: waits for a place, loads, runs."""
     if replica.state in RUNNING:
         return replica.state, f"on {replica.pod}" if replica.pod else ""
@@ -71,29 +71,29 @@ def replica_step(scene: Scene, deployment: Deployment, replica: Replica) -> tupl
         return replica.state, ""
     if not replica.pod:
         return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits for a place"
-    logs = scene.logs_of([replica.pod], f"replica-{deployment.app}.")
+    logs = context.logs_of([replica.pod], f"replica-{deployment.app}.")
     said = next((words for log in logs if (words := _stage(log))), "")
     return replica.state, said or f"on {replica.pod}"
 
 
-def step(scene: Scene, cluster: RayCluster) -> str:
+def step(context: ServiceContext, cluster: RayCluster) -> str:
     """The step that a cluster's start is at: the first part that is not yet through."""
     head = cluster.head
     if head is None:
         return f"{cluster.name}: the head pod is yet to be made"
     if not head.ready:
-        return _say("head", *pod_step(scene, head))
+        return _say("head", *pod_step(context, head))
     waiting = [pod for pod in cluster.workers if not pod.up]
     wanted = max(cluster.workers_wanted, len(cluster.workers))
     if waiting:
         number = len(cluster.workers) - len(waiting) + 1
-        return _say(f"worker {number} of {wanted}", *pod_step(scene, waiting[0]))
+        return _say(f"worker {number} of {wanted}", *pod_step(context, waiting[0]))
     if len(cluster.workers) < wanted:
         return f"worker {len(cluster.workers) + 1} of {wanted} is yet to be made"
     for deployment in sorted(cluster.serve.deployments, key=lambda one: one.ingress):
         starting = [one for one in deployment.replicas if one.state not in RUNNING]
         if starting and cluster.running(deployment) < deployment.target:
-            return _say(f"replica of {deployment.name}", *replica_step(scene, deployment, starting[0]))
+            return _say(f"replica of {deployment.name}", *replica_step(context, deployment, starting[0]))
     if not cluster.serve.applications:
         return "Serve has yet to get its configuration" if not cluster.serve.error else "Serve has yet to answer"
     states = ", ".join(f"{app.name} {app.status}" for app in cluster.serve.applications)

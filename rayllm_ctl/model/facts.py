@@ -210,7 +210,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Film:
+class VideoProfile:
     """Videos of a model of which vLLM profiles one as long as a request may be, in steps of a frame or of a pair.
 
     tokens, patches, pixels: of a step. longest: steps of the longest one (0: no limit). beside: tokens left for others.
@@ -229,12 +229,12 @@ class Film:
 
 
 @dataclass(frozen=True)
-class Tower:
+class MultiModalEncoder:
     """A vision or audio encoder with its projector: blocks with their counts; `sharded`: TP divides it.
 
     tokens: the most embeddings that one item (an image) gives the decoder; patches: encoder positions of such an item;
     pixels: its input values. masked: it attends under a mask over all patches of a batch, which is held whole.
-    kept: layers whose outputs are all held until the last one has run. film: where a video may be the largest item.
+    kept: layers whose outputs are all held until the last one has run. video: where a video may be the largest item.
     """
 
     modality: str
@@ -246,7 +246,7 @@ class Tower:
     sharded: bool = True
     masked: bool = False
     kept: int = 0
-    film: Film | None = None
+    video: VideoProfile | None = None
 
     @property
     def parameters(self) -> int:
@@ -306,7 +306,7 @@ class ModelFacts:
     shared: tuple[Layer, ...] = ()
     """What the layers use in turn, so that every pipeline stage holds it: banks of experts."""
     rotary: tuple[RotaryCache, ...] = ()
-    towers: tuple[Tower, ...] = ()
+    encoders: tuple[MultiModalEncoder, ...] = ()
     draft_layers: tuple[Layer, ...] = ()
     """Multi-token-prediction layers: loaded only with speculative decoding."""
     token_buffers: int = 0
@@ -330,10 +330,12 @@ class ModelFacts:
 
     @cached_property
     def parameters(self) -> int:
-        """Parameters of the whole model, towers included, draft layers not."""
+        """Parameters of the whole model, encoders included, draft layers not."""
         embedding = self.vocab_size * (self.embedding_width or self.hidden_size)
         head = 0 if self.tied_embeddings else self.vocab_size * self.hidden_size
-        return embedding + head + sum(x.parameters for x in self.all_layers()) + sum(x.parameters for x in self.towers)
+        return (
+            embedding + head + sum(x.parameters for x in self.all_layers()) + sum(x.parameters for x in self.encoders)
+        )
 
     @cached_property
     def active_parameters(self) -> int:
@@ -346,4 +348,4 @@ class ModelFacts:
 
     @cached_property
     def multimodal(self) -> bool:
-        return bool(self.towers)
+        return bool(self.encoders)

@@ -41,7 +41,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Part:
+class StatusNode:
     """A node of the status tree: `kind` is head, worker, application, replica or endpoint.
 
     `state` is one word (Pulling, Running, DEPLOYING), `detail` says where it is or what it waits for; neither changes
@@ -52,7 +52,7 @@ class Part:
     name: str
     state: str
     detail: str = ""
-    children: tuple[Part, ...] = ()
+    children: tuple[StatusNode, ...] = ()
     since: datetime | None = None
 
 
@@ -67,7 +67,7 @@ class Health:
     state: State
     message: str
     causes: tuple[Cause, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StatusNode, ...] = ()
     replicas_running: int = 0
     replicas_wanted: int = 0
     replicas_max: int = 0

@@ -8,7 +8,7 @@ from rayllm_ctl.model.patterns import DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, LABEL_
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import LLMService, Scheduling, Storage, Toleration, Volume
 
-Finding = tuple[tuple[str | int, ...], str, str]
+FieldProblem = tuple[tuple[str | int, ...], str, str]
 """The path below spec, what is wrong, a hint (may be empty)."""
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -18,7 +18,7 @@ _KUBERAY_VOLUMES = ("shared-mem", "ray-logs", "ray-token")
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
 
-def problems(service: LLMService) -> Iterator[Finding]:
+def problems(service: LLMService) -> Iterator[FieldProblem]:
     yield from _storage(service.storage)
     yield from _scheduling(service.scheduling)
     for pod in ("head", "worker"):
@@ -41,7 +41,7 @@ def is_data_key(key: str) -> bool:
     return DATA_KEY.fullmatch(key) is not None and key not in (".", "..")
 
 
-def _storage(storage: Storage) -> Iterator[Finding]:
+def _storage(storage: Storage) -> Iterator[FieldProblem]:
     names: set[str] = set()
     paths: set[str] = set()
     for index, volume in enumerate(storage.volumes):
@@ -56,7 +56,7 @@ def _storage(storage: Storage) -> Iterator[Finding]:
         paths.add(path)
 
 
-def _volume(at: tuple[str | int, ...], volume: Volume) -> Iterator[Finding]:
+def _volume(at: tuple[str | int, ...], volume: Volume) -> Iterator[FieldProblem]:
     if not DNS_LABEL.fullmatch(volume.name):
         yield (*at, "name"), f"{volume.name!r} must be lower-case letters, digits and '-', at most 63 of them", ""
     elif volume.name in _KUBERAY_VOLUMES:
@@ -86,7 +86,7 @@ def _volume(at: tuple[str | int, ...], volume: Volume) -> Iterator[Finding]:
         yield (*at, "readOnly"), "Kubernetes mounts a Secret read-only", "leave out readOnly: false"
 
 
-def _scheduling(scheduling: Scheduling) -> Iterator[Finding]:
+def _scheduling(scheduling: Scheduling) -> Iterator[FieldProblem]:
     for key, value in scheduling.node_selector.items():
         at = ("scheduling", "nodeSelector", key)
         if not _is_qualified(key):
@@ -97,7 +97,7 @@ def _scheduling(scheduling: Scheduling) -> Iterator[Finding]:
         yield from _toleration(("scheduling", "tolerations", index), toleration)
 
 
-def _toleration(at: tuple[str | int, ...], toleration: Toleration) -> Iterator[Finding]:
+def _toleration(at: tuple[str | int, ...], toleration: Toleration) -> Iterator[FieldProblem]:
     if not _is_qualified(toleration.key):
         yield (*at, "key"), f"{toleration.key!r} is no key of a taint", ""
     if toleration.value is not None and not LABEL_VALUE.fullmatch(toleration.value):
@@ -112,7 +112,7 @@ def _is_qualified(key: str) -> bool:
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))
 
 
-def _quantity(at: tuple[str | int, ...], text: str | None) -> Iterator[Finding]:
+def _quantity(at: tuple[str | int, ...], text: str | None) -> Iterator[FieldProblem]:
     if text is None:
         return
     try:

@@ -32,7 +32,7 @@ CONTEXT = "{context}"
 
 
 @dataclass(frozen=True)
-class Problem:
+class Refusal:
     """A contradiction; `change` mends it and `flags` is how a user types that (neither: no one change does)."""
 
     reason: Reason
@@ -40,12 +40,12 @@ class Problem:
     change: Callable[[LLMService], LLMService] | None = None
 
 
-def request_problems(request: Request) -> Iterator[Problem]:
+def request_problems(request: Request) -> Iterator[Refusal]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
     wanted, facts = request.service.engine, request.facts
     if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len and not _stretched(request):
         message = f"a context of {wanted.max_model_len:,} tokens is above the model's {facts.max_model_len:,}"
-        yield Problem(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
+        yield Refusal(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
     yield from _architecture(request)
     yield from _quantization(request)
     yield from argument_problems(request.service, request.engine)
@@ -55,19 +55,19 @@ def request_problems(request: Request) -> Iterator[Problem]:
             close = nearest(wanted.kv_cache_dtype, known) or "auto"
             message = f"vLLM {request.engine.version} has no KV cache type {wanted.kv_cache_dtype!r}"
             reason = Reason("kv-cache-dtype-unknown", message)
-            yield Problem(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
+            yield Refusal(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
 
 
-def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
+def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
     gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
     if shape.pipeline > 1 and (facts.single_stage or facts.architecture in request.engine.no_pipeline):
         message = f"{facts.architecture} cannot be split into pipeline stages in vLLM {request.engine.version}"
-        yield Problem(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
+        yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
         message = f"{gpu.name} (compute capability {_capability(gpu)}) has no bfloat16, which begins with 8.0"
         dtype = resolve_dtype(None, facts, gpu)
-        yield Problem(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
+        yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
     yield from _draft(request, shape.tensor)
     cache = wanted.kv_cache_dtype or "auto"
@@ -75,10 +75,10 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Problem]:
     if gpu.compute_capability is not None and gpu.compute_capability < least:
         needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
         reason = Reason("kv-cache-dtype-needs-newer-gpu", f"a KV cache of {cache} {needs}")
-        yield Problem(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
+        yield Refusal(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
 
 
-def build_doubts(request: Request, gpu: GPU) -> Iterator[Reason]:
+def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
     """Why the released builds of this version do not run on `gpu`, though a build of one's own may.
 
     PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds (pytorch#172352), and vLLM's builds of
@@ -93,41 +93,41 @@ def build_doubts(request: Request, gpu: GPU) -> Iterator[Reason]:
     )
 
 
-def _architecture(request: Request) -> Iterator[Problem]:
+def _architecture(request: Request) -> Iterator[Refusal]:
     name, engine = request.facts.architecture, request.engine
     if name in engine.architectures or not engine.architectures:
         return
     if name in engine.removed:
         last = engine.removed[name]
         message = f"{name} was removed from vLLM after {last}; the plan is for {engine.version}"
-        yield Problem(Reason("architecture-removed", message, f"--vllm-version {last}"))
+        yield Refusal(Reason("architecture-removed", message, f"--vllm-version {last}"))
     else:
-        yield Problem(Reason("architecture-unknown", f"vLLM {engine.version} does not know the architecture {name}"))
+        yield Refusal(Reason("architecture-unknown", f"vLLM {engine.version} does not know the architecture {name}"))
 
 
-def _quantization(request: Request) -> Iterator[Problem]:
+def _quantization(request: Request) -> Iterator[Refusal]:
     """A method that this version lacks, or one that is not the checkpoint's."""
     methods, version = request.engine.quantization, request.engine.version
     own, wanted = request.facts.quantization, request.service.engine.quantization
     if methods and own and own.method not in methods:
         message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not have"
-        yield Problem(Reason("quantization-unknown", message))
+        yield Refusal(Reason("quantization-unknown", message))
     elif methods and wanted and wanted not in methods:
         close = nearest(wanted, methods)
         reason = Reason("quantization-unknown", f"vLLM {version} has no quantization {wanted!r}")
-        yield Problem(reason, f"--quantization {close}", _engine(quantization=close)) if close else Problem(reason)
+        yield Refusal(reason, f"--quantization {close}", _engine(quantization=close)) if close else Refusal(reason)
     elif own and wanted and _family(own.method) != _family(wanted):
         message = f"the checkpoint is quantized with {own.method}; {wanted} cannot be laid over it"
         reason = Reason("quantization-contradicts-checkpoint", message)
-        yield Problem(reason, f"--quantization {own.method}", _engine(quantization=own.method))
+        yield Refusal(reason, f"--quantization {own.method}", _engine(quantization=own.method))
     elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
         message = f"{wanted} needs a checkpoint that was quantized so; this one is not quantized"
         reason = Reason("quantization-needs-checkpoint", message)
-        yield Problem(reason, "--quantization fp8", _engine(quantization="fp8"))
+        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
     elif wanted and not own and online_scheme(wanted) is None:
         message = f"what {wanted} makes of an unquantized checkpoint is not known here, so no plan of it would be true"
         reason = Reason("quantization-not-planned", message)
-        yield Problem(reason, "--quantization fp8", _engine(quantization="fp8"))
+        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
 
 
 _CHECKPOINT_ONLY = frozenset(
@@ -141,7 +141,7 @@ def _family(method: str) -> str:
     return method.removeprefix("auto_").removesuffix("_marlin")
 
 
-def _quantization_on(request: Request, gpu: GPU) -> Iterator[Problem]:
+def _quantization_on(request: Request, gpu: GPU) -> Iterator[Refusal]:
     capability = gpu.compute_capability
     own, wanted = request.facts.quantization, request.service.engine.quantization
     if capability is None:
@@ -152,14 +152,14 @@ def _quantization_on(request: Request, gpu: GPU) -> Iterator[Problem]:
         least = request.engine.quantization.get(method or "")
         if least is not None and capability < least:
             needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
-            yield Problem(Reason("quantization-needs-newer-gpu", f"{method} {needs}"), *unquantized)
+            yield Refusal(Reason("quantization-needs-newer-gpu", f"{method} {needs}"), *unquantized)
             return
     if wanted and not own and wanted.startswith("fp8") and "fp8" not in gpu.flops:
         message = (
             f"{gpu.name} (compute capability {_capability(gpu)}) does not compute in fp8, which begins with 8.9; "
             "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
         )
-        yield Problem(Reason("quantization-needs-newer-gpu", message), *unquantized)
+        yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
 
 
 def _compressed_schemes(request: Request) -> list[str]:
@@ -181,7 +181,7 @@ def _compressed_schemes(request: Request) -> list[str]:
     return sorted(f"compressed-tensors/{name}" for name in names)
 
 
-def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Problem]:
+def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:
     """Arguments that this version does not have, and values of those that planning reads which vLLM would not take."""
     args = service.engine.args
     yield from _values(args)
@@ -191,10 +191,10 @@ def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Prob
         close = nearest(name.replace("-", "_"), engine.arguments)
         message = f"vLLM {engine.version} has no engine argument {name!r}"
         if close is None:
-            yield Problem(Reason("unknown-engine-argument", message))
+            yield Refusal(Reason("unknown-engine-argument", message))
         else:
             reason = Reason("unknown-engine-argument", f"{message}; did you mean {close}?")
-            yield Problem(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
+            yield Refusal(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
 
 
 _COUNTS = frozenset(
@@ -212,12 +212,12 @@ _SWITCHES = frozenset(
 )
 
 
-def _values(args: Mapping[str, Any]) -> Iterator[Problem]:
+def _values(args: Mapping[str, Any]) -> Iterator[Refusal]:
     for name, value in args.items():
         if name in _COUNTS and not (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63):
-            yield Problem(Reason("engine-argument-value", f"{name} must be a whole number above 0, not {value!r}"))
+            yield Refusal(Reason("engine-argument-value", f"{name} must be a whole number above 0, not {value!r}"))
         if name in _SWITCHES and not isinstance(value, bool):
-            yield Problem(Reason("engine-argument-value", f"{name} must be true or false, not {value!r}"))
+            yield Refusal(Reason("engine-argument-value", f"{name} must be true or false, not {value!r}"))
 
 
 def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:
@@ -243,7 +243,7 @@ def _stretched(request: Request) -> bool:
     return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))
 
 
-def _draft(request: Request, tensor: int) -> Iterator[Problem]:
+def _draft(request: Request, tensor: int) -> Iterator[Refusal]:
     """What vLLM refuses of a draft model: a vocabulary or a TP that is not the model's, or one that cannot be cut."""
     draft = request.draft
     if draft is None:
@@ -253,13 +253,13 @@ def _draft(request: Request, tensor: int) -> Iterator[Problem]:
         message = (
             f"the draft model has a vocabulary of {draft.facts.vocab_size:,} tokens, the model {own:,}: they must agree"
         )
-        yield Problem(Reason("draft-vocabulary", message))
+        yield Refusal(Reason("draft-vocabulary", message))
     if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
         message = f"draft_tensor_parallel_size {guessing.tensor} must be the model's TP, which is {tensor}"
-        yield Problem(Reason("draft-tensor-parallel-size", message))
+        yield Refusal(Reason("draft-tensor-parallel-size", message))
     split = sharding_problem(draft.facts, tensor)
     if split is not None:
-        yield Problem(replace(split, message=f"the draft model: {split.message}"))
+        yield Refusal(replace(split, message=f"the draft model: {split.message}"))
 
 
 def _capability(gpu: GPU) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.planner.checks import build_doubts, gpu_problems
+from rayllm_ctl.planner.checks import build_caveats, gpu_problems
 from rayllm_ctl.planner.cost import replica_price
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.memory.options import read_options
@@ -32,9 +32,9 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
         request.facts, shape.gpu, request.engine, memory_settings(shape, settings), request.memo, request.draft
     )
     verdict, reasons = memory_verdict(memory, settings, shape)
-    doubts = (*build_doubts(request, shape.gpu), *request.doubts)
-    if doubts:
-        verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *doubts)
+    caveats = (*build_caveats(request, shape.gpu), *request.caveats)
+    if caveats:
+        verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *caveats)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
-from rayllm_ctl.planner.checks import Problem, request_problems
+from rayllm_ctl.planner.checks import Refusal, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
 from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
@@ -44,7 +44,7 @@ def decide(request: Request, *, explain: bool = False) -> Plan:
     return _filled(plan, request, chosen)
 
 
-def _refused(request: Request, problems: tuple[Problem, ...]) -> Plan:
+def _refused(request: Request, problems: tuple[Refusal, ...]) -> Plan:
     changes = mended(request, problems)
     return Plan(
         verdict="invalid",

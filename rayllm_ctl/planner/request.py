@@ -11,7 +11,7 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.memory import Draft, Memo, MemoryEstimate
+from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.work import ModelWork, model_work
 
 
@@ -22,7 +22,7 @@ class Request:
     gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
     start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
-    draft: the model that guesses ahead; doubts: what could not be looked up, so that nothing fits for sure.
+    draft: the model that guesses ahead; caveats: what could not be looked up, so that nothing fits for sure.
     works, memo: what was computed for the same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
@@ -37,9 +37,9 @@ class Request:
     hand_sized: bool = False
     notes: tuple[str, ...] = ()
     draft: Draft | None = None
-    doubts: tuple[Reason, ...] = ()
+    caveats: tuple[Reason, ...] = ()
     works: dict[tuple[str, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
-    memo: Memo = field(default_factory=dict, repr=False, compare=False)
+    memo: EstimateCache = field(default_factory=dict, repr=False, compare=False)
 
     def work(self, settings: Settings) -> ModelWork:
         """What one token costs at these settings."""
@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Load:
+class Workload:
     """The load that a plan is judged by. Lengths in tokens of an average request; concurrency in requests at once.
 
     stated: the user gave at least one of the figures, so replicas are sized for it.

@@ -11,7 +11,7 @@ from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import EngineSettings
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.memory import MemorySettings
-from rayllm_ctl.planner.request import Load, Request, Settings, Shape
+from rayllm_ctl.planner.request import Request, Settings, Shape, Workload
 
 DEFAULT_INPUT_TOKENS = 4096
 DEFAULT_OUTPUT_TOKENS = 1024
@@ -96,13 +96,13 @@ def engine_settings(request: Request, settings: Settings) -> EngineSettings:
     )
 
 
-def resolve_load(service: LLMService, max_model_len: int) -> Load:
+def resolve_load(service: LLMService, max_model_len: int) -> Workload:
     """The load that `service` states, completed with defaults that fit into `max_model_len`."""
     wanted = service.load
     output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, max(1, max_model_len // 4))
     given = wanted.input_tokens or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
     stated = any(x is not None for x in (wanted.concurrency, wanted.rate))
-    return Load(given, output, wanted.concurrency, wanted.rate, wanted.ttft, wanted.tpot, stated)
+    return Workload(given, output, wanted.concurrency, wanted.rate, wanted.ttft, wanted.tpot, stated)
 
 
 def round_context(tokens: float) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rayllm_ctl.model.plan import Band, Reason, Verdict
 from rayllm_ctl.planner.memory import MemoryEstimate
-from rayllm_ctl.planner.request import Load, Request
+from rayllm_ctl.planner.request import Request, Workload
 from rayllm_ctl.planner.throughput import Figures, Speed, at_load
 
 _BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
@@ -36,7 +36,7 @@ def request_capacity(memory: MemoryEstimate, length: int) -> Band:
     return Band(memory.blocks.low / per_request, memory.blocks.typical / per_request, memory.blocks.high / per_request)
 
 
-def size(request: Request, memory: MemoryEstimate, rate: Speed, load: Load, max_num_seqs: int) -> Sizing:
+def size(request: Request, memory: MemoryEstimate, rate: Speed, load: Workload, max_num_seqs: int) -> Sizing:
     """Replicas for `load`, or whether the replicas that the user fixed can take it."""
     capacity = request_capacity(memory, load.length)
     ends = (capacity.low, capacity.typical, capacity.high)
@@ -64,7 +64,7 @@ def size(request: Request, memory: MemoryEstimate, rate: Speed, load: Load, max_
     return Sizing(held, max(1.0, full), replicas, most, verdict, tuple(reasons))
 
 
-def _within(rate: Speed, load: Load, most: float, end: str) -> float:
+def _within(rate: Speed, load: Workload, most: float, end: str) -> float:
     """The largest batch up to `most` that keeps the limits on TTFT and TPOT at that end of the band; 0: none."""
     if load.ttft is None and load.tpot is None:
         return most
@@ -77,13 +77,13 @@ def _within(rate: Speed, load: Load, most: float, end: str) -> float:
     return float(low)
 
 
-def _keeps(figures: Figures, load: Load, end: str) -> bool:
+def _keeps(figures: Figures, load: Workload, end: str) -> bool:
     ttft: float = getattr(figures.ttft, end)
     tpot: float = getattr(figures.tpot, end)
     return (load.ttft is None or ttft <= load.ttft) and (load.tpot is None or tpot <= load.tpot)
 
 
-def _needed(rate: Speed, load: Load, per_replica: float) -> int:
+def _needed(rate: Speed, load: Workload, per_replica: float) -> int:
     by_concurrency = math.ceil(load.concurrency / per_replica) if load.concurrency else 1
     by_rate = math.ceil(load.rate / at_load(rate, load, per_replica).requests_per_second.low) if load.rate else 1
     return max(1, by_concurrency, by_rate)
@@ -94,7 +94,7 @@ def _worse(one: Verdict, other: Verdict) -> Verdict:
     return max(one, other, key=order.index)
 
 
-def _too_slow(rate: Speed, load: Load) -> Reason:
+def _too_slow(rate: Speed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-not-reached",
@@ -103,7 +103,7 @@ def _too_slow(rate: Speed, load: Load) -> Reason:
     )
 
 
-def _maybe_slow(rate: Speed, load: Load) -> Reason:
+def _maybe_slow(rate: Speed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-uncertain",
@@ -112,13 +112,13 @@ def _maybe_slow(rate: Speed, load: Load) -> Reason:
     )
 
 
-def _limits(load: Load) -> str:
+def _limits(load: Workload) -> str:
     first = f"{load.ttft:g} s to the first token" if load.ttft is not None else ""
     each = f"{load.tpot * 1e3:g} ms per token" if load.tpot is not None else ""
     return " and ".join(x for x in (first, each) if x)
 
 
-def _too_few(load: Load, replicas: int, needed: int, per_replica: float) -> Reason:
+def _too_few(load: Workload, replicas: int, needed: int, per_replica: float) -> Reason:
     wanted = f"{load.concurrency} requests at once" if load.concurrency else f"{load.rate:g} requests/s"
     return Reason(
         "too-few-replicas",

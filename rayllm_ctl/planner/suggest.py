@@ -8,7 +8,7 @@ from typing import Any
 
 from rayllm_ctl.model.plan import Suggestion
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.checks import CONTEXT, Problem, gpu_problems
+from rayllm_ctl.planner.checks import CONTEXT, Refusal, gpu_problems
 from rayllm_ctl.planner.evaluate import longest_sure_context
 from rayllm_ctl.planner.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
 from rayllm_ctl.planner.request import Candidate, Request
@@ -18,7 +18,7 @@ _MOST = 4
 _FEWER_SEQUENCES = 256
 
 
-def mended(request: Request, problems: Sequence[Problem]) -> tuple[Suggestion, ...]:
+def mended(request: Request, problems: Sequence[Refusal]) -> tuple[Suggestion, ...]:
     """The change that mends all `problems` of a request at once, if there is one and the plan then fits."""
     service = request.service
     for problem in problems:
@@ -136,7 +136,7 @@ def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, L
         yield f"tp {tensor}", f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
 
 
-def _flags(problems: Sequence[Problem], best: Candidate) -> str:
+def _flags(problems: Sequence[Refusal], best: Candidate) -> str:
     context = str(best.settings.max_model_len) if best.settings else ""
     return " ".join(problem.flags.replace(CONTEXT, context) for problem in problems)
 

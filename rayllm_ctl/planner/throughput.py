@@ -15,7 +15,7 @@ from typing import Any
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
-from rayllm_ctl.planner.request import Load
+from rayllm_ctl.planner.request import Workload
 from rayllm_ctl.planner.work import ModelWork
 
 _BANDWIDTH_SHARE = 0.8
@@ -102,7 +102,7 @@ def speed(facts: ModelFacts, work: ModelWork, gpu: GPU, tensor: int, pipeline: i
     return Speed(work, gpu, tensor, pipeline, _error(facts), networked=tensor > gpu.max_per_node)
 
 
-def throughput(facts: ModelFacts, rate: Speed, load: Load, batch: float, within: Band) -> Mapping[str, Any]:
+def throughput(facts: ModelFacts, rate: Speed, load: Workload, batch: float, within: Band) -> Mapping[str, Any]:
     """The throughput section of a plan, for one replica with `batch` requests in flight, of which it takes `within`.
 
     Times in seconds, rates per second.
@@ -154,7 +154,7 @@ class Figures:
     requests_per_second: Band
 
 
-def at_load(rate: Speed, load: Load, batch: float) -> Figures:
+def at_load(rate: Speed, load: Workload, batch: float) -> Figures:
     """Figures of `batch` requests in flight, each replaced as soon as it ends.
 
     Prompts and answers share the GPU, so one request takes its prompt's time plus its share of every step. A prompt
@@ -178,7 +178,9 @@ def at_load(rate: Speed, load: Load, batch: float) -> Figures:
     )
 
 
-def _figures(load: Load, batch: float, prompt: float, step: float, stages: int) -> tuple[float, float, float, float]:
+def _figures(
+    load: Workload, batch: float, prompt: float, step: float, stages: int
+) -> tuple[float, float, float, float]:
     """(TTFT, TPOT, tokens/s, requests/s) where a prompt takes `prompt` and a step of the batch `step` seconds."""
     share = prompt / stages + load.output_tokens * step / batch
     busy = min(0.95, prompt / stages / share) if batch > 1 else 0.0

@@ -52,7 +52,7 @@ def check(cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, 
     from rayllm_ctl.cluster.failures import NotFoundError
     from rayllm_ctl.cluster.nodes import all_nodes
     from rayllm_ctl.cluster.preflight import preflight
-    from rayllm_ctl.health.room import room
+    from rayllm_ctl.health.capacity import capacity_check
 
     namespace = service.namespace or cluster.namespace
     yield from preflight(cluster, namespace)
@@ -61,7 +61,9 @@ def check(cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, 
         cluster.get("RayService", service.name, namespace)
     except NotFoundError:
         found = all_nodes(cluster)
-        yield Checked("room", None, "nodes may not be listed") if found is None else room(manifest, *found)
+        yield (
+            Checked("capacity", None, "nodes may not be listed") if found is None else capacity_check(manifest, *found)
+        )
     # What a service holds already is not free, and would be counted as missing.
 
 

@@ -52,7 +52,7 @@ def make_plan(
     from rayllm_ctl.planner.request import Request
 
     found = _find(service, model_config, offline)
-    draft, doubts = _find_draft(service, offline)
+    draft, caveats = _find_draft(service, offline)
     catalog = _gpus(prices)
     request = Request(
         service=service,
@@ -66,7 +66,7 @@ def make_plan(
         hand_sized=service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized,
         notes=(*found.warnings, *((version.note,) if version.note else ())),
         draft=draft,
-        doubts=doubts,
+        caveats=caveats,
     )
     return _with_newer_version(decide(request, explain=explain), found.facts.architecture)
 

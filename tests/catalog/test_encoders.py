@@ -22,7 +22,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.planner.memory.overheads import load_extras
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
-from rayllm_ctl.planner.memory.shards import Shape, expert_tensors, stage_tensors, stages, tower_tensors
+from rayllm_ctl.planner.memory.shards import ShardSettings, expert_tensors, stage_tensors, stages, tower_tensors
 from tests.planner.mutate import refused_of
 
 _SAMPLES = [
@@ -45,7 +45,7 @@ def test_a_ranks_parameters_are_those_of_vllm(name: str, tensor: int) -> None:
     facts = facts_of(name)
     (stage,) = stages(facts, 1)
     expected = SAMPLES[name]["parameters"][tensor - 1] - UNCOUNTED.get(name, 0) // tensor
-    assert sum(stage_tensors(facts, stage, Shape(tensor))) == expected
+    assert sum(stage_tensors(facts, stage, ShardSettings(tensor))) == expected
 
 
 @pytest.mark.parametrize(("tensor", "expected"), [(1, 914396128), (2, 503116144)])
@@ -66,8 +66,8 @@ def test_the_encoder_of_hunyuan_ocr(tensor: int, expected: int) -> None:
         "tie_word_embeddings": True,
         "vision_config": {"hidden_size": 1152, "out_hidden_size": 1024, "max_image_size": 2048, "patch_size": 16},
     }
-    (tower,) = read_config(config).towers
-    assert sum(tower_tensors(tower, Shape(tensor))) == expected
+    (encoder,) = read_config(config).encoders
+    assert sum(tower_tensors(encoder, ShardSettings(tensor))) == expected
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
@@ -93,8 +93,8 @@ def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> N
 )
 def test_what_a_model_senses(name: str, senses: list[str]) -> None:
     facts = facts_of(name)
-    assert [tower.modality for tower in facts.towers] == senses
-    assert all(tower.tokens > 0 and tower.patches > 0 for tower in facts.towers)
+    assert [encoder.modality for encoder in facts.encoders] == senses
+    assert all(encoder.tokens > 0 and encoder.patches > 0 for encoder in facts.encoders)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_what_a_model_senses(name: str, senses: list[str]) -> None:
     ],
 )
 def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: int) -> None:
-    (tower,) = facts_of(name).towers
-    assert (tower.tokens, tower.patches) == (tokens, patches)
+    (encoder,) = facts_of(name).encoders
+    assert (encoder.tokens, encoder.patches) == (tokens, patches)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,10 @@ def test_the_rotary_tables_are_those_of_vllm(name: str, tables: int) -> None:
     facts = facts_of(name)
     (stage,) = stages(facts, 1)
     gpu = find("H100-80GB")
-    assert sum(load_extras(facts, stage, Shape(), release=(0, 29, 0), gpu=gpu, tokens=1)) == 2 * tables
+    assert sum(load_extras(facts, stage, ShardSettings(), release=(0, 29, 0), gpu=gpu, tokens=1)) == 2 * tables
     halves = [
-        list(load_extras(facts, half, Shape(), release=(0, 29, 0), gpu=gpu, tokens=1)) for half in stages(facts, 2)
+        list(load_extras(facts, half, ShardSettings(), release=(0, 29, 0), gpu=gpu, tokens=1))
+        for half in stages(facts, 2)
     ]
     assert sum(map(sum, halves)) == (2 * tables if facts.rotary[0].each_layer else 4 * tables)
 
@@ -228,12 +229,12 @@ def test_a_decoder_in_fp8_blocks_takes_the_bytes_that_vllm_counts(name: str, ten
     blocks = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
     facts = facts_of(name, quantization_config=blocks)
     (stage,) = stages(facts, 1)
-    assert sum(stage_tensors(facts, stage, Shape(tensor), encoders=False)) == parameters
+    assert sum(stage_tensors(facts, stage, ShardSettings(tensor), encoders=False)) == parameters
 
 
 def test_the_experts_of_moondream_stay_as_they_are() -> None:
     facts = facts_of("moondream3", quantization_config={"quant_method": "fp8"})
-    online = Shape(online=FP8_TENSOR)
+    online = ShardSettings(online=FP8_TENSOR)
     (experts,) = facts.layers[-1].experts
     assert sum(expert_tensors(experts, online)) == 2 * experts.parameters
     assert all(linear.scheme for linear in facts.layers[-1].linears if linear.name.startswith("attn.qkv"))
@@ -249,9 +250,9 @@ def test_the_experts_of_moondream_stay_as_they_are() -> None:
 )
 def test_the_longest_video_that_vllm_profiles(name: str, context: int, steps: int, patches: int) -> None:
     """In steps of a frame, or of a pair for ERNIE (get_num_frames_with_most_features of each)."""
-    film = facts_of(name).towers[0].film
-    assert film is not None
-    assert (film.steps(context), film.patches) == (steps, patches)
+    video = facts_of(name).encoders[0].video
+    assert video is not None
+    assert (video.steps(context), video.patches) == (steps, patches)
 
 
 def test_ernie_takes_experts_for_text_alone_to_write() -> None:
@@ -263,7 +264,7 @@ def test_ernie_takes_experts_for_text_alone_to_write() -> None:
 @pytest.mark.parametrize("kind", ["Nano_Omni", "Super_Omni", "Omni"])
 def test_nemotrons_that_see_and_hear_are_of_one_kind(kind: str) -> None:
     name = f"NemotronH_{kind}_Reasoning_V3"
-    assert facts_of("nemotron-nano-omni", architectures=[name]).towers == facts_of("nemotron-nano-omni").towers
+    assert facts_of("nemotron-nano-omni", architectures=[name]).encoders == facts_of("nemotron-nano-omni").encoders
 
 
 def test_minicpm_takes_its_text_model_from_the_version() -> None:

@@ -16,7 +16,7 @@ from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.catalog.modelconfig.families.primes import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
-from rayllm_ctl.planner.memory.shards import Shape, stage_tensors, stages, vocab_rows
+from rayllm_ctl.planner.memory.shards import ShardSettings, stage_tensors, stages, vocab_rows
 from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.work import model_work
 from tests.planner.mutate import damaged, outcome, service
@@ -35,7 +35,7 @@ RANKS = [(name, rank) for name, case in CASES.items() for rank in case["ranks"]]
 def test_a_rank_holds_the_bytes_that_vllm_counts(name: str, rank: str) -> None:
     facts = read_config(CASES[name]["config"])
     (stage,) = stages(facts, 1)
-    assert sum(stage_tensors(facts, stage, Shape(int(rank)))) == CASES[name]["ranks"][rank]["parameters"]
+    assert sum(stage_tensors(facts, stage, ShardSettings(int(rank)))) == CASES[name]["ranks"][rank]["parameters"]
 
 
 @pytest.mark.parametrize(("name", "rank"), RANKS)
@@ -84,7 +84,7 @@ def test_banks_of_experts_are_held_by_every_stage_and_used_by_every_layer() -> N
     facts = read_config(CASES["mobius"]["config"])
     held = sum(layer.parameters for layer in facts.shared)
     whole, halves = stages(facts, 1), stages(facts, 2)
-    bytes_of = [[sum(stage_tensors(facts, stage, Shape(1))) for stage in cut] for cut in (whole, halves)]
+    bytes_of = [[sum(stage_tensors(facts, stage, ShardSettings(1))) for stage in cut] for cut in (whole, halves)]
     assert sum(bytes_of[1]) - sum(bytes_of[0]) == 2 * held
     bank = facts.shared[0].experts[0]
     assert facts.moe
@@ -165,7 +165,7 @@ def test_blocks_of_fp8_take_the_bytes_that_vllm_counts(name: str, rank: int, par
     """Measured as the others, with every linear layer quantized."""
     facts = read_config({**CASES[name]["config"], "quantization_config": FP8})
     (stage,) = stages(facts, 1)
-    assert sum(stage_tensors(facts, stage, Shape(rank))) == parameters
+    assert sum(stage_tensors(facts, stage, ShardSettings(rank))) == parameters
 
 
 def test_primes_follow_a_base_of_any_size() -> None:
@@ -178,7 +178,8 @@ def test_primes_follow_a_base_of_any_size() -> None:
 def test_a_whole_table_of_embeddings_is_on_every_rank() -> None:
     facts = read_config(CASES["inkling"]["config"])
     (stage,) = stages(facts, 1)
-    held = [sum(stage_tensors(replace(facts, whole_embedding=whole), stage, Shape(2))) for whole in (True, False)]
+    shards = ShardSettings(2)
+    held = [sum(stage_tensors(replace(facts, whole_embedding=whole), stage, shards)) for whole in (True, False)]
     assert held[0] - held[1] == (facts.vocab_size - vocab_rows(facts.vocab_size, 2)) * facts.hidden_size * 2
 
 

@@ -10,7 +10,7 @@ from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, ModelFacts, StateCache
-from rayllm_ctl.planner.memory.shards import Shape, linear_tensors
+from rayllm_ctl.planner.memory.shards import ShardSettings, linear_tensors
 from tests.planner.known import facts_of
 from tests.planner.mutate import refused_of
 
@@ -130,7 +130,7 @@ def test_quantization_formats(quantization: dict[str, Any], method: str, bits: i
     assert facts.quantization.method.startswith(method)
     assert facts.quantization.weight_bits == bits
     down = next(linear for linear in facts.layers[0].linears if linear.name.endswith("down_proj"))
-    assert sum(linear_tensors(down, Shape(1))) / down.parameters == pytest.approx(per_weight, rel=0.01)
+    assert sum(linear_tensors(down, ShardSettings(1))) / down.parameters == pytest.approx(per_weight, rel=0.01)
 
 
 def test_what_a_checkpoint_leaves_alone_stays_plain() -> None:
@@ -185,9 +185,9 @@ def test_the_side_file_of_modelopt_is_read() -> None:
 def test_a_nested_text_model_is_found() -> None:
     facts = facts_of("google/gemma-3-12b-it")
     assert facts.multimodal
-    (tower,) = facts.towers
-    assert (tower.tokens, tower.patches) == (256, 4096)
-    assert tower.parameters == pytest.approx(0.42e9, rel=0.02)
+    (encoder,) = facts.encoders
+    assert (encoder.tokens, encoder.patches) == (256, 4096)
+    assert encoder.parameters == pytest.approx(0.42e9, rel=0.02)
 
 
 def test_transformers_defaults_fill_what_a_nested_config_leaves_out() -> None:
@@ -271,8 +271,8 @@ def test_a_model_that_hears_and_sees_has_two_towers() -> None:
     }
     facts = read_config(config)
     assert facts.moe
-    assert [tower.modality for tower in facts.towers] == ["image", "audio"]
-    assert facts.towers[1].parameters == pytest.approx(0.65e9, rel=0.02)
+    assert [encoder.modality for encoder in facts.encoders] == ["image", "audio"]
+    assert facts.encoders[1].parameters == pytest.approx(0.65e9, rel=0.02)
     assert read_config(compact(config)) == facts
 
 
@@ -302,4 +302,4 @@ def test_a_feature_layer_that_the_encoder_lacks_is_refused(layer: Any) -> None:
     }
     with pytest.raises(UserError, match="vision_feature_layer"):
         read_config(config)
-    assert read_config({**config, "vision_feature_layer": -2}).towers
+    assert read_config({**config, "vision_feature_layer": -2}).encoders

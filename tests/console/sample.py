@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.health import Cause, Health, Part, State
+from rayllm_ctl.model.health import Cause, Health, State, StatusNode
 
 START = datetime(2026, 3, 1, 10, 40, 0, tzinfo=UTC)
 HEAD = "qwen3-32b-x7k2p-head-4tq9m"
@@ -37,15 +37,17 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def pod(kind: str, name: str, state: str, detail: str = "", since: float = 0) -> Part:
-    return Part(kind, name, state, detail, since=at(since))
+def pod(kind: str, name: str, state: str, detail: str = "", since: float = 0) -> StatusNode:
+    return StatusNode(kind, name, state, detail, since=at(since))
 
 
 def health(
-    seconds: float, *parts: Part, state: State = State.PROGRESSING, message: str = "", **changes: object
+    seconds: float, *parts: StatusNode, state: State = State.PROGRESSING, message: str = "", **changes: object
 ) -> Health:
     ready = state is State.READY
-    endpoint = Part("endpoint", "qwen3-32b-serve-svc", "Ready" if ready else "None", "2 addresses" if ready else "")
+    endpoint = StatusNode(
+        "endpoint", "qwen3-32b-serve-svc", "Ready" if ready else "None", "2 addresses" if ready else ""
+    )
     base = Health(state, message, parts=(*parts, endpoint), replicas_wanted=2, since=START, observed_at=at(seconds))
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
@@ -60,9 +62,9 @@ PULLING = health(
 
 STUCK = health(
     380,
-    Part(
+    StatusNode(
         "application", "qwen3-32b", "DEPLOYING", "LLMServer:qwen3-32b 0 of 2",
-        (Part("replica", "LLMServer:qwen3-32b#r1", "STARTING", "waits for {GPU: 1} × 4", since=at(30)),),
+        (StatusNode("replica", "LLMServer:qwen3-32b#r1", "STARTING", "waits for {GPU: 1} × 4", since=at(30)),),
     ),
     pod("head", HEAD, "Running", "on cpu-2", 30),
     pod("worker", WORKERS[0], "Running", "on gpu-7 · 4 GPUs", 60),
@@ -84,9 +86,12 @@ STUCK = health(
 
 READY = health(
     228,
-    Part(
+    StatusNode(
         "application", "qwen3-32b", "RUNNING", "LLMServer:qwen3-32b 2 of 2",
-        tuple(Part("replica", f"LLMServer:qwen3-32b#r{n}", "RUNNING", f"on {name}") for n, name in enumerate(WORKERS)),
+        tuple(
+            StatusNode("replica", f"LLMServer:qwen3-32b#r{n}", "RUNNING", f"on {name}")
+            for n, name in enumerate(WORKERS)
+        ),
     ),
     pod("head", HEAD, "Running", "on cpu-2"),
     pod("worker", WORKERS[0], "Running", "on gpu-7 · 4 GPUs"),

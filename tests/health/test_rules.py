@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.rules import (
     AFTERMATH_RULES,
     CLUSTER_RULES,
@@ -15,7 +16,6 @@ from rayllm_ctl.health.rules import (
     POD_RULES,
     SERVICE_RULES,
 )
-from rayllm_ctl.health.scene import Scene
 from tests.health.cases import NAME, NAMESPACE, case_folders, expected, load_case
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
@@ -35,23 +35,23 @@ CODES = frozenset(
 
 
 @pytest.fixture(scope="module")
-def scenes() -> list[Scene]:
-    return [Scene(load_case(folder), NAME, NAMESPACE) for folder in case_folders()]
+def scenes() -> list[ServiceContext]:
+    return [ServiceContext(load_case(folder), NAME, NAMESPACE) for folder in case_folders()]
 
 
 @pytest.mark.parametrize("rule", [*SERVICE_RULES, *LAST_RULES], ids=lambda rule: rule.__name__)
-def test_every_service_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(scene) is not None for scene in scenes)
+def test_every_service_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context) is not None for context in scenes)
 
 
 @pytest.mark.parametrize("rule", [*CLUSTER_RULES, *AFTERMATH_RULES, *CONSEQUENCE_RULES], ids=lambda rule: rule.__name__)
-def test_every_cluster_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(scene, cluster) is not None for scene in scenes for cluster in scene.clusters)
+def test_every_cluster_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context, cluster) is not None for context in scenes for cluster in context.clusters)
 
 
 @pytest.mark.parametrize("rule", POD_RULES, ids=lambda rule: rule.__name__)
-def test_every_pod_rule_has_a_sample(rule, scenes: list[Scene]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(scene, pod) is not None for scene in scenes for pod in scene.pods)
+def test_every_pod_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context, pod) is not None for context in scenes for pod in context.pods)
 
 
 def test_every_code_has_a_sample_and_no_sample_a_code_of_its_own() -> None:

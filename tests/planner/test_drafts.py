@@ -13,7 +13,7 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import Engine, LLMService, Model, Parallelism
 from rayllm_ctl.planner.memory import Draft, MemoryEstimate, MemorySettings, Speculation, estimate, speculation
-from rayllm_ctl.planner.memory.shards import Shape
+from rayllm_ctl.planner.memory.shards import ShardSettings
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from tests.planner.facts import dense
@@ -70,11 +70,11 @@ def test_what_is_quantized_while_loading_is_the_model_only() -> None:
     assert found[1] - found[0] == pytest.approx(SMALL.parameters * 2, rel=1e-3)
 
 
-def request(draft: ModelFacts | None = None, *, tp: int = 1, doubts: tuple[Reason, ...] = (), **config: Any) -> Plan:
+def request(draft: ModelFacts | None = None, *, tp: int = 1, caveats: tuple[Reason, ...] = (), **config: Any) -> Plan:
     args = {"speculative_config": {"method": "draft_model", "model": "org/small", **config}}
     service = LLMService("q", Model("m"), engine=Engine(args=args), parallelism=Parallelism(tp))
     found = Draft(draft, "draft_model") if draft else None
-    return decide(Request(service, dense(), "test", engine(None), (H100,), (H100,), draft=found, doubts=doubts))
+    return decide(Request(service, dense(), "test", engine(None), (H100,), (H100,), draft=found, caveats=caveats))
 
 
 def test_a_draft_model_is_planned_and_the_speed_said_to_be_without_it() -> None:
@@ -98,7 +98,7 @@ def test_what_vllm_refuses_of_a_draft_model(draft: ModelFacts, config: dict[str,
 
 
 def test_a_draft_model_that_is_not_counted_makes_a_plan_risky() -> None:
-    plan = request(doubts=(Reason("draft-model-not-counted", "nobody knows it"),))
+    plan = request(caveats=(Reason("draft-model-not-counted", "nobody knows it"),))
     assert (plan.verdict, [reason.code for reason in plan.reasons]) == ("risky", ["draft-model-not-counted"])
 
 
@@ -138,4 +138,4 @@ def test_heads_have_the_sizes_of_vllm_s_own(
     config: dict[str, Any], kind: Literal["eagle", "eagle3"], bytes_: tuple[int, int]
 ) -> None:
     head = Draft(read_config(config), kind)
-    assert [sum(head.tensors(Shape(tensor))) for tensor in (1, 2)] == pytest.approx(bytes_, rel=3e-5)
+    assert [sum(head.tensors(ShardSettings(tensor))) for tensor in (1, 2)] == pytest.approx(bytes_, rel=3e-5)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.facts import Film
+from rayllm_ctl.model.facts import VideoProfile
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.planner.memory import MemoryEstimate
-from rayllm_ctl.planner.memory.activations import Load, encoder_bytes
+from rayllm_ctl.planner.memory.activations import ProfileRun, encoder_bytes
 from tests.planner.facts import dense, moe
 from tests.planner.known import estimated, facts_of
 
@@ -126,25 +126,27 @@ def test_draft_layers_are_loaded_with_speculation() -> None:
 
 def test_a_video_as_long_as_a_request_may_be_is_what_vllm_profiles() -> None:
     facts = facts_of("google/gemma-3-12b-it")
-    (tower,) = facts.towers
-    film = Film(4 * tower.tokens, 64 * tower.patches, 64 * tower.pixels, longest=32, beside=tower.tokens)
-    films = replace(facts, towers=(replace(tower, film=film),))
+    (encoder,) = facts.encoders
+    video = VideoProfile(
+        4 * encoder.tokens, 64 * encoder.patches, 64 * encoder.pixels, longest=32, beside=encoder.tokens
+    )
+    videos = replace(facts, encoders=(replace(encoder, video=video),))
     short, longer, longest, beyond = (
-        estimated(films, length=length).plan.activation_bytes for length in (2048, 16384, 131072, 262144)
+        estimated(videos, length=length).plan.activation_bytes for length in (2048, 16384, 131072, 262144)
     )
     assert short < longer < longest == beyond
     image = estimated(facts, length=131072).plan.activation_bytes
-    assert estimated(films, length=131072, limit_mm_per_prompt={"video": 0}).plan.activation_bytes == image
-    assert film.steps(0) == film.steps(2048) == 1
-    assert film.steps(131072) == 32
+    assert estimated(videos, length=131072, limit_mm_per_prompt={"video": 0}).plan.activation_bytes == image
+    assert video.steps(0) == video.steps(2048) == 1
+    assert video.steps(131072) == 32
 
 
 def test_outputs_of_layers_that_are_kept_take_memory() -> None:
-    (tower,) = facts_of("google/gemma-3-12b-it").towers
-    load = Load(8192, 1024, 1, 2, images=True)
-    patches = 8192 // tower.tokens * tower.patches
-    more = encoder_bytes(replace(tower, kept=27), load) - encoder_bytes(tower, load)
-    assert more == 27 * patches * tower.hidden * 2
+    (encoder,) = facts_of("google/gemma-3-12b-it").encoders
+    load = ProfileRun(8192, 1024, 1, 2, images=True)
+    patches = 8192 // encoder.tokens * encoder.patches
+    more = encoder_bytes(replace(encoder, kept=27), load) - encoder_bytes(encoder, load)
+    assert more == 27 * patches * encoder.hidden * 2
 
 
 def test_without_images_the_encoder_is_not_loaded() -> None:

@@ -10,7 +10,7 @@ from rayllm_ctl.model.facts import Experts, Linear, ModelFacts, Part, Scheme
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.shards import (
     Padding,
-    Shape,
+    ShardSettings,
     expert_tensors,
     linear_tensors,
     scheme_tensors,
@@ -28,7 +28,7 @@ MIB = 2**20
 def test_a_ranks_parameters_are_those_of_vllm(name: str, tensor: int, expected: int) -> None:
     facts = facts_of(name, plain=True)
     (stage,) = stages(facts, 1)
-    assert sum(stage_tensors(facts, stage, Shape(tensor))) == expected
+    assert sum(stage_tensors(facts, stage, ShardSettings(tensor))) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_the_allocator_never_counts_less_than_the_tensors() -> None:
 
 def test_kv_heads_are_repeated_where_ranks_outnumber_them() -> None:
     linear = Linear("qkv", 1024, (Part(32, 128), Part(4, 128, True), Part(4, 128, True)))
-    assert list(linear_tensors(linear, Shape(8))) == [1024 * (4 + 1 + 1) * 128 * 2]
-    assert list(linear_tensors(linear, Shape(1))) == [1024 * 40 * 128 * 2]
+    assert list(linear_tensors(linear, ShardSettings(8))) == [1024 * (4 + 1 + 1) * 128 * 2]
+    assert list(linear_tensors(linear, ShardSettings(1))) == [1024 * 40 * 128 * 2]
 
 
 def test_a_row_split_divides_the_inputs() -> None:
     linear = Linear("o", 4096, (Part(1024),), "row", input_units=32, bias=True)
-    assert list(linear_tensors(linear, Shape(4))) == [1024 * 1024 * 2, 1024 * 2]
+    assert list(linear_tensors(linear, ShardSettings(4))) == [1024 * 1024 * 2, 1024 * 2]
 
 
 def test_a_replicated_layer_is_whole_on_every_rank() -> None:
     linear = Linear("gate", 4096, (Part(64),), "none", float32=True)
-    assert list(linear_tensors(linear, Shape(8))) == [4096 * 64 * 4]
+    assert list(linear_tensors(linear, ShardSettings(8))) == [4096 * 64 * 4]
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,18 @@ def test_what_a_quantized_weight_stores(scheme: Scheme, expected: list[int]) -> 
 
 def test_experts_are_divided_by_width_or_spread_whole() -> None:
     experts = Experts(64, 8, 2048, 768)
-    whole = sum(expert_tensors(experts, Shape(1)))
+    whole = sum(expert_tensors(experts, ShardSettings(1)))
     assert whole == 64 * 3 * 2048 * 768 * 2
-    assert sum(expert_tensors(experts, Shape(4))) == whole // 4
-    assert sum(expert_tensors(experts, Shape(4, expert_parallel=True))) == whole // 4
-    assert sum(expert_tensors(Experts(6, 2, 2048, 768), Shape(4, expert_parallel=True))) == 2 * 3 * 2048 * 768 * 2
+    assert sum(expert_tensors(experts, ShardSettings(4))) == whole // 4
+    assert sum(expert_tensors(experts, ShardSettings(4, expert_parallel=True))) == whole // 4
+    uneven = Experts(6, 2, 2048, 768)
+    assert sum(expert_tensors(uneven, ShardSettings(4, expert_parallel=True))) == 2 * 3 * 2048 * 768 * 2
 
 
 def test_kernels_for_mxfp4_pad_the_experts() -> None:
     experts = Experts(32, 4, 2880, 2880, scheme=Scheme("mxfp4", 4, floating=True, group=32, scale_bytes=1))
-    plain = sum(expert_tensors(experts, Shape(1)))
-    padded = sum(expert_tensors(experts, Shape(1, mxfp4=Padding(128, 256))))
+    plain = sum(expert_tensors(experts, ShardSettings(1)))
+    padded = sum(expert_tensors(experts, ShardSettings(1, mxfp4=Padding(128, 256))))
     assert padded / plain == pytest.approx((3072 * 2944) / (2880 * 2880), rel=1e-6)
 
 
@@ -131,8 +132,8 @@ def test_stages_share_the_layers_as_vllm_does() -> None:
 
 def test_the_stages_together_hold_the_model() -> None:
     facts = dense()
-    whole = sum(stage_tensors(facts, stages(facts, 1)[0], Shape(1)))
-    parts = [sum(stage_tensors(facts, stage, Shape(1))) for stage in stages(facts, 4)]
+    whole = sum(stage_tensors(facts, stages(facts, 1)[0], ShardSettings(1)))
+    parts = [sum(stage_tensors(facts, stage, ShardSettings(1))) for stage in stages(facts, 4)]
     assert sum(parts) == whole
     assert parts[0] > parts[1] < parts[3]
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.planner.request import Load
+from rayllm_ctl.planner.request import Workload
 from rayllm_ctl.planner.throughput import Speed, at_load, extrapolations, speed
 from rayllm_ctl.planner.work import model_work
 from tests.planner.facts import dense, moe
 from tests.planner.gpus import H100, L4
 
-LOAD = Load(1024, 256, None, None, None, None, stated=False)
+LOAD = Workload(1024, 256, None, None, None, None, stated=False)
 
 
 def rate(tensor: int = 1, pipeline: int = 1, kv: str = "auto") -> Speed:

@@ -1,4 +1,4 @@
-"""Pieces that layers are made of, named and fused as vLLM does it (model_executor/layers)."""
+"""LayerBuilder that layers are made of, named and fused as vLLM does it (model_executor/layers)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Builder:
         self._kinds: dict[tuple[Hashable, ...], Layer] = {}
 
     def layers(
-        self, count: int, kind: Callable[[int], Hashable], make: Callable[[int, Pieces], None]
+        self, count: int, kind: Callable[[int], Hashable], make: Callable[[int, LayerBuilder], None]
     ) -> tuple[Layer, ...]:
         """`count` layers; those of one kind share one object unless the checkpoint quantizes them differently."""
         by_layer = self.quantizer is not None and self.quantizer.by_layer
@@ -44,7 +44,7 @@ class Builder:
             if not by_layer and (key,) in self._kinds:
                 made.append(self._kinds[(key,)])
                 continue
-            pieces = Pieces(self, f"{self.root}.{index}.")
+            pieces = LayerBuilder(self, f"{self.root}.{index}.")
             make(index, pieces)
             layer = pieces.layer()
             layer = seen.setdefault(layer, layer)
@@ -53,12 +53,12 @@ class Builder:
         self._kinds.clear()
         return tuple(made)
 
-    def single(self, path: str = "") -> Pieces:
-        """Pieces that belong to no numbered layer."""
-        return Pieces(self, path)
+    def single(self, path: str = "") -> LayerBuilder:
+        """LayerBuilder that belong to no numbered layer."""
+        return LayerBuilder(self, path)
 
 
-class Pieces:
+class LayerBuilder:
     """Collects what one layer holds. `path` is where it stands in the checkpoint, for ignore lists.
 
     passes: as in Layer.

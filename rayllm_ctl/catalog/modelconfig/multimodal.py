@@ -6,7 +6,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
 from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.model.facts import MultiModalEncoder
 
 TEXT_BY_TYPE = {
     "llama": "LlamaForCausalLM",
@@ -84,7 +84,7 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     return TEXT_BY_TYPE.get(text.text("model_type"), usual), text
 
 
-def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[Tower, ...]:
+def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[MultiModalEncoder, ...]:
     """The encoders of a model with their projectors; none for text models."""
     known = ENCODERS.get(name)
     if known is None:
@@ -92,9 +92,9 @@ def towers(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[To
     served = _served(config)
     found = []
     for reader, part in ((known.sees, "vision_config"), (known.hears, "audio_config")):
-        tower = reader(Source(served, served.child(part), hidden, builder)) if reader else None
-        if tower is not None:
-            found.append(tower)
+        encoder = reader(Source(served, served.child(part), hidden, builder)) if reader else None
+        if encoder is not None:
+            found.append(encoder)
     return tuple(found)
 
 

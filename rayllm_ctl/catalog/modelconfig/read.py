@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
 from rayllm_ctl.catalog.modelconfig.families.registry import Reader, known_architectures, reader_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.multimodal import known_multimodal, text_part, towers
+from rayllm_ctl.catalog.modelconfig.multimodal import encoders, known_multimodal, text_part
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len, rotary_caches
 from rayllm_ctl.errors import UserError
@@ -57,7 +57,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
     quantizer = read_quantization(config, side)
     builder = Builder(text, quantizer)
     body = reader(text, builder)
-    found = towers(name, config, body.hidden, builder)
+    found = encoders(name, config, body.hidden, builder)
     rotary = rotary_caches(text, body.head_dim) if body.rotary is None else body.rotary
     model_type = config.text("model_type", default=text_type)
     words = set(body.traits) | ({"multimodal"} if found else set())
@@ -83,7 +83,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         extra=body.extra,
         shared=body.shared,
         rotary=rotary,
-        towers=found,
+        encoders=found,
         draft_layers=body.draft_layers or _drafts(text, body, builder),
         token_buffers=body.token_buffers,
         streams=body.streams,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
@@ -26,11 +27,10 @@ from rayllm_ctl.health.rules import (
     submission,
     upgrade,
 )
-from rayllm_ctl.health.scene import Scene
 
-PodRule = Callable[[Scene, Pod], Finding | None]
-ClusterRule = Callable[[Scene, RayCluster], Finding | None]
-ServiceRule = Callable[[Scene], Finding | None]
+PodRule = Callable[[ServiceContext, Pod], Finding | None]
+ClusterRule = Callable[[ServiceContext, RayCluster], Finding | None]
+ServiceRule = Callable[[ServiceContext], Finding | None]
 
 SERVICE_RULES: tuple[ServiceRule, ...] = (
     service.validation_failed,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import DEATH, Failure, classify, one_line, read_failure, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
-from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.health.serve import Application, Deployment
 
 _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
@@ -29,10 +29,10 @@ _HEADLINES = {
 }
 
 
-def application_failed(scene: Scene, cluster: RayCluster, app: Application) -> Finding | None:
+def application_failed(context: ServiceContext, cluster: RayCluster, app: Application) -> Finding | None:
     """DEPLOY_FAILED, or a replica's start that has failed already and is tried again."""
     for deployment in sorted(app.deployments, key=lambda one: one.status != "DEPLOY_FAILED"):
-        found = _deployment_failed(scene, cluster, app, deployment)
+        found = _deployment_failed(context, cluster, app, deployment)
         if found is not None:
             return found
     if app.status != "DEPLOY_FAILED":
@@ -41,10 +41,12 @@ def application_failed(scene: Scene, cluster: RayCluster, app: Application) -> F
     if failure is None:
         text = one_line(app.message) or "Serve gives no reason"
         failure = Failure(classify(text), text, False)
-    return _failed(scene, cluster, app, None, failure)
+    return _failed(context, cluster, app, None, failure)
 
 
-def _deployment_failed(scene: Scene, cluster: RayCluster, app: Application, deployment: Deployment) -> Finding | None:
+def _deployment_failed(
+    context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment
+) -> Finding | None:
     failed = deployment.status in ("DEPLOY_FAILED", "UNHEALTHY") or app.status in ("DEPLOY_FAILED", "UNHEALTHY")
     if deployment.status in ("HEALTHY", "") or (not failed and _SLOW in deployment.message):
         return None
@@ -52,25 +54,25 @@ def _deployment_failed(scene: Scene, cluster: RayCluster, app: Application, depl
     if failure is None and deployment.status != "DEPLOY_FAILED":
         return None
     if failure is None or failure.wrapped:
-        failure = _from_logs(scene, cluster, deployment) or failure
+        failure = _from_logs(context, cluster, deployment) or failure
     if failure is None:
         text = one_line(deployment.message) or "Serve gives no reason"
         failure = Failure(classify(text), text, False)
     if failure.code == "ApplicationFailed" and deployment.status == "UNHEALTHY" and DEATH.search(failure.text):
         return None
-    return _failed(scene, cluster, app, deployment, failure)
+    return _failed(context, cluster, app, deployment, failure)
 
 
-def _from_logs(scene: Scene, cluster: RayCluster, deployment: Deployment) -> Failure | None:
+def _from_logs(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
     """The root exception in the files of the deployment's replicas: Serve's answer says only that there is one."""
     prefix = f"replica-{deployment.app}.{re.sub(r'[^A-Za-z0-9_.-]', '.', deployment.name)}-"
     pods = {pod.name for pod in cluster.pods} | {replica.pod for replica in deployment.dead if replica.pod}
-    found = [read_log(log) for log in scene.logs_of(sorted(pods), prefix)]
+    found = [read_log(log) for log in context.logs_of(sorted(pods), prefix)]
     return next((failure for failure in reversed(found) if failure is not None), None)
 
 
 def _failed(
-    scene: Scene, cluster: RayCluster, app: Application, deployment: Deployment | None, failure: Failure
+    context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment | None, failure: Failure
 ) -> Finding:
     where = f"application {app.name}" + (f", deployment {deployment.name}" if deployment else "")
     status = f"{where}: {deployment.status if deployment else app.status}"
@@ -80,7 +82,7 @@ def _failed(
         limit = f"; the memory limit of {pod.subject} is {pod.memory_limit or 'that of its node'}"
     code = failure.code
     final = app.status == "DEPLOY_FAILED"
-    served = bool(scene.service and scene.service.active)
+    served = bool(context.service and context.service.active)
     return finding(
         code,
         f"application/{app.name}",
@@ -91,7 +93,7 @@ def _failed(
             failure.text,
             f"{pod.subject}: memory limit {pod.memory_limit}" if limit and pod else "",
         ),
-        hint=_hints(scene, cluster, code, failure, pod),
+        hint=_hints(context, cluster, code, failure, pod),
         terminal=final or (code in _DEFINITE and not served),
         key=(cluster.name, code, failure.text),
     )
@@ -107,12 +109,14 @@ def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure
     return next((pod for pod in cluster.pods if pod.name in places), None)
 
 
-def _hints(scene: Scene, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None) -> tuple[str, ...]:
+def _hints(
+    context: ServiceContext, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None
+) -> tuple[str, ...]:
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"
-    logs = f"kubectl exec -n {scene.namespace} {head} -c ray-head -- ls /tmp/ray/session_latest/logs/serve"
+    logs = f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /tmp/ray/session_latest/logs/serve"
     match code:
         case "OOMKilled":
-            return memory_hints(scene, pod)
+            return memory_hints(context, pod)
         case "EngineOutOfMemory":
             longest = re.search(r"estimated maximum model length is (\d+)", failure.text)
             return (
@@ -123,13 +127,13 @@ def _hints(scene: Scene, cluster: RayCluster, code: str, failure: Failure, pod: 
             if re.search(r"['\"]/|No such (?:model directory|file)", failure.text):
                 return (
                     "rayllm-ctl deploy … --volume KIND:SOURCE:PATH --model-path FOLDER   (a folder that the pods have)",
-                    f"kubectl exec -n {scene.namespace} {head} -c ray-head -- ls /models",
+                    f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /models",
                 )
             return ("rayllm-ctl deploy … --model NAME --revision REVISION   (as the hub writes them)", logs)
         case "ModelAccessDenied":
             return (
                 "rayllm-ctl deploy … --hf-token-secret NAME/KEY   (a token whose owner has been granted access)",
-                f"kubectl create secret generic hf-token -n {scene.namespace} --from-file=token=FILE",
+                f"kubectl create secret generic hf-token -n {context.namespace} --from-file=token=FILE",
             )
         case _:
             return ("rayllm-ctl deploy …   (with what the exception names corrected)", logs)

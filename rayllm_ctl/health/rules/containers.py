@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import Event
 from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Exit, Pod
-from rayllm_ctl.health.scene import Scene
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""
@@ -24,10 +24,10 @@ _OFTEN = 3
 """Restarts from which a container that is up at the moment counts as failing again and again."""
 
 
-def out_of_memory(scene: Scene, pod: Pod) -> Finding | None:
+def out_of_memory(context: ServiceContext, pod: Pod) -> Finding | None:
     """OOMKilled by the kernel (exit code 137, or 1), unless that is over and the container is well again."""
     for container in pod.containers:
-        ended = _telling_end(scene, pod, container)
+        ended = _telling_end(context, pod, container)
         if ended is None or ended.reason != "OOMKilled":
             continue
         limit = container.memory_limit or "no limit of its own: the node ran out"
@@ -40,16 +40,16 @@ def out_of_memory(scene: Scene, pod: Pod) -> Finding | None:
             evidence=(
                 f"{pod.subject}: {container.name} terminated: OOMKilled, exit code {ended.code}, limit {limit}{times}",
             ),
-            hint=memory_hints(scene, pod),
+            hint=memory_hints(context, pod),
             # A service that has never served dies of the same limit again; one that served may have met a rare load.
-            terminal=container.restarts > 0 or not _served(scene),
+            terminal=container.restarts > 0 or not _served(context),
             since=ended.finished or pod.created,
             key=(pod.cluster, pod.group, container.name),
         )
     return None
 
 
-def crash(scene: Scene, pod: Pod) -> Finding | None:
+def crash(context: ServiceContext, pod: Pod) -> Finding | None:
     """A container that exits again and again, cannot be started at all, or ended for good."""
     for container in pod.containers:
         if container.state == "waiting" and container.reason in (
@@ -57,15 +57,15 @@ def crash(scene: Scene, pod: Pod) -> Finding | None:
             "RunContainerError",
             "StartError",
         ):
-            return _unstartable(scene, pod, container)
-        ended = _telling_end(scene, pod, container)
+            return _unstartable(context, pod, container)
+        ended = _telling_end(context, pod, container)
         if ended is None:
             continue
-        if _killed_by_probe(scene, pod, container) is not None:
+        if _killed_by_probe(context, pod, container) is not None:
             continue
-        if not _repeats(scene, pod.never_restarts, container, ended):
+        if not _repeats(context, pod.never_restarts, container, ended):
             continue
-        said = ended.message or last_line(scene.container_log(pod.name, container.name))
+        said = ended.message or last_line(context.container_log(pod.name, container.name))
         times = f", {container.restarts} restarts" if container.restarts else ""
         sidecar = container.name == AUTOSCALER
         what = "the Ray autoscaler" if sidecar else f"container {container.name}"
@@ -82,7 +82,7 @@ def crash(scene: Scene, pod: Pod) -> Finding | None:
                 f"log of {container.name}: {one_line(said, 400)}" if said else "",
             ),
             hint=(
-                f"kubectl logs {pod.name} -c {container.name} -n {scene.namespace}"
+                f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}"
                 + (" --previous" if container.restarts else ""),
             ),
             terminal=_hopeless(container, ended) or pod.never_restarts,
@@ -92,15 +92,15 @@ def crash(scene: Scene, pod: Pod) -> Finding | None:
     return None
 
 
-def killed_by_probe(scene: Scene, pod: Pod) -> Finding | None:
+def killed_by_probe(context: ServiceContext, pod: Pod) -> Finding | None:
     """A container that the kubelet restarts because its liveness or startup probe fails."""
     for container in pod.containers:
-        killing = _killed_by_probe(scene, pod, container)
+        killing = _killed_by_probe(context, pod, container)
         if killing is None or container.ready:
             continue
         failed = [
             event
-            for event in scene.events.of("Pod", pod.name, "Unhealthy")
+            for event in context.events.of("Pod", pod.name, "Unhealthy")
             if "iveness" in event.message or "tartup" in event.message
         ]
         why = one_line(failed[-1].message, 300) if failed else "its probe fails"
@@ -110,23 +110,23 @@ def killed_by_probe(scene: Scene, pod: Pod) -> Finding | None:
             f"container {container.name} of {pod.subject} is restarted again and again because its probe fails: {why}",
             headline=f"the probe of container {container.name} fails",
             evidence=(killing.quoted(), *(event.quoted() for event in failed[-1:])),
-            hint=(f"kubectl describe pod {pod.name} -n {scene.namespace}",
-                  f"kubectl logs {pod.name} -c {container.name} -n {scene.namespace} --previous"),
+            hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",
+                  f"kubectl logs {pod.name} -c {container.name} -n {context.namespace} --previous"),
             since=killing.first,
             key=(pod.cluster, pod.group, container.name),
         )  # fmt: skip
     return None
 
 
-def memory_hints(scene: Scene, pod: Pod | None) -> tuple[str, ...]:
+def memory_hints(context: ServiceContext, pod: Pod | None) -> tuple[str, ...]:
     """How to give the pods of a role more memory."""
-    look = f"kubectl top pod -n {scene.namespace} --containers"
+    look = f"kubectl top pod -n {context.namespace} --containers"
     if pod is not None and pod.head:
-        return (f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (memory of headGroupSpec)", look)
+        return (f"kubectl edit rayservice {context.name} -n {context.namespace}   (memory of headGroupSpec)", look)
     return ("rayllm-ctl deploy … --memory QUANTITY   (a larger limit for the workers)", look)
 
 
-def _telling_end(scene: Scene, pod: Pod, container: Container) -> Exit | None:
+def _telling_end(context: ServiceContext, pod: Pod, container: Container) -> Exit | None:
     """How the container ended, if that still matters: it is down, just came back and is not ready, or dies often."""
     if container.state == "terminated":
         # An init container that has done its work has ended well.
@@ -134,18 +134,18 @@ def _telling_end(scene: Scene, pod: Pod, container: Container) -> Exit | None:
     ended = container.last_ended
     if ended is None or container.state == "waiting":
         return ended
-    cluster = scene.cluster_of(pod)
-    recent = scene.age(ended.finished) <= FRESH and not (cluster is not None and cluster.complete)
+    cluster = context.cluster_of(pod)
+    recent = context.age(ended.finished) <= FRESH and not (cluster is not None and cluster.complete)
     return ended if recent and (not container.ready or container.restarts >= _OFTEN) else None
 
 
-def _repeats(scene: Scene, never_restarts: bool, container: Container, ended: Exit) -> bool:
+def _repeats(context: ServiceContext, never_restarts: bool, container: Container, ended: Exit) -> bool:
     """One exit at the start is common on a busy node; a second one, or one without a restart, is a crash."""
     if container.reason == "CrashLoopBackOff" or container.restarts >= _OFTEN:
         return True
     if container.state == "terminated":
-        return never_restarts or container.restarts > 0 or scene.age(ended.finished) > 30
-    return container.restarts >= 2 and not container.ready and scene.age(container.started) <= _YOUNG
+        return never_restarts or container.restarts > 0 or context.age(ended.finished) > 30
+    return container.restarts >= 2 and not container.ready and context.age(container.started) <= _YOUNG
 
 
 def _hopeless(container: Container, ended: Exit) -> bool:
@@ -153,31 +153,31 @@ def _hopeless(container: Container, ended: Exit) -> bool:
     return container.restarts >= _OFTEN or (container.restarts >= 1 and lived < _QUICK)
 
 
-def _killed_by_probe(scene: Scene, pod: Pod, container: Container) -> Event | None:
+def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) -> Event | None:
     """The kubelet's event of a second kill for a failed probe. One is common at a start on a busy node."""
     kills = [
-        event for event in scene.events.of("Pod", pod.name, "Killing")
+        event for event in context.events.of("Pod", pod.name, "Killing")
         if event.message.startswith(f"Container {container.name} failed ") and "probe" in event.message
     ]  # fmt: skip
-    if sum(event.count for event in kills) < 2 or scene.age(kills[-1].last) > FRESH:
+    if sum(event.count for event in kills) < 2 or context.age(kills[-1].last) > FRESH:
         return None
     return kills[-1]
 
 
-def _unstartable(scene: Scene, pod: Pod, container: Container) -> Finding:
+def _unstartable(context: ServiceContext, pod: Pod, container: Container) -> Finding:
     return finding(
         "ContainerCrash",
         pod.subject,
         f"container {container.name} of {pod.subject} cannot be started: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be started",
         evidence=(f"{pod.subject}: {container.name} {container.reason}: {one_line(container.message, 400)}",),
-        hint=(f"kubectl describe pod {pod.name} -n {scene.namespace}",),
+        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",),
         terminal=True,
         since=pod.created,
         key=(pod.cluster, pod.group, container.name),
     )
 
 
-def _served(scene: Scene) -> bool:
+def _served(context: ServiceContext) -> bool:
     """Whether the service has ever served: then its active cluster was ready once."""
-    return scene.service is not None and bool(scene.service.active)
+    return context.service is not None and bool(context.service.active)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.model.health import Object
 
 _OVERDUE = 60.0
@@ -26,30 +26,30 @@ _HARMLESS = ("foregroundDeletion", "orphan")
 """Finalizers of the garbage collector: they wait for what the object owns, which is looked at itself."""
 
 
-def deletion_blocked(scene: Scene) -> Finding | None:
+def deletion_blocked(context: ServiceContext) -> Finding | None:
     """A pod that does not end, or an object whose finalizer nobody takes away."""
-    for pod in scene.pods:
+    for pod in context.pods:
         if pod.deleted is not None:
-            found = _pod(scene, pod)
+            found = _pod(context, pod)
             if found is not None:
                 return found
-    owned = (*scene.ray_clusters, *((scene.service.item,) if scene.service else ()))
+    owned = (*context.ray_clusters, *((context.service.item,) if context.service else ()))
     for item in owned:
-        found = _object(scene, item)
+        found = _object(context, item)
         if found is not None:
             return found
     return None
 
 
-def _pod(scene: Scene, pod: Pod) -> Finding | None:
-    late = scene.age(pod.deleted)
+def _pod(context: ServiceContext, pod: Pod) -> Finding | None:
+    late = context.age(pod.deleted)
     finalizers = [name for name in fields.words(pod.item, "metadata", "finalizers") if name not in _HARMLESS]
     ended = pod.phase in ("Failed", "Succeeded") or all(
         one.state == "terminated" for one in pod.containers if not one.init
     )
     if finalizers and ended and late > _HELD:
-        return _blocked(scene, pod.subject, finalizers, f"{pod.subject} has ended", late, f"pod {pod.name}")
-    down = scene.node_down(pod)
+        return _blocked(context, pod.subject, finalizers, f"{pod.subject} has ended", late, f"pod {pod.name}")
+    down = context.node_down(pod)
     if late <= (_ON_A_DEAD_NODE if down else _OVERDUE):
         return None
     why = f"its node {pod.node} is down" if down else f"its containers on {pod.node} have not ended"
@@ -59,34 +59,42 @@ def _pod(scene: Scene, pod: Pod) -> Finding | None:
         f"{pod.subject} should have been gone {late:.0f} s ago: {why}",
         headline="a pod does not end",
         evidence=(f"{pod.subject}: deletionTimestamp {pod.deleted:%H:%M:%S}, phase {pod.phase}, node {pod.node}",),
-        hint=(f"kubectl describe pod {pod.name} -n {scene.namespace}",
-              f"kubectl delete pod {pod.name} -n {scene.namespace} --force --grace-period=0   (if its node is lost)"),
+        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",
+              f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if its node is lost)"),
         since=pod.deleted,
     )  # fmt: skip
 
 
-def _object(scene: Scene, item: Object) -> Finding | None:
+def _object(context: ServiceContext, item: Object) -> Finding | None:
     moment = fields.deleted(item)
     finalizers = [name for name in fields.words(item, "metadata", "finalizers") if name not in _HARMLESS]
     if moment is None or not finalizers:
         return None
-    late = scene.age(moment)
+    late = context.age(moment)
     own = all(name.startswith("ray.io/") for name in finalizers)
-    idle = scene.operator.running is False
+    idle = context.operator.running is False
     if late <= (_OWN if own and not idle else _FOREIGN):
         return None
     kind = fields.kind(item).lower()
     subject = f"{kind}/{fields.name(item)}"
     told = f"{subject} was deleted"
     if own and idle:
-        told += f", and the KubeRay operator, which has to take the finalizer away, does not run ({scene.operator.why})"
+        told += (
+            f", and the KubeRay operator, which has to take the finalizer away, does not run ({context.operator.why})"
+        )
     return _blocked(
-        scene, subject, finalizers, told, late, f"{kind} {fields.name(item)}", scene.operator.evidence if idle else ()
+        context,
+        subject,
+        finalizers,
+        told,
+        late,
+        f"{kind} {fields.name(item)}",
+        context.operator.evidence if idle else (),
     )
 
 
 def _blocked(
-    scene: Scene,
+    context: ServiceContext,
     subject: str,
     finalizers: Sequence[str],
     told: str,
@@ -95,7 +103,7 @@ def _blocked(
     more: Sequence[str] = (),
 ) -> Finding:
     names = ", ".join(finalizers)
-    redis = ("kubectl get jobs -n " + scene.namespace,) if any("redis" in name for name in finalizers) else ()
+    redis = ("kubectl get jobs -n " + context.namespace,) if any("redis" in name for name in finalizers) else ()
     return finding(
         "DeletionBlocked",
         subject,
@@ -104,8 +112,8 @@ def _blocked(
         evidence=(f"{subject}: metadata.finalizers {names}", *more),
         hint=(
             *redis,
-            f"kubectl get {kind_name} -n {scene.namespace} -o yaml",
-            f'kubectl patch {kind_name} -n {scene.namespace} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
+            f"kubectl get {kind_name} -n {context.namespace} -o yaml",
+            f'kubectl patch {kind_name} -n {context.namespace} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
             "   (by force: what the finalizer was to do is then left undone)",
         ),
     )

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod
-from rayllm_ctl.health.scene import Scene
 
 _REASONS = (
     "ErrImagePull",
@@ -55,39 +55,39 @@ _KINDS = (
 )  # fmt: skip
 
 
-def image(scene: Scene, pod: Pod) -> Finding | None:
+def image(context: ServiceContext, pod: Pod) -> Finding | None:
     """The first container whose image cannot be had; with a wrong worker image that is KubeRay's init container."""
     for container in pod.containers:
         if container.state != "waiting":
             continue
         if container.reason in _REASONS:
-            return _failed(scene, pod, container, f"{container.reason}: {container.message}")
-        said = _failing_again(scene, pod, container)
+            return _failed(context, pod, container, f"{container.reason}: {container.message}")
+        said = _failing_again(context, pod, container)
         if said:
-            return _failed(scene, pod, container, said)
+            return _failed(context, pod, container, said)
     return None
 
 
-def _failing_again(scene: Scene, pod: Pod, container: Container) -> str:
+def _failing_again(context: ServiceContext, pod: Pod, container: Container) -> str:
     """Between two tries a container only says ContainerCreating: what the last try ended with stands in the events."""
     if container.reason not in ("ContainerCreating", "PodInitializing"):
         return ""
     quoted = f'"{container.image}"'
     about = [
         event
-        for event in scene.events.of("Pod", pod.name, "Failed", "Pulled", "InspectFailed")
+        for event in context.events.of("Pod", pod.name, "Failed", "Pulled", "InspectFailed")
         if quoted in event.message
     ]
     return about[-1].message if about and about[-1].warning else ""
 
 
-def _failed(scene: Scene, pod: Pod, container: Container, said: str) -> Finding:
+def _failed(context: ServiceContext, pod: Pod, container: Container, said: str) -> Finding:
     told = [
-        event for event in scene.events.of("Pod", pod.name, "Failed", "InspectFailed", "ErrImageNeverPull")
+        event for event in context.events.of("Pod", pod.name, "Failed", "InspectFailed", "ErrImageNeverPull")
         if f'"{container.image}"' in event.message
     ]  # fmt: skip
     first = told[0].first if told else pod.created
-    secrets = scene.events.of("Pod", pod.name, "FailedToRetrieveImagePullSecret")
+    secrets = context.events.of("Pod", pod.name, "FailedToRetrieveImagePullSecret")
     # The back-off's own message may lack the reason, which only the pull's event has.
     text = f"{said} {told[-1].message if told else ''}"
     kind = next(kind for kind in _KINDS if kind.pattern.search(text.replace(container.image, "")))
@@ -100,29 +100,29 @@ def _failed(scene: Scene, pod: Pod, container: Container, said: str) -> Finding:
             f"{pod.subject}: {one_line(said, 500)}",
             *(event.quoted()[:500] for event in (*told[-1:], *secrets[-1:])),
         ),
-        hint=_hints(scene, pod, container, kind.what),
-        terminal=kind.patience is not None and scene.age(first) >= kind.patience,
+        hint=_hints(context, pod, container, kind.what),
+        terminal=kind.patience is not None and context.age(first) >= kind.patience,
         since=first,
         key=(container.image,),
     )
 
 
-def _hints(scene: Scene, pod: Pod, container: Container, what: str) -> tuple[str, ...]:
+def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -> tuple[str, ...]:
     if container.name == "autoscaler":
-        change = f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (autoscalerOptions.image)"
+        change = f"kubectl edit rayservice {context.name} -n {context.namespace}   (autoscalerOptions.image)"
     else:
         change = "rayllm-ctl deploy … --image IMAGE   (one that the cluster can pull)"
     if "credentials" in what:
-        return (f"kubectl get serviceaccount default -n {scene.namespace} -o yaml   (its imagePullSecrets)", change)
-    return (change, f"kubectl describe pod {pod.name} -n {scene.namespace}")
+        return (f"kubectl get serviceaccount default -n {context.namespace} -o yaml   (its imagePullSecrets)", change)
+    return (change, f"kubectl describe pod {pod.name} -n {context.namespace}")
 
 
-def pulled(scene: Scene, pod: Pod) -> tuple[datetime | None, str] | None:
+def pulled(context: ServiceContext, pod: Pod) -> tuple[datetime | None, str] | None:
     """When the pod's last image was pulled and how long that took ("48.2s"), or None if none had to be."""
     event = next(
         (
             one
-            for one in reversed(scene.events.of("Pod", pod.name, "Pulled"))
+            for one in reversed(context.events.of("Pod", pod.name, "Pulled"))
             if one.message.startswith("Successfully pulled")
         ),
         None,
@@ -133,8 +133,8 @@ def pulled(scene: Scene, pod: Pod) -> tuple[datetime | None, str] | None:
     return event.last, took[1] if took else ""
 
 
-def pulling(scene: Scene, pod: Pod) -> str:
+def pulling(context: ServiceContext, pod: Pod) -> str:
     """The image that is being pulled for the pod now, or an empty string."""
-    newest = scene.events.last("Pod", pod.name, "Pulling", "Pulled", "Failed", "BackOff")
+    newest = context.events.last("Pod", pod.name, "Pulling", "Pulled", "Failed", "BackOff")
     named = re.search(r'Pulling image "([^"]+)"', newest.message) if newest and newest.reason == "Pulling" else None
     return named[1] if named else ""

@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
-from rayllm_ctl.health.scene import Scene
 
 REMEMBERED = 600.0
 """Seconds within which the loss of a pod still explains why a service is not whole: a model's start takes minutes."""
@@ -20,11 +20,11 @@ _ENDED = re.compile(r"ContainerStateTerminated\{ExitCode:(?P<code>\d+),Signal:\d
 _POD_NAME = re.compile(r"(?:worker|head) Pod (?:[^/\s]+/)?(?P<name>[^;\s]+)")
 
 
-def node_lost(scene: Scene, pod: Pod) -> Finding | None:
+def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
     """The pod's node is not ready or gone; the pod itself goes on saying Running."""
-    if not scene.node_down(pod):
+    if not context.node_down(pod):
         return None
-    node = scene.nodes.get(pod.node)
+    node = context.nodes.get(pod.node)
     gone = node is None
     state = "is gone" if node is None else f"is NotReady ({node.not_ready_reason or 'no reason given'})"
     return finding(
@@ -38,40 +38,40 @@ def node_lost(scene: Scene, pod: Pod) -> Finding | None:
         ),
         hint=(
             "kubectl get nodes" if gone else f"kubectl describe node {pod.node}",
-            f"kubectl delete pod {pod.name} -n {scene.namespace} --force --grace-period=0   (if it will not come back)",
+            f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if it is lost)",
         ),
         since=node.not_ready_since if node else pod.created,
         key=(pod.node,),
     )
 
 
-def evicted(scene: Scene, pod: Pod) -> Finding | None:
+def evicted(context: ServiceContext, pod: Pod) -> Finding | None:
     """A pod that the kubelet has evicted and nobody has removed yet."""
     if fields.text(pod.item, "status", "reason") != "Evicted":
         return None
-    return _evicted(scene, pod.name, fields.text(pod.item, "status", "message"), pod.created, "")
+    return _evicted(context, pod.name, fields.text(pod.item, "status", "message"), pod.created, "")
 
 
-def lost_pods(scene: Scene, cluster: RayCluster) -> Finding | None:
+def lost_pods(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """Pods that were lost lately and of which only events are left, while the cluster is not whole again.
 
     KubeRay deletes an evicted or failed pod at once and makes a new one.
     """
     if cluster.complete:
         return None
-    about = [event for event in scene.events if event.kind == "Pod" and event.name.startswith(f"{cluster.name}-")]
+    about = [event for event in context.events if event.kind == "Pod" and event.name.startswith(f"{cluster.name}-")]
     thrown = [
-        event for event in about if event.reason in ("Evicted", "Preempted") and scene.age(event.last) <= REMEMBERED
+        event for event in about if event.reason in ("Evicted", "Preempted") and context.age(event.last) <= REMEMBERED
     ]
     alive = {pod.name for pod in cluster.live_pods}
     thrown = [event for event in thrown if event.name not in alive]
     if thrown:
         event = thrown[-1]
-        return _evicted(scene, event.name, event.message, event.first, event.quoted())
-    return _died(scene, cluster)
+        return _evicted(context, event.name, event.message, event.first, event.quoted())
+    return _died(context, cluster)
 
 
-def _evicted(scene: Scene, pod: str, message: str, since: datetime | None, quoted: str) -> Finding:
+def _evicted(context: ServiceContext, pod: str, message: str, since: datetime | None, quoted: str) -> Finding:
     told = one_line(message, 300) or "no reason given"
     resource = "ephemeral storage" if "storage" in told else "memory" if "memory" in told else "its place"
     return finding(
@@ -80,19 +80,19 @@ def _evicted(scene: Scene, pod: str, message: str, since: datetime | None, quote
         f"pod/{pod} was evicted for {resource}: {told}",
         headline=f"a pod was evicted for {resource}",
         evidence=(quoted or f"pod/{pod}: phase Failed, reason Evicted: {told}",),
-        hint=(f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (requests and limits of {resource})",
-              f"kubectl get events -n {scene.namespace} --field-selector reason=Evicted"),
+        hint=(f"kubectl edit rayservice {context.name} -n {context.namespace}   (requests and limits of {resource})",
+              f"kubectl get events -n {context.namespace} --field-selector reason=Evicted"),
         since=since,
         key=("evicted", resource),
     )  # fmt: skip
 
 
-def _died(scene: Scene, cluster: RayCluster) -> Finding | None:
+def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """Pods that KubeRay deleted because Ray's container in them had ended (with the autoscaler they never restart)."""
     deleted = [
         (event, found)
-        for event in scene.events.of("RayCluster", cluster.name, "DeletedWorkerPod", "DeletedHeadPod")
-        if scene.age(event.last) <= REMEMBERED
+        for event in context.events.of("RayCluster", cluster.name, "DeletedWorkerPod", "DeletedHeadPod")
+        if context.age(event.last) <= REMEMBERED
         and (found := _ENDED.search(event.message)) is not None
         and int(found["code"]) != 0
     ]
@@ -110,7 +110,7 @@ def _died(scene: Scene, cluster: RayCluster) -> Finding | None:
             f"pod/{pod} ended because it was killed for memory" + (f": the limit is {limit}" if limit else ""),
             headline="a pod was killed for memory",
             evidence=(event.quoted(),),
-            hint=memory_hints(scene, sample),
+            hint=memory_hints(context, sample),
             terminal=len(deleted) > 1,
             since=event.first,
             key=("died", "OOMKilled"),
@@ -123,7 +123,7 @@ def _died(scene: Scene, cluster: RayCluster) -> Finding | None:
         f"pods of {cluster.name} end again and again with exit code {found['code']}, the last one pod/{pod}",
         headline="pods end again and again",
         evidence=tuple(one.quoted() for one, _ in deleted[-2:]),
-        hint=(f"kubectl get events -n {scene.namespace} --field-selector involvedObject.name={cluster.name}",),
+        hint=(f"kubectl get events -n {context.namespace} --field-selector involvedObject.name={cluster.name}",),
         terminal=len(deleted) > 2,
         since=deleted[0][0].first,
         key=("died", "crash"),

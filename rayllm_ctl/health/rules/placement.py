@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.node import CORDONED, Node, required_terms
 from rayllm_ctl.health.pod import Pod, is_accelerator
 from rayllm_ctl.health.quantity import show
-from rayllm_ctl.health.scene import Scene
 
 _CERTAIN = 15.0
 """Seconds after which "no node of this cluster can take it" is believed: a cluster autoscaler looks every 10 s."""
@@ -24,29 +24,29 @@ _LINES = 6
 """Nodes that are listed one by one."""
 
 
-def by_nodes(scene: Scene, pod: Pod, sentence: str) -> Finding | None:
+def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None:
     """The cause by labels, taints and free resources; None where the figures say that there is room."""
-    nodes = sorted(scene.nodes.values(), key=lambda node: node.name)
+    nodes = sorted(context.nodes.values(), key=lambda node: node.name)
     selected = [node for node in nodes if node.selected_by(pod)]
     if not selected:
-        return _mismatch(scene, pod, nodes, _requirements(pod), sentence)
+        return _mismatch(context, pod, nodes, _requirements(pod), sentence)
     down = [node for node in selected if not node.ready]
     usable = [node for node in selected if node.ready]
     open_ = [node for node in usable if not node.untolerated(pod)]
     if any(node.fits(pod.requests) for node in open_):
         # There is room by the figures: what is left are rules between pods, or figures that are too old.
         found = _BETWEEN_PODS.search(sentence)
-        return _mismatch(scene, pod, nodes, found[0], sentence) if found else None
+        return _mismatch(context, pod, nodes, found[0], sentence) if found else None
     roomy = [node for node in usable if node.fits(pod.requests)]
     if roomy:
-        return _tainted(scene, pod, roomy, sentence)
+        return _tainted(context, pod, roomy, sentence)
     lost = [node for node in down if node.fits(pod.requests)]
     if lost:
         return _nodes_down(pod, lost, sentence)
-    return _no_room(scene, pod, open_ or usable or selected, sentence)
+    return _no_room(context, pod, open_ or usable or selected, sentence)
 
 
-def _no_room(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+def _no_room(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
     """No node has enough free. Nodes with the accelerator count first: that a CPU node has no GPU explains nothing."""
     wanted = [name for name in pod.requests if is_accelerator(name) and pod.requests[name] > 0]
     with_it = [node for node in nodes if all(node.allocatable.get(name, 0) > 0 for name in wanted)]
@@ -62,7 +62,7 @@ def _no_room(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Fi
     free = show(resource, best.free.get(resource, 0.0))
     largest = max(node.allocatable.get(resource, 0.0) for node in nodes)
     never = not any(node.could_fit(pod.requests) for node in nodes)
-    grows = any(node.autoscaled for node in scene.nodes.values())
+    grows = any(node.autoscaled for node in context.nodes.values())
     outlook = "no node of this cluster is large enough" if never else "it has to wait until some is freed"
     if grows:
         outlook += ", unless a node autoscaler adds one"
@@ -76,9 +76,9 @@ def _no_room(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Fi
         headline=f"no node has {show(resource, need)} free GPUs"
         if gpu
         else f"no node has {resource} {show(resource, need)} free",
-        evidence=(*_room(nodes, resource), scheduling_event(scene, pod, sentence)),
-        hint=_room_hints(scene, pod, resource, gpu, never),
-        terminal=never and not grows and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        evidence=(*_room(nodes, resource), scheduling_event(context, pod, sentence)),
+        hint=_room_hints(context, pod, resource, gpu, never),
+        terminal=never and not grows and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, resource),
     )
@@ -100,8 +100,8 @@ def _room(nodes: Sequence[Node], resource: str) -> list[str]:
     return lines
 
 
-def _room_hints(scene: Scene, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
-    model = scene.service.model if scene.service else ""
+def _room_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
+    model = context.service.model if context.service else ""
     asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE   (who holds {resource})"
     if gpu and model:
         return (f"rayllm-ctl plan --model {model}   (what fits with fewer GPUs)", *(() if never else (asked,)))
@@ -112,7 +112,7 @@ def _room_hints(scene: Scene, pod: Pod, resource: str, gpu: bool, never: bool) -
     return (*smaller, *(() if never and smaller else (asked,)))
 
 
-def _tainted(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
     taints = sorted({str(taint) for node in nodes for taint in node.untolerated(pod)})
     keys = {taint.key for node in nodes for taint in node.untolerated(pod)}
     names = ", ".join(node.name for node in nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
@@ -127,16 +127,16 @@ def _tainted(scene: Scene, pod: Pod, nodes: Sequence[Node], sentence: str) -> Fi
         headline=f"the nodes with room are {what}",
         evidence=(
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
-            scheduling_event(scene, pod, sentence),
+            scheduling_event(context, pod, sentence),
         ),
         hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"rayllm-ctl deploy … --toleration {toleration}",),
-        terminal=not (cordoned or grows) and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        terminal=not (cordoned or grows) and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, *taints),
     )  # fmt: skip
 
 
-def _mismatch(scene: Scene, pod: Pod, nodes: Sequence[Node], asked: str, sentence: str) -> Finding:
+def _mismatch(context: ServiceContext, pod: Pod, nodes: Sequence[Node], asked: str, sentence: str) -> Finding:
     grows = any(node.autoscaled for node in nodes)
     selected = any(node.selected_by(pod) for node in nodes)
     keys = _label_keys(pod)
@@ -154,11 +154,11 @@ def _mismatch(scene: Scene, pod: Pod, nodes: Sequence[Node], asked: str, sentenc
         pod.subject,
         f"{what}: {asked}" + (f"; the nodes have {'; '.join(have)}" if have and not selected else ""),
         headline="no node satisfies the pod's affinity" if selected else "no node has the labels asked for",
-        evidence=(f"{pod.subject}: {asked}", *have, scheduling_event(scene, pod, sentence)),
+        evidence=(f"{pod.subject}: {asked}", *have, scheduling_event(context, pod, sentence)),
         hint=(f"kubectl get nodes -L {','.join(keys)}",)
         if keys
-        else (f"kubectl describe pod {pod.name} -n {scene.namespace}",),
-        terminal=not selected and not grows and scene.age(unscheduled_since(pod)) >= _CERTAIN,
+        else (f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        terminal=not selected and not grows and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, asked),
     )
@@ -207,7 +207,7 @@ def unscheduled_since(pod: Pod) -> datetime | None:
     return fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created
 
 
-def scheduling_event(scene: Scene, pod: Pod, sentence: str) -> str:
+def scheduling_event(context: ServiceContext, pod: Pod, sentence: str) -> str:
     """The scheduler's newest event about the pod as evidence, or its sentence."""
-    event = scene.events.last("Pod", pod.name, "FailedScheduling")
+    event = context.events.last("Pod", pod.name, "FailedScheduling")
     return event.quoted() if event else f"{pod.subject}: {sentence}"

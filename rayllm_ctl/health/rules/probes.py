@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.scene import Scene
 
 _WRONG = re.compile(
     r"statuscode: 4\d\d|command not found|executable file not found|no such file or directory|not implemented|"
@@ -31,12 +31,14 @@ START = 240.0
 """Seconds that Ray may take to start on a busy node before its failing probes count (recorded: up to 70 s)."""
 
 
-def probe(scene: Scene, pod: Pod) -> Finding | None:
+def probe(context: ServiceContext, pod: Pod) -> Finding | None:
     """A container that runs and is not ready because its probe cannot pass, or has not passed for too long."""
-    cluster = scene.cluster_of(pod)
+    cluster = context.cluster_of(pod)
     if not pod.up or cluster is None:
         return None
-    unhealthy = [event for event in scene.events.of("Pod", pod.name, "Unhealthy") if scene.age(event.last) <= ONGOING]
+    unhealthy = [
+        event for event in context.events.of("Pod", pod.name, "Unhealthy") if context.age(event.last) <= ONGOING
+    ]
     for container in pod.containers:
         if container.init or container.state != "running":
             continue
@@ -45,11 +47,11 @@ def probe(scene: Scene, pod: Pod) -> Finding | None:
         # A container may be ready while its liveness probe, which will kill it, fails.
         telling = [event for event in wrong if not container.ready or event.message.startswith("Liveness")]
         if telling:
-            return _failing(scene, pod, container, telling[-1], certain=True)
+            return _failing(context, pod, container, telling[-1], certain=True)
         # A liveness probe that fails kills, which containers.killed_by_probe sees; it keeps no pod from being ready.
         late = [event for event in mine if not event.message.startswith("Liveness")]
-        if late and not container.ready and scene.age(container.started) > _patience(cluster, pod):
-            return _failing(scene, pod, container, late[-1], certain=False)
+        if late and not container.ready and context.age(container.started) > _patience(cluster, pod):
+            return _failing(context, pod, container, late[-1], certain=False)
     return None
 
 
@@ -80,7 +82,7 @@ def _patience(cluster: RayCluster, pod: Pod) -> float:
     return _START_WITH_RAY_UP if pod.head and not cluster.serve.error and not cluster.serve.from_status else START
 
 
-def _failing(scene: Scene, pod: Pod, container: Container, event: Event, certain: bool) -> Finding:
+def _failing(context: ServiceContext, pod: Pod, container: Container, event: Event, certain: bool) -> Finding:
     which = event.message.split(" probe", 1)[0].lower()
     asked = fields.mapping(container.spec, f"{which}Probe", "httpGet")
     target = f" (GET {asked.get('path', '/')} on port {asked.get('port', '')})" if asked else ""
@@ -91,8 +93,8 @@ def _failing(scene: Scene, pod: Pod, container: Container, event: Event, certain
         f"container {container.name} of {pod.subject} runs, but its {which} probe{target} fails: {said}",
         headline=f"the {which} probe of the {pod.role} fails",
         evidence=(event.quoted(), f"{pod.subject}: {container.name} runs, not ready"),
-        hint=(f"kubectl get pod {pod.name} -n {scene.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
-              f"kubectl describe pod {pod.name} -n {scene.namespace}"),
+        hint=(f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
+              f"kubectl describe pod {pod.name} -n {context.namespace}"),
         terminal=certain and event.count > _TWICE,
         since=event.first,
         key=(pod.cluster, pod.group, container.name, which),

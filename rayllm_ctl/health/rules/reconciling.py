@@ -7,11 +7,11 @@ from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import suspended
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.operator import NAME
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.scene import Scene
 
 OVERLOOKED = 30.0
 """Seconds after which an operator that seems well should have written a status: it takes a second or two."""
@@ -20,42 +20,44 @@ _MOMENT = 5.0
 """Seconds that even a stopped operator gets: it may be about to start."""
 
 
-def not_reconciled(scene: Scene) -> Finding | None:
+def not_reconciled(context: ServiceContext) -> Finding | None:
     """The newest generation waits for an operator that does not run, does not watch here, or does not answer."""
-    service = scene.service
+    service = context.service
     if service is None or service.ready.get("reason") == "ValidationFailed":
         return None
-    waiting = _waiting(scene)
+    waiting = _waiting(context)
     if waiting is None:
         return None
-    return _unattended(scene, *waiting)
+    return _unattended(context, *waiting)
 
 
-def halted(scene: Scene) -> Finding | None:
+def halted(context: ServiceContext) -> Finding | None:
     """The operator does not run, and the service, in which nothing else is wrong, does not serve: asked last of all."""
-    service = scene.service
-    if service is None or scene.operator.running is not False:
+    service = context.service
+    if service is None or context.operator.running is not False:
         return None
-    return _unattended(scene, "the service does not serve yet, and nobody carries it on", service.created)
+    return _unattended(context, "the service does not serve yet, and nobody carries it on", service.created)
 
 
-def _unattended(scene: Scene, what: str, since: datetime | None) -> Finding | None:
-    service = scene.service
+def _unattended(context: ServiceContext, what: str, since: datetime | None) -> Finding | None:
+    service = context.service
     if service is None:
         return None
-    operator = scene.operator
-    if operator.running is False and scene.age(since) >= _MOMENT:
+    operator = context.operator
+    if operator.running is False and context.age(since) >= _MOMENT:
         why = (
             f"the KubeRay operator ({operator.subject} in namespace {operator.namespace}) does not run: {operator.why}"
         )
-    elif not operator.watches(scene.namespace):
-        why = f"the KubeRay operator watches only {', '.join(operator.watched)}, not {scene.namespace}"
-    elif service.touched or scene.age(since) < OVERLOOKED:
+    elif not operator.watches(context.namespace):
+        why = f"the KubeRay operator watches only {', '.join(operator.watched)}, not {context.namespace}"
+    elif service.touched or context.age(since) < OVERLOOKED:
         return None
     else:
         seems = "seems to run" if operator.running else "cannot be seen from here"
-        why = f"nothing has looked at it for {scene.age(since):.0f} s; the KubeRay operator (kuberay-operator) {seems}"
-        why += f", but lacks rights: {denied}" if (denied := _denied(scene)) else ""
+        why = (
+            f"nothing has looked at it for {context.age(since):.0f} s; the KubeRay operator (kuberay-operator) {seems}"
+        )
+        why += f", but lacks rights: {denied}" if (denied := _denied(context)) else ""
     namespace = operator.namespace or "NAMESPACE"
     return finding(
         "OperatorNotReconciling",
@@ -73,9 +75,9 @@ def _unattended(scene: Scene, what: str, since: datetime | None) -> Finding | No
     )  # fmt: skip
 
 
-def _waiting(scene: Scene) -> tuple[str, datetime | None] | None:
+def _waiting(context: ServiceContext) -> tuple[str, datetime | None] | None:
     """What has not been looked at, and since when; None when all has."""
-    service = scene.service
+    service = context.service
     if service is None:
         return None
     if not service.touched:
@@ -84,13 +86,13 @@ def _waiting(scene: Scene) -> tuple[str, datetime | None] | None:
         return "a change of the RayService has not been looked at", fields.when(
             service.item, "status", "lastUpdateTime"
         )
-    for cluster in scene.clusters:
+    for cluster in context.clusters:
         observed = fields.integer(cluster.item, "status", "observedGeneration") if cluster.item is not None else 0
         if cluster.item is not None and observed < fields.integer(cluster.item, "metadata", "generation"):
             return f"{cluster.subject} has not been looked at", fields.created(cluster.item)
-        if cluster.item is None and scene.operator.running is False and not cluster.pods:
+        if cluster.item is None and context.operator.running is False and not cluster.pods:
             return f"{cluster.subject} has not been made", service.created
-        if cluster.item is not None and scene.operator.running is False and not suspended(cluster.item):
+        if cluster.item is not None and context.operator.running is False and not suspended(cluster.item):
             missing = "no head pod" if cluster.head is None else "too few workers" if _short(cluster) else ""
             if missing:
                 return f"{cluster.subject} has {missing}", fields.created(cluster.item)
@@ -101,9 +103,9 @@ def _short(cluster: RayCluster) -> bool:
     return len(cluster.workers) < cluster.workers_wanted
 
 
-def _denied(scene: Scene) -> str:
+def _denied(context: ServiceContext) -> str:
     """What the API server refuses to the operator, by its log."""
-    for key, log in scene.snapshot.logs.items():
+    for key, log in context.snapshot.logs.items():
         if NAME in key:
             found = [line for line in log.splitlines() if "is forbidden" in line and "cannot" in line]
             if found:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.scene import Scene
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ _NOT_FOUND = re.compile(r"ServiceAccount (?P<name>[\w.-]+) is not found")
 _BENIGN = re.compile(r"already exists|object has been modified|context deadline|timeout|etcdserver", re.I)
 
 
-def refused(scene: Scene, cluster: RayCluster) -> Finding | None:
+def refused(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """The API server refuses the cluster's pods: ReplicaFailure says so while it lasts, the events in older versions.
 
     RayClusterProvisioned says nothing here: it turns True with the head alone when all workers are refused.
     """
     failure = fields.condition(cluster.item, "ReplicaFailure") if cluster.item is not None else {}
-    events = scene.events.of("RayCluster", cluster.name)
+    events = context.events.of("RayCluster", cluster.name)
     failed = [
         event for event in events if event.reason.startswith("FailedToCreate") and not _BENIGN.search(event.message)
     ]
@@ -79,28 +79,30 @@ def refused(scene: Scene, cluster: RayCluster) -> Finding | None:
             failed[-1].quoted()[:500] if failed else "",
         )
         since = failed[0].first if failed else fields.when(failure, "lastTransitionTime")
-        return _classified(scene, cluster.subject, message, evidence, since)
+        return _classified(context, cluster.subject, message, evidence, since)
     last = failed[-1] if failed else None
-    if last is None or scene.age(last.last) > ONGOING or _made_since(events, last):
+    if last is None or context.age(last.last) > ONGOING or _made_since(events, last):
         return None
-    return _classified(scene, cluster.subject, last.message, (last.quoted()[:500],), failed[0].first)
+    return _classified(context, cluster.subject, last.message, (last.quoted()[:500],), failed[0].first)
 
 
-def cluster_refused(scene: Scene) -> Finding | None:
+def cluster_refused(context: ServiceContext) -> Finding | None:
     """The API server refuses the RayCluster that the operator wants to make."""
-    if scene.service is None or scene.ray_clusters:
+    if context.service is None or context.ray_clusters:
         return None
-    events = scene.events.of("RayService", scene.name, "FailedToCreateRayCluster")
+    events = context.events.of("RayService", context.name, "FailedToCreateRayCluster")
     failed = [event for event in events if not _BENIGN.search(event.message)]
-    if not failed or scene.age(failed[-1].last) > ONGOING:
+    if not failed or context.age(failed[-1].last) > ONGOING:
         return None
-    return _classified(scene, scene.service.subject, failed[-1].message, (failed[-1].quoted()[:500],), failed[0].first)
+    return _classified(
+        context, context.service.subject, failed[-1].message, (failed[-1].quoted()[:500],), failed[0].first
+    )
 
 
-def invalid_cluster(scene: Scene, cluster: RayCluster) -> Finding | None:
+def invalid_cluster(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """KubeRay refuses the RayCluster: unlike a RayService's, its status says nothing; there is only an event."""
-    found = scene.events.last("RayCluster", cluster.name, "InvalidRayClusterSpec", "InvalidRayClusterMetadata")
-    if found is None or (scene.age(found.last) > ONGOING and cluster.head is not None):
+    found = context.events.last("RayCluster", cluster.name, "InvalidRayClusterSpec", "InvalidRayClusterMetadata")
+    if found is None or (context.age(found.last) > ONGOING and cluster.head is not None):
         return None
     return finding(
         "ValidationFailed",
@@ -108,15 +110,15 @@ def invalid_cluster(scene: Scene, cluster: RayCluster) -> Finding | None:
         f"KubeRay refuses {cluster.subject}: {one_line(found.message, 400)}",
         headline="KubeRay refuses the RayCluster",
         evidence=(found.quoted()[:500],),
-        hint=(f"kubectl get rayservice {scene.name} -n {scene.namespace} -o yaml",),
+        hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",),
         terminal=True,
         since=found.first,
     )
 
 
-def service_account_missing(scene: Scene, cluster: RayCluster) -> Finding | None:
+def service_account_missing(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """The head names a service account that does not exist: the autoscaler cannot be set up, and no pod is made."""
-    found = scene.events.last("RayCluster", cluster.name, "AutoscalerServiceAccountNotFound")
+    found = context.events.last("RayCluster", cluster.name, "AutoscalerServiceAccountNotFound")
     if found is None or cluster.head is not None:
         return None
     named = _NOT_FOUND.search(found.message)
@@ -128,8 +130,8 @@ def service_account_missing(scene: Scene, cluster: RayCluster) -> Finding | None
         "autoscaler and makes no pod",
         headline=f"the ServiceAccount {account} does not exist",
         evidence=(found.quoted()[:500],),
-        hint=(f"kubectl create serviceaccount {account} -n {scene.namespace}",),
-        terminal=scene.age(found.first) >= 5,
+        hint=(f"kubectl create serviceaccount {account} -n {context.namespace}",),
+        terminal=context.age(found.first) >= 5,
         since=found.first,
     )
 
@@ -140,7 +142,7 @@ def _made_since(events: list[Event], refusal: Event) -> bool:
 
 
 def _classified(
-    scene: Scene, subject: str, message: str, evidence: tuple[str, ...], since: datetime | None
+    context: ServiceContext, subject: str, message: str, evidence: tuple[str, ...], since: datetime | None
 ) -> Finding | None:
     for kind in _REFUSALS:
         found = kind.pattern.search(message)
@@ -148,7 +150,7 @@ def _classified(
             continue
         name = (found.groupdict().get("name") or "").strip()
         ranges = (
-            [f"limitrange/{fields.name(item)}" for item in scene.of_kind("LimitRange")]
+            [f"limitrange/{fields.name(item)}" for item in context.of_kind("LimitRange")]
             if "LimitRange" in kind.headline
             else []
         )
@@ -159,8 +161,8 @@ def _classified(
             told,
             headline=kind.headline.format(name=name),
             evidence=(*evidence, *ranges),
-            hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=scene.namespace),
-                  f"kubectl edit rayservice {scene.name} -n {scene.namespace}"),
+            hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=context.namespace),
+                  f"kubectl edit rayservice {context.name} -n {context.namespace}"),
             terminal=kind.terminal,
             since=since,
         )  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.scene import Scene
 from rayllm_ctl.health.serve import Deployment
 
 PATIENCE = 30.0
@@ -20,10 +20,10 @@ _SETTLED = 30.0
 """Seconds that a worker's container runs before its resources must have reached Ray."""
 
 
-def unschedulable_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
+def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """A replica without a place in Ray, though all pods wanted are there: no group is large enough or may grow."""
-    waiting = [one for one in cluster.serve.deployments if _waits(scene, one)]
-    if not waiting or _pods_on_their_way(scene, cluster):
+    waiting = [one for one in cluster.serve.deployments if _waits(context, one)]
+    if not waiting or _pods_on_their_way(context, cluster):
         return None
     # A deployment that asks for what no group has explains more than one that only comes too late.
     deployment = min(waiting, key=lambda one: _fits_somewhere(cluster, one))
@@ -45,10 +45,10 @@ def unschedulable_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
     elif not may_grow:
         most = ", ".join(f"{group.name} is at its maximum of {group.high}" for group in full)
         why = f"the worker groups cannot grow: {most} ({shown})"
-    elif _waited(scene, deployment) < (PATIENCE if _autoscaler_error(scene, cluster) else _SCALING):
+    elif _waited(context, deployment) < (PATIENCE if _autoscaler_error(context, cluster) else _SCALING):
         return None
     else:
-        return _stalled(scene, cluster, deployment)
+        return _stalled(context, cluster, deployment)
     model = f"{deployment.app}/{deployment.name}"
     return finding(
         "ReplicaUnschedulable",
@@ -60,13 +60,13 @@ def unschedulable_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
             one_line(deployment.message, 400),
             *_group_lines(cluster),
         ),
-        hint=_placement_hints(scene, impossible),
-        terminal=impossible and _waited(scene, deployment) >= PATIENCE,
+        hint=_placement_hints(context, impossible),
+        terminal=impossible and _waited(context, deployment) >= PATIENCE,
         key=(cluster.name, "place"),
     )
 
 
-def unhealthy_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
+def unhealthy_replica(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """Replicas that fail their health check. Serve says the same of a check that raises and of a process that dies."""
     for app in cluster.serve.applications:
         bad = [one for one in app.deployments if one.status == "UNHEALTHY"]
@@ -75,7 +75,7 @@ def unhealthy_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
         names = ", ".join(one.name for one in bad) or app.name
         said = next((one_line(one.message, 400) for one in bad if one.message), one_line(app.message, 400))
         places = {replica.pod for one in bad for replica in (*one.dead, *one.replicas) if replica.pod}
-        logs = [read_log(log) for log in scene.logs_of(sorted(places), f"replica-{app.name}.")]
+        logs = [read_log(log) for log in context.logs_of(sorted(places), f"replica-{app.name}.")]
         raised = next((failure.text for failure in reversed(logs) if failure), "")
         return finding(
             "ReplicaUnhealthy",
@@ -86,33 +86,35 @@ def unhealthy_replica(scene: Scene, cluster: RayCluster) -> Finding | None:
                       *(f"{one.name}: {one.status}, {cluster.running(one)} of {one.target} replicas run: "
                         + one_line(one.message, 300) for one in bad),
                       f"replica log: {raised}" if raised else ""),
-            hint=(f"kubectl logs -n {scene.namespace} {sorted(places)[0]} --tail=100" if places
-                  else f"kubectl get pods -n {scene.namespace} -l ray.io/cluster={cluster.name}",
-                  f"rayllm-ctl watch {scene.name} -n {scene.namespace}"),
+            hint=(f"kubectl logs -n {context.namespace} {sorted(places)[0]} --tail=100" if places
+                  else f"kubectl get pods -n {context.namespace} -l ray.io/cluster={cluster.name}",
+                  f"rayllm-ctl watch {context.name} -n {context.namespace}"),
             key=(cluster.name, app.name),
         )  # fmt: skip
     return None
 
 
-def _waits(scene: Scene, deployment: Deployment) -> bool:
+def _waits(context: ServiceContext, deployment: Deployment) -> bool:
     places = [replica for replica in deployment.replicas if replica.state == "STARTING" and not replica.pod]
-    return bool(places) and ("to be scheduled" in deployment.message or _waited(scene, deployment) > PATIENCE)
+    return bool(places) and ("to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE)
 
 
-def _waited(scene: Scene, deployment: Deployment) -> float:
+def _waited(context: ServiceContext, deployment: Deployment) -> float:
     ages = [
-        scene.age(one.started) for one in deployment.replicas if one.state == "STARTING" and not one.pod and one.started
+        context.age(one.started)
+        for one in deployment.replicas
+        if one.state == "STARTING" and not one.pod and one.started
     ]
     return max(ages, default=0.0)
 
 
-def _pods_on_their_way(scene: Scene, cluster: RayCluster) -> bool:
+def _pods_on_their_way(context: ServiceContext, cluster: RayCluster) -> bool:
     """Whether pods are still to come, start, or join Ray: then a late replica is a consequence, not a cause."""
     if cluster.head is None or not cluster.head.ready:
         return True
     if len(cluster.workers) < cluster.workers_wanted:
         return True
-    return any(not pod.up or pod.main is None or scene.age(pod.main.started) < _SETTLED for pod in cluster.workers)
+    return any(not pod.up or pod.main is None or context.age(pod.main.started) < _SETTLED for pod in cluster.workers)
 
 
 def _fits_somewhere(cluster: RayCluster, deployment: Deployment) -> bool:
@@ -139,26 +141,26 @@ def _shown(capacity: Mapping[str, float]) -> str:
     return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in capacity.items()) + "}"
 
 
-def _placement_hints(scene: Scene, impossible: bool) -> tuple[str, ...]:
-    look = f"kubectl get raycluster -n {scene.namespace}"
+def _placement_hints(context: ServiceContext, impossible: bool) -> tuple[str, ...]:
+    look = f"kubectl get raycluster -n {context.namespace}"
     if impossible:
         return ("rayllm-ctl deploy … --gpu GPU --tp N   (workers as large as a replica)", look)
     return ("rayllm-ctl deploy … --max-replicas N   (more workers, or fewer replicas)", look)
 
 
-def _stalled(scene: Scene, cluster: RayCluster, deployment: Deployment) -> Finding:
+def _stalled(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Finding:
     """The autoscaler could add a worker, and does not."""
     head = cluster.head.name if cluster.head else "HEAD"
-    said = _autoscaler_error(scene, cluster)
+    said = _autoscaler_error(context, cluster)
     model = f"{deployment.app}/{deployment.name}"
-    why = said or f"{model} has waited for {_waited(scene, deployment):.0f} s"
+    why = said or f"{model} has waited for {_waited(context, deployment):.0f} s"
     return finding(
         "AutoscalerFailed",
         cluster.head.subject if cluster.head else cluster.subject,
         f"Ray's autoscaler adds no worker for {deployment.needs}, though a group may grow: {why}",
         headline="Ray's autoscaler adds no worker",
         evidence=(one_line(deployment.message, 400) or f"{model}: replicas wait for a place", *_group_lines(cluster)),
-        hint=(f"kubectl logs -n {scene.namespace} {head} -c autoscaler --tail=50",),
+        hint=(f"kubectl logs -n {context.namespace} {head} -c autoscaler --tail=50",),
         key=(cluster.name, "autoscaler"),
     )
 
@@ -170,7 +172,7 @@ def _group_lines(cluster: RayCluster) -> list[str]:
     ]
 
 
-def _autoscaler_error(scene: Scene, cluster: RayCluster) -> str:
+def _autoscaler_error(context: ServiceContext, cluster: RayCluster) -> str:
     """The last exception in the log of the autoscaler, if its log was collected."""
-    failure = read_log(scene.container_log(cluster.head.name, "autoscaler")) if cluster.head else None
+    failure = read_log(context.container_log(cluster.head.name, "autoscaler")) if cluster.head else None
     return failure.text if failure else ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.quantity import show
 from rayllm_ctl.health.rules.placement import by_nodes, scheduling_event, unscheduled_since
 from rayllm_ctl.health.rules.storage import unbound
-from rayllm_ctl.health.scene import Scene
 
 SETTLE = 5.0
 """Seconds that a gate or a scheduler may take without anything being wrong: Kueue admits within one or two."""
@@ -26,11 +26,11 @@ SCALING_UP = 900.0
 """Seconds for a node autoscaler to bring the node it announced: GPU machines of clouds take up to ten minutes."""
 
 
-def gated(scene: Scene, pod: Pod) -> Finding | None:
+def gated(context: ServiceContext, pod: Pod) -> Finding | None:
     """Scheduling gates: Kueue, or whoever put them there, has to take them away."""
     gates = [fields.text(gate, "name") for gate in fields.items(pod.item, "spec", "schedulingGates")]
     scheduled = pod.condition("PodScheduled")
-    if pod.node or not (gates or scheduled.get("reason") == "SchedulingGated") or scene.age(pod.created) < SETTLE:
+    if pod.node or not (gates or scheduled.get("reason") == "SchedulingGated") or context.age(pod.created) < SETTLE:
         return None
     names = ", ".join(gates) or "unknown"
     kueue = any("kueue" in gate for gate in gates)
@@ -40,18 +40,18 @@ def gated(scene: Scene, pod: Pod) -> Finding | None:
         f"{pod.subject} is held by the scheduling gate {names}; nothing schedules it until that is removed",
         headline=f"pods are held by the gate {names}",
         evidence=(f"{pod.subject}: spec.schedulingGates: {names}", _condition(pod)),
-        hint=(f"kubectl get workloads.kueue.x-k8s.io -n {scene.namespace}",) if kueue
-        else (f"kubectl get pod {pod.name} -n {scene.namespace} -o jsonpath='{{.spec.schedulingGates}}'",),
+        hint=(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}",) if kueue
+        else (f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.schedulingGates}}'",),
         since=pod.created,
         key=gates,
     )  # fmt: skip
 
 
-def overlooked(scene: Scene, pod: Pod) -> Finding | None:
+def overlooked(context: ServiceContext, pod: Pod) -> Finding | None:
     """No scheduler has looked at the pod: the one it names does not run."""
-    if pod.node or pod.condition("PodScheduled") or scene.age(pod.created) < UNSEEN:
+    if pod.node or pod.condition("PodScheduled") or context.age(pod.created) < UNSEEN:
         return None
-    if scene.events.of("Pod", pod.name):
+    if context.events.of("Pod", pod.name):
         return None
     scheduler = fields.text(pod.item, "spec", "schedulerName") or "default-scheduler"
     return finding(
@@ -66,27 +66,27 @@ def overlooked(scene: Scene, pod: Pod) -> Finding | None:
     )
 
 
-def unschedulable(scene: Scene, pod: Pod) -> Finding | None:
+def unschedulable(context: ServiceContext, pod: Pod) -> Finding | None:
     """The scheduler finds no node: why, by the nodes as they are."""
     scheduled = pod.condition("PodScheduled")
     if pod.node or scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulingGated":
         return None
     sentence = fields.text(scheduled, "message")
-    if growing(scene, pod):
+    if growing(context, pod):
         return None
-    bound = unbound(scene, pod, sentence)
+    bound = unbound(context, pod, sentence)
     if bound is not None:
         return bound
-    if scene.nodes:
-        return by_nodes(scene, pod, sentence) or _by_sentence(scene, pod, sentence)
-    return _by_sentence(scene, pod, sentence)
+    if context.nodes:
+        return by_nodes(context, pod, sentence) or _by_sentence(context, pod, sentence)
+    return _by_sentence(context, pod, sentence)
 
 
-def growing(scene: Scene, pod: Pod) -> bool:
+def growing(context: ServiceContext, pod: Pod) -> bool:
     """Whether a node autoscaler has announced a node for the pod and may still bring it."""
-    up = scene.events.last("Pod", pod.name, "TriggeredScaleUp", "Nominated")
-    no = scene.events.last("Pod", pod.name, "NotTriggerScaleUp", "FailedToScaleUp")
-    if up is None or up.last is None or scene.age(up.last) > SCALING_UP:
+    up = context.events.last("Pod", pod.name, "TriggeredScaleUp", "Nominated")
+    no = context.events.last("Pod", pod.name, "NotTriggerScaleUp", "FailedToScaleUp")
+    if up is None or up.last is None or context.age(up.last) > SCALING_UP:
         return False
     return no is None or no.last is None or no.last < up.last
 
@@ -103,7 +103,7 @@ _SENTENCES: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
-def _by_sentence(scene: Scene, pod: Pod, sentence: str) -> Finding:
+def _by_sentence(context: ServiceContext, pod: Pod, sentence: str) -> Finding:
     """What the scheduler wrote, without figures: nodes or other pods cannot be read, or contradict it."""
     head = sentence.split(" preemption:")[0]
     code, headline = next(
@@ -116,8 +116,8 @@ def _by_sentence(scene: Scene, pod: Pod, sentence: str) -> Finding:
         pod.subject,
         f"{pod.subject} ({wanted}) is not scheduled: {head}",
         headline=headline,
-        evidence=(scheduling_event(scene, pod, sentence),),
-        hint=(f"kubectl describe pod {pod.name} -n {scene.namespace}", "kubectl get nodes"),
+        evidence=(scheduling_event(context, pod, sentence),),
+        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}", "kubectl get nodes"),
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, code),
     )

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.scene import Scene
 
 
-def validation_failed(scene: Scene) -> Finding | None:
+def validation_failed(context: ServiceContext) -> Finding | None:
     """KubeRay refuses the RayService (name, spec or metadata)."""
-    service = scene.service
+    service = context.service
     if service is None or service.ready.get("reason") != "ValidationFailed":
         return None
     message = fields.text(service.ready, "message")
-    event = scene.events.last("RayService", scene.name, "InvalidRayServiceSpec", "InvalidRayServiceMetadata")
+    event = context.events.last("RayService", context.name, "InvalidRayServiceSpec", "InvalidRayServiceMetadata")
     return finding(
         "ValidationFailed",
         service.subject,
         f"KubeRay refuses the RayService: {message}",
         headline="KubeRay refuses the RayService",
         evidence=(f"{service.subject}: Ready False, ValidationFailed: {message}", event.quoted() if event else ""),
-        hint=(f"kubectl get rayservice {scene.name} -n {scene.namespace} -o yaml",
-              f"rayllm-ctl delete {scene.name} -n {scene.namespace}   (then deploy again, corrected)"),
+        hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",
+              f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy again, corrected)"),
         terminal=True,
         since=fields.when(service.ready, "lastTransitionTime"),
     )  # fmt: skip
 
 
-def initializing_timeout(scene: Scene) -> Finding | None:
+def initializing_timeout(context: ServiceContext) -> Finding | None:
     """KubeRay gave up after the time of the annotation ray.io/initializing-timeout; it does not try again."""
-    service = scene.service
+    service = context.service
     if service is None or service.ready.get("reason") != "InitializingTimeout":
         return None
     message = fields.text(service.ready, "message")
     limit = fields.annotation(service.item, "ray.io/initializing-timeout")
-    event = scene.events.last("RayService", scene.name, "RayServiceInitializingTimeout")
+    event = context.events.last("RayService", context.name, "RayServiceInitializingTimeout")
     return finding(
         "InitializingTimeout",
         service.subject,
@@ -44,24 +44,24 @@ def initializing_timeout(scene: Scene) -> Finding | None:
             f"{service.subject}: annotation ray.io/initializing-timeout {limit}",
             event.quoted() if event else message,
         ),
-        hint=(f"rayllm-ctl delete {scene.name} -n {scene.namespace}   (then deploy it again)",),
+        hint=(f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy it again)",),
         terminal=True,
         since=fields.when(service.ready, "lastTransitionTime"),
     )
 
 
-def bounds_not_applied(scene: Scene) -> Finding | None:
+def bounds_not_applied(context: ServiceContext) -> Finding | None:
     """Replica bounds of the RayService that its RayCluster lacks: KubeRay does not carry them over (kuberay#4568)."""
-    service = scene.service
-    target = scene.clusters[-1] if scene.clusters else None
+    service = context.service
+    target = context.clusters[-1] if context.clusters else None
     if service is None or target is None or target.item is None or service.observed < service.generation:
         return None
-    for group in scene.spec.groups:
+    for group in context.spec.groups:
         have = next((one for one in target.spec.groups if one.name == group.name), None)
         if have is None:
             continue
         same = (group.low, group.high) == (have.low, have.high)
-        fixed = not (scene.spec.autoscaled or target.spec.autoscaled)
+        fixed = not (context.spec.autoscaled or target.spec.autoscaled)
         if same and not (fixed and group.replicas != have.replicas):
             continue
         wanted, actual = (group.bounds, have.bounds) if not same else (str(group.replicas), str(have.replicas))
@@ -74,22 +74,22 @@ def bounds_not_applied(scene: Scene) -> Finding | None:
             evidence=(f"{service.subject}: {group.name} min {group.low}, replicas {group.replicas}, max {group.high}",
                       f"{target.subject}: {have.name} min {have.low}, replicas {have.replicas}, max {have.high}"),
             hint=("rayllm-ctl deploy …   (the same again: it writes the bounds to both objects)",
-                  f"kubectl edit raycluster {target.name} -n {scene.namespace}"),
+                  f"kubectl edit raycluster {target.name} -n {context.namespace}"),
         )  # fmt: skip
     return None
 
 
-def no_serve_port(scene: Scene) -> Finding | None:
+def no_serve_port(context: ServiceContext) -> Finding | None:
     """The head container lists ports and none is named serve: KubeRay then makes no serve service, and says nothing."""
-    service = scene.service
-    cluster = scene.clusters[-1] if scene.clusters else None
+    service = context.service
+    cluster = context.clusters[-1] if context.clusters else None
     head = cluster.head if cluster is not None else None
-    if service is None or cluster is None or head is None or scene.endpoints or not cluster.complete:
+    if service is None or cluster is None or head is None or context.endpoints or not cluster.complete:
         return None
-    made = {fields.name(item) for item in scene.of_kind("Service")}
+    made = {fields.name(item) for item in context.of_kind("Service")}
     container = next(iter(fields.items(head.item, "spec", "containers")), {})
     ports = [fields.text(port, "name") for port in fields.items(container, "ports")]
-    if not made or f"{scene.name}-serve-svc" in made or not ports or "serve" in ports:
+    if not made or f"{context.name}-serve-svc" in made or not ports or "serve" in ports:
         return None
     return finding(
         "ValidationFailed",
@@ -97,7 +97,9 @@ def no_serve_port(scene: Scene) -> Finding | None:
         "all applications run, but KubeRay makes no serve service: the head container lists ports "
         f"({', '.join(ports)}), and none of them is named serve",
         headline="the head container has no port named serve",
-        evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{scene.name}-serve-svc"),
-        hint=(f"kubectl edit rayservice {scene.name} -n {scene.namespace}   (add port 8000 named serve to ray-head)",),
+        evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{context.name}-serve-svc"),
+        hint=(
+            f"kubectl edit rayservice {context.name} -n {context.namespace}   (add port 8000 named serve to ray-head)",
+        ),
         terminal=True,
     )

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod
-from rayllm_ctl.health.scene import Scene
 
 GRACE = 10.0
 """Seconds after which a missing Secret or ConfigMap ends a wait: an operator that syncs secrets needs a moment."""
@@ -36,87 +36,89 @@ _MOUNT_REASONS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "Volum
 _VOLUME = re.compile(r"for volume \"([^\"]+)\"")
 
 
-def configuration(scene: Scene, pod: Pod) -> Finding | None:
+def configuration(context: ServiceContext, pod: Pod) -> Finding | None:
     """CreateContainerConfigError: a Secret, a ConfigMap or a key of one is missing."""
     for container in pod.containers:
         if container.state == "waiting" and container.reason == "CreateContainerConfigError":
-            events = scene.events.of("Pod", pod.name, "Failed")
+            events = context.events.of("Pod", pod.name, "Failed")
             first = next((event.first for event in events if container.message in event.message), pod.created)
             if not _MISSING.search(container.message):
-                return _unusable(scene, pod, container)
+                return _unusable(context, pod, container)
             evidence = (f"{pod.subject}: container {container.name}: {container.reason}: {container.message}",)
-            return _missing(scene, pod, container.message, evidence, first)
+            return _missing(context, pod, container.message, evidence, first)
     return None
 
 
-def unmounted(scene: Scene, pod: Pod) -> Finding | None:
+def unmounted(context: ServiceContext, pod: Pod) -> Finding | None:
     """Volumes that the kubelet cannot mount or attach, while the containers wait for them."""
     if not pod.node or not _waits_for_volumes(pod):
         return None
     failed = [
-        event for event in scene.events.of("Pod", pod.name, *_MOUNT_REASONS) if not _TRANSIENT.search(event.message)
+        event for event in context.events.of("Pod", pod.name, *_MOUNT_REASONS) if not _TRANSIENT.search(event.message)
     ]
-    if not failed or scene.age(failed[-1].last) > ONGOING:
+    if not failed or context.age(failed[-1].last) > ONGOING:
         return None
     # "Unable to attach or mount volumes: … timed out" only sums up what the other events explain.
     event = next(
         (one for one in reversed(failed) if not one.message.startswith("Unable to attach or mount")), failed[-1]
     )
     if _MISSING.search(event.message):
-        return _missing(scene, pod, event.message, (event.quoted(),), event.first)
-    return _unmountable(scene, pod, event)
+        return _missing(context, pod, event.message, (event.quoted(),), event.first)
+    return _unmountable(context, pod, event)
 
 
-def unbound(scene: Scene, pod: Pod, sentence: str) -> Finding | None:
+def unbound(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None:
     """A pod that is not scheduled because of a claim; `sentence` is what the scheduler wrote."""
     if not _UNBOUND.search(sentence):
         return None
     quoted = re.search(r"persistentvolumeclaim \"([^\"]+)\" not found", sentence)
     if quoted:
-        return _claim_problem(scene, pod, quoted[1], "does not exist", (f"{pod.subject}: {sentence}",), terminal=True)
+        return _claim_problem(context, pod, quoted[1], "does not exist", (f"{pod.subject}: {sentence}",), terminal=True)
     for name in _claims(pod):
-        claim = scene.claim(name)
+        claim = context.claim(name)
         phase = fields.text(claim, "status", "phase")
         if claim is not None and phase != "Bound":
-            told_of = scene.events.of("PersistentVolumeClaim", name)
+            told_of = context.events.of("PersistentVolumeClaim", name)
             trouble = [event for event in told_of if event.warning] or told_of
             why = f": {one_line(trouble[-1].message, 300)}" if trouble else ""
             storage = fields.text(claim, "spec", "storageClassName")
             size = fields.text(claim, "spec", "resources", "requests", "storage")
             told = f"is {phase or 'Pending'} (storage class {storage or 'none'}, {size or 'no size'}){why}"
             evidence = (*(event.quoted() for event in trouble[-2:]), f"{pod.subject}: {sentence}")
-            return _claim_problem(scene, pod, name, told, evidence, terminal=phase == "Lost")
+            return _claim_problem(context, pod, name, told, evidence, terminal=phase == "Lost")
     names = ", ".join(_claims(pod)) or "a claim"
     return _claim_problem(
-        scene, pod, names, f"cannot be used: {sentence}", (f"{pod.subject}: {sentence}",), terminal=False
+        context, pod, names, f"cannot be used: {sentence}", (f"{pod.subject}: {sentence}",), terminal=False
     )
 
 
-def unprovisioned(scene: Scene, pod: Pod) -> Finding | None:
+def unprovisioned(context: ServiceContext, pod: Pod) -> Finding | None:
     """A pod for which the scheduler has chosen a node in silence, and waits for a volume that nobody provisions."""
-    if pod.node or pod.condition("PodScheduled") or scene.age(pod.created) < UNPROVISIONED:
+    if pod.node or pod.condition("PodScheduled") or context.age(pod.created) < UNPROVISIONED:
         return None
-    claims = [claim for name in _claims(pod) if (claim := scene.claim(name)) is not None]
+    claims = [claim for name in _claims(pod) if (claim := context.claim(name)) is not None]
     if all(fields.text(claim, "status", "phase") == "Bound" for claim in claims):
         return None
-    return unbound(scene, pod, "PersistentVolumeClaim not bound")
+    return unbound(context, pod, "PersistentVolumeClaim not bound")
 
 
-def _claim_problem(scene: Scene, pod: Pod, name: str, told: str, evidence: Sequence[str], *, terminal: bool) -> Finding:
+def _claim_problem(
+    context: ServiceContext, pod: Pod, name: str, told: str, evidence: Sequence[str], *, terminal: bool
+) -> Finding:
     return finding(
         "VolumeNotReady",
         f"persistentvolumeclaim/{name}",
         f"the volume claim {name} of {pod.subject} {told}",
         headline=f"the volume claim {name} is not ready",
         evidence=evidence,
-        hint=(f"kubectl describe pvc {name} -n {scene.namespace}", "kubectl get storageclass"),
+        hint=(f"kubectl describe pvc {name} -n {context.namespace}", "kubectl get storageclass"),
         terminal=terminal,
         since=fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created,
         key=(name,),
     )
 
 
-def _unmountable(scene: Scene, pod: Pod, event: Event) -> Finding:
+def _unmountable(context: ServiceContext, pod: Pod, event: Event) -> Finding:
     named = _VOLUME.search(event.message)
     volume = next(
         (one for one in fields.items(pod.item, "spec", "volumes") if named and one.get("name") == named[1]), {}
@@ -131,15 +133,17 @@ def _unmountable(scene: Scene, pod: Pod, event: Event) -> Finding:
         f"{what}{source} of {pod.subject} cannot be mounted on {pod.node}: {one_line(event.message, 400)}",
         headline=f"{what} cannot be mounted",
         evidence=(event.quoted(),),
-        hint=(f"kubectl describe pvc {claim} -n {scene.namespace}",) if claim
-        else (f"kubectl describe pod {pod.name} -n {scene.namespace}",),
-        terminal="type check failed" in event.message and scene.age(event.first) >= GRACE,
+        hint=(f"kubectl describe pvc {claim} -n {context.namespace}",) if claim
+        else (f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        terminal="type check failed" in event.message and context.age(event.first) >= GRACE,
         since=event.first,
         key=(what, source),
     )  # fmt: skip
 
 
-def _missing(scene: Scene, pod: Pod, message: str, evidence: Sequence[str], since: datetime | None) -> Finding:
+def _missing(
+    context: ServiceContext, pod: Pod, message: str, evidence: Sequence[str], since: datetime | None
+) -> Finding:
     """What is missing, by the kubelet's words; a volume's event may name only the key."""
     found = _MISSING.search(message)
     groups = found.groupdict() if found else {}
@@ -157,11 +161,11 @@ def _missing(scene: Scene, pod: Pod, message: str, evidence: Sequence[str], sinc
     return finding(
         "MissingSecretOrConfig",
         pod.subject,
-        f"{told} in namespace {scene.namespace}; {pod.subject} needs it",
+        f"{told} in namespace {context.namespace}; {pod.subject} needs it",
         headline=told,
         evidence=evidence,
-        hint=(f"kubectl get {kind.lower()} {name} -n {scene.namespace}", _create(kind, name, key, scene.namespace)),
-        terminal=scene.age(first) >= GRACE,
+        hint=(f"kubectl get {kind.lower()} {name} -n {context.namespace}", _create(kind, name, key, context.namespace)),
+        terminal=context.age(first) >= GRACE,
         since=first,
         key=(kind, name, key),
     )
@@ -187,7 +191,7 @@ def _source_name(pod: Pod, message: str, kind: str) -> str:
     return "of a volume"
 
 
-def _unusable(scene: Scene, pod: Pod, container: Container) -> Finding:
+def _unusable(context: ServiceContext, pod: Pod, container: Container) -> Finding:
     """The container's configuration contradicts itself, such as runAsNonRoot with an image that runs as root."""
     return finding(
         "VolumeNotReady" if "subpath" in container.message.lower() else "ContainerCrash",
@@ -195,7 +199,7 @@ def _unusable(scene: Scene, pod: Pod, container: Container) -> Finding:
         f"container {container.name} of {pod.subject} cannot be created: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be created",
         evidence=(f"{pod.subject}: {container.reason}: {container.message}",),
-        hint=(f"kubectl describe pod {pod.name} -n {scene.namespace}",),
+        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",),
         terminal=True,
         since=pod.created,
         key=(container.name, container.message),

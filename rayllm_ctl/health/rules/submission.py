@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.scene import Scene
 
 _UNREACHED = re.compile(r"err: (?:Put|Get|Post) \"?http", re.I)
 """Serve's REST did not answer: once or twice is normal until the dashboard is up."""
@@ -16,44 +16,44 @@ _UNREACHED = re.compile(r"err: (?:Put|Get|Post) \"?http", re.I)
 _OFTEN = 10
 
 
-def config_rejected(scene: Scene) -> Finding | None:
+def config_rejected(context: ServiceContext) -> Finding | None:
     """Serve refuses the configuration. The operator then stops before it writes a status: only the event tells."""
-    if scene.service is None:
+    if context.service is None:
         return None
-    events = scene.events.of("RayService", scene.name, "FailedToUpdateServeApplications")
+    events = context.events.of("RayService", context.name, "FailedToUpdateServeApplications")
     refused = [event for event in events if not _UNREACHED.search(event.message)]
-    if not refused or _updated_after(scene, refused[-1].last):
+    if not refused or _updated_after(context, refused[-1].last):
         return None
     event = refused[-1]
     # A change that was taken back is never sent to Serve: no event says so, but the status is up to date and all runs.
-    settled = scene.service.observed >= scene.service.generation
-    if settled and (scene.age(event.last) > ONGOING or any(cluster.complete for cluster in scene.clusters)):
+    settled = context.service.observed >= context.service.generation
+    if settled and (context.age(event.last) > ONGOING or any(cluster.complete for cluster in context.clusters)):
         return None
     said = one_line(event.message.rpartition("err: ")[2] or event.message, 700)
-    generations = f"generation {scene.service.generation}, observed {scene.service.observed}"
+    generations = f"generation {context.service.generation}, observed {context.service.observed}"
     return finding(
         "ServeConfigRejected",
-        scene.service.subject,
+        context.service.subject,
         f"Serve refuses serveConfigV2: {said}",
         headline="Serve refuses the configuration",
-        evidence=(event.quoted(), f"{scene.service.subject}: {generations}"),
+        evidence=(event.quoted(), f"{context.service.subject}: {generations}"),
         hint=("rayllm-ctl deploy …   (with what is named above corrected)",
-              f"kubectl get rayservice {scene.name} -n {scene.namespace} -o jsonpath='{{.spec.serveConfigV2}}'"),
+              f"kubectl get rayservice {context.name} -n {context.namespace} -o jsonpath='{{.spec.serveConfigV2}}'"),
         terminal=True,
         since=event.first,
     )  # fmt: skip
 
 
-def unreached(scene: Scene) -> Finding | None:
+def unreached(context: ServiceContext) -> Finding | None:
     """The operator runs but does not reach Ray's dashboard, though the head is ready: a network policy, a proxy."""
-    service = scene.service
-    head = next((cluster.head for cluster in scene.clusters if cluster.head is not None), None)
+    service = context.service
+    head = next((cluster.head for cluster in context.clusters if cluster.head is not None), None)
     if service is None or head is None or not head.ready:
         return None
-    event = scene.events.last("RayService", scene.name, "FailedToUpdateServeApplications")
+    event = context.events.last("RayService", context.name, "FailedToUpdateServeApplications")
     if event is None or not _UNREACHED.search(event.message) or event.count < _OFTEN:
         return None
-    if scene.age(event.last) > ONGOING or _updated_after(scene, event.last):
+    if context.age(event.last) > ONGOING or _updated_after(context, event.last):
         return None
     return finding(
         "OperatorNotReconciling",
@@ -62,12 +62,12 @@ def unreached(scene: Scene) -> Finding | None:
         + one_line(event.message.rpartition("err: ")[2], 300),
         headline="the operator does not reach Ray's dashboard",
         evidence=(event.quoted()[:500], f"{head.subject} is ready"),
-        hint=(f"kubectl get networkpolicy -n {scene.namespace}",
-              f"kubectl logs -n {scene.operator.namespace or 'NAMESPACE'} deployment/kuberay-operator"),
+        hint=(f"kubectl get networkpolicy -n {context.namespace}",
+              f"kubectl logs -n {context.operator.namespace or 'NAMESPACE'} deployment/kuberay-operator"),
         since=event.first,
     )  # fmt: skip
 
 
-def _updated_after(scene: Scene, moment: datetime | None) -> bool:
-    updated = scene.events.last("RayService", scene.name, "UpdatedServeApplications")
+def _updated_after(context: ServiceContext, moment: datetime | None) -> bool:
+    updated = context.events.last("RayService", context.name, "UpdatedServeApplications")
     return updated is not None and updated.last is not None and moment is not None and updated.last > moment

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.planner.memory.budget import Memo
+from rayllm_ctl.planner.memory.budget import EstimateCache
 from rayllm_ctl.planner.memory.drafts import Draft, Speculation, speculation
 from rayllm_ctl.planner.memory.estimate import estimate
 from rayllm_ctl.planner.memory.types import Formula, KVGroup, MemoryEstimate, MemorySettings
 
 __all__ = [
     "Draft",
+    "EstimateCache",
     "Formula",
     "KVGroup",
-    "Memo",
     "MemoryEstimate",
     "MemorySettings",
     "Speculation",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rayllm_ctl.model.facts import Experts, ModelFacts, Tower
+from rayllm_ctl.model.facts import Experts, ModelFacts, MultiModalEncoder
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB
 
@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Load:
+class ProfileRun:
     """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run.
 
     context: tokens of a request, as far as videos may fill it (0: the user turns them off).
@@ -101,31 +101,33 @@ class Peak:
         return max(sampler, self.layer) + self.workspace + self.held
 
 
-def peak_of(facts: ModelFacts, release: Release, load: Load, *, first: bool, last: bool, second_runner: bool) -> Peak:
+def peak_of(
+    facts: ModelFacts, release: Release, load: ProfileRun, *, first: bool, last: bool, second_runner: bool
+) -> Peak:
     """The peak on a pipeline stage; encoders run on the first one, the sampler on the last."""
     sampler = sampler_of(release, second_runner=second_runner)
     rows = min(load.seqs, load.tokens) * -(-facts.vocab_size // 64) * 64
     hidden = load.tokens * facts.hidden_size * load.dtype_bytes + _LIBRARIES
-    towers = facts.towers if first and load.images else ()
+    encoders = facts.encoders if first and load.images else ()
     return Peak(
         sampler=int(rows * (sampler.peak + load.dtype_bytes)) + hidden if last else 0,
         layer=layer_bytes(facts, load),
         workspace=workspace_bytes(facts, release, load),
-        encoder=max((encoder_bytes(tower, load) for tower in towers), default=0),
-        held=max((held_bytes(tower, facts, load) for tower in towers), default=0),
+        encoder=max((encoder_bytes(encoder, load) for encoder in encoders), default=0),
+        held=max((held_bytes(encoder, facts, load) for encoder in encoders), default=0),
         kept=int(rows * sampler.kept) if last else 0,
         sampler_least=int(rows * ((sampler.least or sampler.peak) + load.dtype_bytes)) + hidden if last else 0,
         floor=_COLD_START if second_runner else Band(0.0, 0.0, 0.0),
     )
 
 
-def layer_bytes(facts: ModelFacts, load: Load) -> int:
+def layer_bytes(facts: ModelFacts, load: ProfileRun) -> int:
     """A feed-forward block at work: gate, up and their product, and three times the hidden states of every stream."""
     width = 3 * -(-facts.intermediate_size // load.tensor) + 3 * facts.hidden_size * facts.streams
     return load.tokens * width * load.dtype_bytes + _LAYER_LIBRARIES
 
 
-def expert_workspace(experts: Experts, load: Load) -> int:
+def expert_workspace(experts: Experts, load: ProfileRun) -> int:
     """Two buffers of the fused experts' kernel, kept for all layers (fused_moe/modular_kernel.py since 0.13):
     tokens x top_k x max(width, hidden) and tokens x top_k x max(2 width, hidden).
 
@@ -137,7 +139,7 @@ def expert_workspace(experts: Experts, load: Load) -> int:
     return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * load.dtype_bytes
 
 
-def workspace_bytes(facts: ModelFacts, release: Release, load: Load) -> int:
+def workspace_bytes(facts: ModelFacts, release: Release, load: ProfileRun) -> int:
     """The experts' workspace of the largest mixture; before 0.13 it was not kept beside the sampler's peak."""
     if release < (0, 13, 0):
         return 0
@@ -154,37 +156,37 @@ class _Batch:
     pixels: int
 
 
-def _batch(tower: Tower, load: Load) -> _Batch:
+def _batch(encoder: MultiModalEncoder, load: ProfileRun) -> _Batch:
     """As many of the largest item as give max_num_batched_tokens embeddings, at least one. A video counts where it
     gives more embeddings than an image."""
-    tokens, patches, pixels = tower.tokens, tower.patches, tower.pixels
-    if tower.film is not None and load.context:
-        steps = tower.film.steps(load.context)
-        if steps * tower.film.tokens > tokens:
+    tokens, patches, pixels = encoder.tokens, encoder.patches, encoder.pixels
+    if encoder.video is not None and load.context:
+        steps = encoder.video.steps(load.context)
+        if steps * encoder.video.tokens > tokens:
             tokens, patches, pixels = (
-                steps * each for each in (tower.film.tokens, tower.film.patches, tower.film.pixels)
+                steps * each for each in (encoder.video.tokens, encoder.video.patches, encoder.video.pixels)
             )
     items = max(1, load.tokens // max(1, tokens))
     return _Batch(tokens, items * patches, items * pixels)
 
 
-def held_bytes(tower: Tower, facts: ModelFacts, load: Load) -> int:
+def held_bytes(encoder: MultiModalEncoder, facts: ModelFacts, load: ProfileRun) -> int:
     """Outputs of the encoder for a full batch, and the pixels they came from (Gemma 3 12B +0.20, 27B +0.23 GiB)."""
-    batch = _batch(tower, load)
+    batch = _batch(encoder, load)
     return (max(load.tokens, batch.tokens) * facts.hidden_size + batch.pixels) * load.dtype_bytes
 
 
-def encoder_bytes(tower: Tower, load: Load) -> int:
+def encoder_bytes(encoder: MultiModalEncoder, load: ProfileRun) -> int:
     """A block of the encoder at work: twice its feed-forward width and four hidden states for every patch, with the
     pixels; the mask over all patches where there is one, twice; the outputs of layers that are kept.
 
     Qwen3.5 9B on L40S 1.78 GiB, 4B 1.8 (0.19, 0.22); Mistral Small 3.1 on H100 2.18 (0.19).
     """
-    batch = _batch(tower, load)
-    block = tower.blocks[0][0]
-    ranks = load.tensor if tower.sharded else 1
+    batch = _batch(encoder, load)
+    block = encoder.blocks[0][0]
+    ranks = load.tensor if encoder.sharded else 1
     width = 2 * -(-max((linear.inputs for linear in block.linears), default=0) // ranks)
-    total = (batch.patches * (width + (4 + tower.kept) * tower.hidden) + batch.pixels) * load.dtype_bytes
-    if tower.masked:
+    total = (batch.patches * (width + (4 + encoder.kept) * encoder.hidden) + batch.pixels) * load.dtype_bytes
+    if encoder.masked:
         total = max(total, 2 * batch.patches * batch.patches * load.dtype_bytes)
     return total + _LIBRARIES

@@ -10,21 +10,21 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.planner.memory.activations import Load, Peak, peak_of
+from rayllm_ctl.planner.memory.activations import Peak, ProfileRun, peak_of
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.graphs import NOTHING, Graphs, graph_memory
 from rayllm_ctl.planner.memory.options import Options
 from rayllm_ctl.planner.memory.overheads import load_extras, non_torch
-from rayllm_ctl.planner.memory.shards import Shape, Stage, linear_size, stage_tensors
+from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, linear_size, stage_tensors
 from rayllm_ctl.planner.memory.types import MemorySettings
 
-Memo = dict[Hashable, object]
+EstimateCache = dict[Hashable, object]
 """What was computed before for the same facts, by what it depends on."""
 
 
 @dataclass(frozen=True)
-class Case:
+class EstimateContext:
     """One question: a model on a GPU under one version's rules."""
 
     facts: ModelFacts
@@ -32,9 +32,9 @@ class Case:
     release: tuple[int, int, int]
     settings: MemorySettings
     options: Options
-    shape: Shape
+    shape: ShardSettings
     second_runner: bool
-    memo: Memo
+    memo: EstimateCache
     draft: Draft | None = None
 
     @property
@@ -58,7 +58,7 @@ class Budget:
     cache: Band
 
 
-def stage_budget(case: Case, stage: Stage) -> Budget:
+def stage_budget(case: EstimateContext, stage: Stage) -> Budget:
     """The budget of one pipeline stage."""
     facts, settings, shape = case.facts, case.settings, case.shape
     adapters = list(adapter_tensors(stage, shape, case.options))
@@ -67,7 +67,7 @@ def stage_budget(case: Case, stage: Stage) -> Budget:
     )
     parameters, weights = _weights(case, stage, tuple(extras))
     weights -= min(case.options.offload, parameters)
-    load = Load(
+    load = ProfileRun(
         settings.max_num_batched_tokens,
         settings.max_num_seqs,
         shape.tensor,
@@ -103,7 +103,7 @@ def stage_budget(case: Case, stage: Stage) -> Budget:
     )
 
 
-def _weights(case: Case, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
+def _weights(case: EstimateContext, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
     """(bytes of the parameters, bytes that the allocator counts for them and for `extras`)."""
     key = ("weights", case.shape, case.options.images, stage.key, extras)
     known = case.memo.get(key)
@@ -116,7 +116,7 @@ def _weights(case: Case, stage: Stage, extras: tuple[int, ...]) -> tuple[int, in
     return found
 
 
-def _widened(case: Case, peak: Peak) -> Band:
+def _widened(case: EstimateContext, peak: Peak) -> Band:
     """The band of the peak. Wider where logs scatter: recurrent layers since 0.26 (their warm-up is charged,
     vllm#50780), parallel streams (DeepSeek V4 on GH200 took 4 GiB more than the formula at 16384 tokens, 0.22), and
     encoders, whose largest item may be a video."""
@@ -136,7 +136,7 @@ def _left(amount: float, parts: tuple[Band, ...]) -> Band:
     return Band(typical - more, typical, typical + less)
 
 
-def adapter_tensors(stage: Stage, shape: Shape, options: Options) -> Iterator[int]:
+def adapter_tensors(stage: Stage, shape: ShardSettings, options: Options) -> Iterator[int]:
     """LoRA adapters: for each slot and each projection of a fused layer two matrices of the highest rank (lora/layers).
     vLLM makes them at load for every layer of the decoder."""
     if not options.lora_slots:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.planner.memory.shards import Shape, Stage, stage_tensors
+from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, stage_tensors
 
 Kind = Literal["draft_model", "eagle", "eagle3"]
 
@@ -64,7 +64,7 @@ class Draft:
     facts: ModelFacts
     kind: Kind
 
-    def tensors(self, shape: Shape) -> Iterator[int]:
+    def tensors(self, shape: ShardSettings) -> Iterator[int]:
         """Bytes of every tensor on one rank.
 
         A draft model is whole. Heads of EAGLE share the model's embedding once they are loaded; those of EAGLE 1 its

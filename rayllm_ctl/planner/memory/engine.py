@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.planner.memory.kvcache import Packing, Rules
+from rayllm_ctl.planner.memory.kvcache import KVCachePolicy, Packing
 from rayllm_ctl.planner.memory.shards import Padding
 
 Release = tuple[int, int, int]
 
 
-def cache_rules(release: Release) -> Rules:
+def cache_rules(release: Release) -> KVCachePolicy:
     """How a version lays out the KV cache (v1/core/kv_cache_utils.py and envs.py of each version)."""
-    return Rules(
+    return KVCachePolicy(
         widen=1.5 if release >= (0, 18, 0) else 1.25 if release >= (0, 12, 0) else 0.0,
         whole_chunks=release < (0, 14, 0),
         packed=_packing(release),

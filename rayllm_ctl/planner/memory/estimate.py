@@ -9,13 +9,13 @@ from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts, Scheme, StateCache
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.planner.memory import engine as rules
-from rayllm_ctl.planner.memory.budget import Case, Memo, stage_budget
+from rayllm_ctl.planner.memory.budget import EstimateCache, EstimateContext, stage_budget
 from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.kvcache import Layout, align_hybrid, group_layers
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.memory.pages import CacheShape
 from rayllm_ctl.planner.memory.report import answer
-from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, Shape, Stage, stages
+from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, Stage, stages
 from rayllm_ctl.planner.memory.types import MemoryEstimate, MemorySettings
 
 ONLINE_FP8 = Scheme("fp8", 8, floating=True, group=-1, online=True)
@@ -26,7 +26,7 @@ def estimate(
     gpu: GPU,
     engine: EngineFacts,
     settings: MemorySettings,
-    memo: Memo | None = None,
+    memo: EstimateCache | None = None,
     draft: Draft | None = None,
 ) -> MemoryEstimate:
     """Memory of the fullest GPU of one replica.
@@ -46,14 +46,16 @@ def estimate(
         quantized=facts.quantization is not None or settings.quantization is not None,
     )
     online = None if facts.quantization or not settings.quantization else online_scheme(settings.quantization)
-    shape = Shape(
+    shape = ShardSettings(
         settings.tensor,
         DTYPE_BYTES.get(settings.dtype or "", 2),
         online,
         expert_parallel=options.expert_parallel,
         mxfp4=rules.mxfp4_padding(engine.release, gpu),
     )
-    case = Case(facts, gpu, engine.release, settings, options, shape, second, {} if memo is None else memo, draft)
+    case = EstimateContext(
+        facts, gpu, engine.release, settings, options, shape, second, {} if memo is None else memo, draft
+    )
     cut = stages(facts, settings.pipeline)
     budgets = [stage_budget(case, stage) for stage in cut]
     tightest = min(budgets, key=lambda budget: budget.cache.typical)
@@ -70,7 +72,7 @@ def online_scheme(method: str) -> Scheme | None:
     return None
 
 
-def _layout(case: Case, cut: Sequence[Stage]) -> Layout:
+def _layout(case: EstimateContext, cut: Sequence[Stage]) -> Layout:
     """The KV cache's blocks under the version's rules."""
     facts, settings, release = case.facts, case.settings, case.release
     latents = {c.kind for layer in facts.layers for c in layer.caches if isinstance(c, LatentCache)}

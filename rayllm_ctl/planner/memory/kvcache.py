@@ -18,7 +18,7 @@ sizes as many as the largest of them."""
 
 
 @dataclass(frozen=True)
-class Rules:
+class KVCachePolicy:
     """What changed between versions about groups.
 
     widen: the largest kind sets the group size while it is less than this many times the smallest (0: never).
@@ -42,7 +42,7 @@ class Layout:
     groups: tuple[tuple[Pages, int], ...]
     bytes_per_block: int
     in_flight: int
-    rules: Rules
+    rules: KVCachePolicy
 
     def blocks_per_request(self, length: int) -> int:
         return sum(pages.per_request(length, self.in_flight) for pages, _ in self.groups)
@@ -98,7 +98,7 @@ def align_hybrid(layers: Sequence[Layer], shape: CacheShape) -> tuple[int, int]:
     return block, block * token
 
 
-def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: Rules, in_flight: int) -> Layout:
+def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: KVCachePolicy, in_flight: int) -> Layout:
     """The layout of a model whose pipeline stages hold these layers. `bytes_per_block` is of the fullest stage."""
     found: list[tuple[int, Pages]] = []
     known: dict[int, list[Pages]] = {}
@@ -124,7 +124,7 @@ def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: Ru
     return Layout(tuple(counts), largest, in_flight, rules)
 
 
-def _block_bytes(groups: Sequence[Sequence[int]], rules: Rules) -> int:
+def _block_bytes(groups: Sequence[Sequence[int]], rules: KVCachePolicy) -> int:
     """Bytes of one block on a stage whose groups have pages of these sizes."""
     whole = max(map(sum, groups))
     if len({size for sizes in groups for size in sizes}) <= 1 or not rules.packed.startswith("slots"):
@@ -138,7 +138,7 @@ def _block_bytes(groups: Sequence[Sequence[int]], rules: Rules) -> int:
     return sum(size * count for size, count in places.items())
 
 
-def _pages(cache: Cache, shape: CacheShape, rules: Rules) -> Pages:
+def _pages(cache: Cache, shape: CacheShape, rules: KVCachePolicy) -> Pages:
     pages = pages_of(cache, shape)
     if pages.chunk and rules.whole_chunks:
         return Pages("full", pages.block, pages.bytes)
@@ -149,7 +149,7 @@ Group = tuple[Pages | None, list[int]]
 """Pages that all members share (None: each has its own), and the members' places in the list of layers."""
 
 
-def _group(layers: list[Pages], rules: Rules) -> list[Group]:
+def _group(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
     everything = list(range(len(layers)))
     first = layers[0]
     if all(pages == first for pages in layers):
@@ -174,7 +174,7 @@ def _group(layers: list[Pages], rules: Rules) -> list[Group]:
     return groups
 
 
-def _packed(layers: list[Pages], rules: Rules) -> list[Group]:
+def _packed(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
     """Pages of several sizes in one block: a group per family; before 0.29 in groups of about as many layers."""
     families: dict[tuple[str, int, int], list[int]] = {}
     for index, pages in enumerate(layers):
@@ -245,7 +245,7 @@ def _least_padding(counts: Sequence[int], least: int) -> int:
     return min(range(least, max(counts) + 1), key=lambda size: (sum(-count % size for count in counts), -size))
 
 
-def _padded(layers: list[Pages], rules: Rules) -> list[Pages]:
+def _padded(layers: list[Pages], rules: KVCachePolicy) -> list[Pages]:
     """States raised to the page of the attention beside them; windows to the next size that a page of the whole context
     has ("slots")."""
     sizes = sorted({pages.bytes for pages in layers if pages.family[0] == "full"})

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.plan import Reason
 from rayllm_ctl.model.quantities import GIB, gib
-from rayllm_ctl.planner.memory.budget import Budget, Case
+from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 
 
-def _context(case: Case) -> float:
+def _context(case: EstimateContext) -> float:
     """What the CUDA context takes before vLLM looks at a GPU: about 0.5 GiB on H100, less on smaller cards."""
     return (0.45 if case.gpu.memory_bytes >= 70 * GIB else 0.3) * GIB
 
@@ -25,7 +25,7 @@ _GRAPHS = 0.8
 """The share of the likely CUDA graphs that must find room: a plan is refused only where less would not do either."""
 
 
-def outside_problems(case: Case, budget: Budget) -> Iterator[Reason]:
+def outside_problems(case: EstimateContext, budget: Budget) -> Iterator[Reason]:
     """What would still end the start-up though the KV cache is large enough."""
     total, settings = case.gpu.memory_bytes, case.settings
     share = settings.gpu_memory_utilization

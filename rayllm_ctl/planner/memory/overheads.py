@@ -12,7 +12,7 @@ from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.planner.memory.shards import Shape, Stage, linear_size
+from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, linear_size
 
 Release = tuple[int, int, int]
 
@@ -61,7 +61,7 @@ def _several(release: Release, gpu: GPU, tensor: int) -> Band:
 
 
 def load_extras(
-    facts: ModelFacts, stage: Stage, shape: Shape, *, release: Release, gpu: GPU, tokens: int
+    facts: ModelFacts, stage: Stage, shape: ShardSettings, *, release: Release, gpu: GPU, tokens: int
 ) -> Iterator[int]:
     """Bytes of what is set aside while the weights load besides the weights: "Model loading took" counts it."""
     if any(isinstance(cache, LatentCache) and cache.kind == "mla" for layer in stage.layers for cache in layer.caches):
@@ -86,7 +86,7 @@ def _latent_workspaces(release: Release, gpu: GPU) -> Iterator[int]:
         yield 128 * MIB
 
 
-def _absorbed(layer: Layer, shape: Shape) -> Iterator[int]:
+def _absorbed(layer: Layer, shape: ShardSettings) -> Iterator[int]:
     """A quantized kv_b_proj is kept a second time in 16 bits, as the two halves that MLA multiplies by."""
     for linear in layer.linears:
         scheme = linear.scheme or (shape.online if linear.quantizable else None)

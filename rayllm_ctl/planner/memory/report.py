@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.plan import Band, MemoryPlan
 from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.planner.memory.budget import Budget, Case
+from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.kvcache import Layout
 from rayllm_ctl.planner.memory.outside import outside_problems
 from rayllm_ctl.planner.memory.types import Formula, MemoryEstimate
 
 
-def answer(case: Case, tightest: Budget, fullest: Budget, layout: Layout) -> MemoryEstimate:
+def answer(case: EstimateContext, tightest: Budget, fullest: Budget, layout: Layout) -> MemoryEstimate:
     """The estimate from the stage with the least KV cache, the one with the most weights, and the blocks."""
     facts, length, per_block = case.facts, case.settings.max_model_len, layout.bytes_per_block
     cache = Band(*(max(0.0, x) for x in (tightest.cache.low, tightest.cache.typical, tightest.cache.high)))
@@ -57,7 +57,9 @@ def answer(case: Case, tightest: Budget, fullest: Budget, layout: Layout) -> Mem
     )
 
 
-def _formulas(case: Case, budget: Budget, plan: MemoryPlan, layout: Layout, blocks: int) -> Iterator[Formula]:
+def _formulas(
+    case: EstimateContext, budget: Budget, plan: MemoryPlan, layout: Layout, blocks: int
+) -> Iterator[Formula]:
     facts, settings, peak = case.facts, case.settings, budget.peak
     yield Formula(
         "requested",
@@ -112,5 +114,5 @@ def _range(band: Band) -> str:
     return f" ({gib(max(0.0, band.low))} to {gib(band.high)} GiB)"
 
 
-def _version(case: Case) -> str:
+def _version(case: EstimateContext) -> str:
     return ".".join(map(str, case.release))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, Scheme, Tower, Vector
+from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, MultiModalEncoder, Scheme, Vector
 
 _VOCAB_PADDING = 64
 """vLLM pads vocabularies to a multiple of this before splitting them (layers/vocab_parallel_embedding.py)."""
@@ -25,7 +25,7 @@ class Padding:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ShardSettings:
     """How a model is cut and stored: TP ranks, bytes per element, a scheme that vLLM applies while loading,
     and whether experts are spread over the ranks whole (expert parallelism)."""
 
@@ -45,7 +45,7 @@ def vocab_rows(vocab: int, tensor: int) -> int:
     return -(-ceil_to(vocab, _VOCAB_PADDING) // tensor)
 
 
-def linear_tensors(linear: Linear, shape: Shape) -> Iterator[int]:
+def linear_tensors(linear: Linear, shape: ShardSettings) -> Iterator[int]:
     """Bytes of each tensor of a linear layer on one rank."""
     inputs, outputs = linear_size(linear, shape.tensor)
     element = 4 if linear.float32 else shape.dtype_bytes
@@ -93,7 +93,7 @@ def scheme_tensors(scheme: Scheme, inputs: int, outputs: int, shards: int = 1) -
         yield 4 * shards
 
 
-def expert_tensors(experts: Experts, shape: Shape) -> Iterator[int]:
+def expert_tensors(experts: Experts, shape: ShardSettings) -> Iterator[int]:
     """Bytes of the fused expert tensors on one rank: w13, w2, their scales and biases."""
     count, width, hidden = experts.count, experts.intermediate, experts.hidden
     if shape.expert_parallel:
@@ -118,14 +118,14 @@ def expert_tensors(experts: Experts, shape: Shape) -> Iterator[int]:
             yield count * outputs * shape.dtype_bytes
 
 
-def vector_bytes(vector: Vector, shape: Shape) -> int:
+def vector_bytes(vector: Vector, shape: ShardSettings) -> int:
     size = vector.size
     if vector.units:
         size = max(1, -(-vector.units // shape.tensor)) * (vector.size // vector.units)
     return size * (4 if vector.float32 else shape.dtype_bytes)
 
 
-def layer_tensors(layer: Layer, shape: Shape) -> Iterator[int]:
+def layer_tensors(layer: Layer, shape: ShardSettings) -> Iterator[int]:
     """Bytes of every tensor of a layer on one rank, in the order vLLM makes them."""
     for linear in layer.linears:
         yield from linear_tensors(linear, shape)
@@ -135,10 +135,10 @@ def layer_tensors(layer: Layer, shape: Shape) -> Iterator[int]:
         yield vector_bytes(vector, shape)
 
 
-def tower_tensors(tower: Tower, shape: Shape) -> Iterator[int]:
+def tower_tensors(encoder: MultiModalEncoder, shape: ShardSettings) -> Iterator[int]:
     """Bytes of every tensor of an encoder on one rank."""
-    cut = shape if tower.sharded else Shape(1, shape.dtype_bytes, shape.online)
-    for layer, count in tower.blocks:
+    cut = shape if encoder.sharded else ShardSettings(1, shape.dtype_bytes, shape.online)
+    for layer, count in encoder.blocks:
         sizes = tuple(layer_tensors(layer, cut))
         for _ in range(count):
             yield from sizes
@@ -172,12 +172,12 @@ def stages(facts: ModelFacts, pipeline: int) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def stage_tensors(facts: ModelFacts, stage: Stage, shape: Shape, *, encoders: bool = True) -> Iterator[int]:
+def stage_tensors(facts: ModelFacts, stage: Stage, shape: ShardSettings, *, encoders: bool = True) -> Iterator[int]:
     """Bytes of every tensor of one pipeline stage on one tensor-parallel rank."""
     rows = vocab_rows(facts.vocab_size, shape.tensor)
     if stage.first and encoders:
-        for tower in facts.towers:
-            yield from tower_tensors(tower, shape)
+        for encoder in facts.encoders:
+            yield from tower_tensors(encoder, shape)
     if stage.first or (stage.last and facts.tied_embeddings):
         table = facts.vocab_size if facts.whole_embedding else rows
         yield table * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
-from rayllm_ctl.model.facts import Tower, Vector
+from rayllm_ctl.model.facts import MultiModalEncoder, Vector
 
 _SECONDS = 30
 _FRAMES = 100
 """Mel frames of a second."""
 
 
-def read_qwen_audio(source: Source) -> Tower:
+def read_qwen_audio(source: Source) -> MultiModalEncoder:
     """Transformer blocks over mel frames that convolutions thin out: two over time, or three over time and pitch.
 
     The older one comes from transformers and is not divided; its keys have no bias.
@@ -40,7 +40,7 @@ def read_qwen_audio(source: Source) -> Tower:
         plain(stem, "proj", width, out, bias=True)
         stem.vectors.append(Vector(2 * out))
     frames = _SECONDS * _FRAMES
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         ((block, depth_of(sound, "encoder_layers", "num_hidden_layers", default=32)), (stem.layer(), 1)),
         width,

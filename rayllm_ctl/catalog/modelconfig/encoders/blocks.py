@@ -1,6 +1,6 @@
 """What encoders share: their blocks, what stands around them, and the source that a reader takes.
 
-`tokens` and `patches` of a tower are of the largest item that vLLM profiles; `pixels` its input values.
+`tokens` and `patches` of a encoder are of the largest item that vLLM profiles; `pixels` its input values.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Part, Split, Tower, Vector
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, Vector
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 """Where a config may keep its text model."""
@@ -27,7 +27,7 @@ class Source:
     builder: Builder
 
 
-Reader = Callable[[Source], Tower | None]
+Reader = Callable[[Source], MultiModalEncoder | None]
 """Reads an encoder; None where this config has none."""
 
 
@@ -82,17 +82,19 @@ def encoder_block(
     return pieces.layer()
 
 
-def stem_of(source: Source) -> Pieces:
+def stem_of(source: Source) -> LayerBuilder:
     """What stands around the blocks: patches in, the projector out."""
     return source.builder.single("vision_tower.")
 
 
-def plain(pieces: Pieces, name: str, inputs: int, outputs: int, *, bias: bool = False, split: bool = False) -> None:
+def plain(
+    pieces: LayerBuilder, name: str, inputs: int, outputs: int, *, bias: bool = False, split: bool = False
+) -> None:
     """A projection that no format quantizes; `split`: column-parallel."""
     pieces.linear(name, inputs, outputs, "column" if split else "none", bias=bias, quantizable=False)
 
 
-def pair(pieces: Pieces, inputs: int, middle: int, outputs: int, *, bias: bool, split: bool = True) -> None:
+def pair(pieces: LayerBuilder, inputs: int, middle: int, outputs: int, *, bias: bool, split: bool = True) -> None:
     """A projector of two layers, the first split by outputs and the second by inputs."""
     pieces.linear("linear_1", inputs, middle, "column" if split else "none", bias=bias, quantizable=False)
     pieces.linear("linear_2", middle, outputs, "row" if split else "none", bias=bias, quantizable=False)

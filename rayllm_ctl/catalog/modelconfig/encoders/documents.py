@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
-from rayllm_ctl.model.facts import Layer, Tower, Vector
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Vector
 
 
-def read_dots_ocr(source: Source) -> Tower:
+def read_dots_ocr(source: Source) -> MultiModalEncoder:
     """dots.ocr: gated blocks with RMS norms. Images of up to 11289600 pixels (preprocessor_config.json)."""
     vision = source.vision
     width = vision.integer("embed_dim", default=1536)
@@ -26,7 +26,7 @@ def read_dots_ocr(source: Source) -> Tower:
     merged = width * merge * merge
     pair(stem, merged, merged, vision.integer("hidden_size", default=1536), bias=True)
     patches = 11289600 // (patch * patch)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, default=42)), (stem.layer(), 1)),
         width,
@@ -36,7 +36,7 @@ def read_dots_ocr(source: Source) -> Tower:
     )
 
 
-def read_paddle_ocr(source: Source) -> Tower:
+def read_paddle_ocr(source: Source) -> MultiModalEncoder:
     """PaddleOCR-VL: SigLIP over an image in its own shape, up to 2822400 pixels (preprocessor_config.json), and a
     projector over two by two patches that is not divided."""
     blocks, stem, width = _siglip(source)
@@ -45,7 +45,7 @@ def read_paddle_ocr(source: Source) -> Tower:
     return _shaped(source, blocks, stem, width, 2822400)
 
 
-def read_keye(source: Source) -> Tower:
+def read_keye(source: Source) -> MultiModalEncoder:
     """Keye-VL: PaddleOCR-VL's encoder with a second position table, and a projector that is divided."""
     blocks, stem, width = _siglip(source)
     plain(stem, "packing_position_embedding", 32768, width)
@@ -54,7 +54,7 @@ def read_keye(source: Source) -> Tower:
     return _shaped(source, blocks, stem, width, 2822400)
 
 
-def read_keye15(source: Source) -> Tower:
+def read_keye15(source: Source) -> MultiModalEncoder:
     """Keye-VL 1.5: the projector's norm is over two by two patches."""
     blocks, stem, width = _siglip(source)
     plain(stem, "packing_position_embedding", 32768, width)
@@ -63,7 +63,7 @@ def read_keye15(source: Source) -> Tower:
     return _shaped(source, blocks, stem, width, 2822400)
 
 
-def _siglip(source: Source) -> tuple[tuple[Layer, int], Pieces, int]:
+def _siglip(source: Source) -> tuple[tuple[Layer, int], LayerBuilder, int]:
     vision = source.vision
     width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=14)
     size = vision.integer("image_size", default=384, high=2**14)
@@ -74,10 +74,12 @@ def _siglip(source: Source) -> tuple[tuple[Layer, int], Pieces, int]:
     return (encoder_block(source.builder, width, heads, middle), depth_of(vision, default=27)), stem, width
 
 
-def _shaped(source: Source, blocks: tuple[Layer, int], stem: Pieces, width: int, pixels: int) -> Tower:
+def _shaped(
+    source: Source, blocks: tuple[Layer, int], stem: LayerBuilder, width: int, pixels: int
+) -> MultiModalEncoder:
     patch = source.vision.integer("patch_size", default=14, high=256)
     patches = pixels // (patch * patch)
-    return Tower("image", (blocks, (stem.layer(), 1)), width, patches // 4, patches, 3 * pixels)
+    return MultiModalEncoder("image", (blocks, (stem.layer(), 1)), width, patches // 4, patches, 3 * pixels)
 
 
 _SAM_WIDTH = 768
@@ -90,18 +92,18 @@ _SAM_GLOBAL = 4
 """SAM ViT-B as vLLM builds it for DeepSeek-OCR, whatever the config says (deepencoder.py)."""
 
 
-def read_deepseek_ocr(source: Source) -> Tower:
+def read_deepseek_ocr(source: Source) -> MultiModalEncoder:
     """DeepSeek-OCR: SAM ViT-B, which is not divided, then CLIP ViT-L/14 and one projection. An overview of 1024 pixels
     and up to four crops of 640."""
     return _sam_clip(source, (2, 2))
 
 
-def read_unlimited_ocr(source: Source) -> Tower:
+def read_unlimited_ocr(source: Source) -> MultiModalEncoder:
     """Unlimited-OCR: DeepSeek-OCR's encoder, with up to eight rows of four crops (unlimited_ocr.py)."""
     return _sam_clip(source, (8, 4))
 
 
-def _sam_clip(source: Source, crops: tuple[int, int]) -> Tower:
+def _sam_clip(source: Source, crops: tuple[int, int]) -> MultiModalEncoder:
     width = 1024
     clip = encoder_block(source.builder, width, 16, 4096)
     stem = _sam_stem(source, width)
@@ -114,7 +116,7 @@ def _sam_clip(source: Source, crops: tuple[int, int]) -> Tower:
     return _deepseek(source, stem, (clip, 24), width, 640, crops)
 
 
-def read_deepseek_ocr2(source: Source) -> Tower:
+def read_deepseek_ocr2(source: Source) -> MultiModalEncoder:
     """DeepSeek-OCR 2: SAM ViT-B, then a Qwen2 of 0.5B as encoder with queries of its own, none of it divided. An
     overview of 1024 pixels and up to four crops of 768."""
     width = 896
@@ -131,14 +133,14 @@ def read_deepseek_ocr2(source: Source) -> Tower:
     return _deepseek(source, stem, (pieces.layer(), 24), width, 768, (2, 2))
 
 
-def _projector(source: Source, stem: Pieces, inputs: int) -> int:
+def _projector(source: Source, stem: LayerBuilder, inputs: int) -> int:
     fields = source.config.child("projector_config")
     out = fields.integer("n_embed", default=source.hidden)
     plain(stem, "projector", fields.integer("input_dim", default=inputs), out, bias=True)
     return out
 
 
-def _sam_stem(source: Source, out: int) -> Pieces:
+def _sam_stem(source: Source, out: int) -> LayerBuilder:
     """What stands around SAM's blocks: patches, positions, and convolutions down to a sixteenth of the positions."""
     stem = stem_of(source)
     plain(stem, "sam.patch_embed", 3 * 16 * 16, _SAM_WIDTH, bias=True)
@@ -156,15 +158,15 @@ def _sam_block(source: Source) -> Layer:
 
 
 def _deepseek(
-    source: Source, stem: Pieces, second: tuple[Layer, int], width: int, crop: int, grid: tuple[int, int]
-) -> Tower:
+    source: Source, stem: LayerBuilder, second: tuple[Layer, int], width: int, crop: int, grid: tuple[int, int]
+) -> MultiModalEncoder:
     """`crop`: pixels of a side; `grid`: the most rows and columns of crops beside the overview."""
     near = Layer(vectors=(Vector((2 * _SAM_WINDOW - 1) * _SAM_HEAD),) * 2)
     far = Layer(vectors=(Vector((2 * _SAM_SIDE - 1) * _SAM_HEAD),) * 2)
     rows, columns = grid
     pixels = 1024 * 1024 + rows * columns * crop * crop
     side, small = 1024 // 64, crop // 64
-    return Tower(
+    return MultiModalEncoder(
         "image",
         (
             (_sam_block(source), _SAM_DEPTH),

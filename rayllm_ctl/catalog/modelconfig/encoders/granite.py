@@ -10,13 +10,13 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.qformer import crossing, query_layer
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower, Vector
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Vector
 
 _FRAMES = 25000
 """Frames of the longest sound that vLLM profiles: 8 million samples, two mel frames of 160 each."""
 
 
-def read_granite_speech(source: Source) -> Tower:
+def read_granite_speech(source: Source) -> MultiModalEncoder:
     """A guess at the text in the middle of the Conformer is fed back; each window becomes a few queries."""
     sound, former = source.config.child("encoder_config"), source.config.child("projector_config")
     width = sound.integer("hidden_dim", default=1024)
@@ -34,7 +34,7 @@ def read_granite_speech(source: Source) -> Tower:
     plain(stem, "linear", inner, source.hidden, bias=True)
     depth = depth_of(former, default=12)
     crossings = -(-depth // former.integer("cross_attention_frequency", default=2, high=MOST_LAYERS))
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         (
             (_conformer(source, sound, width), depth_of(sound, "num_layers", default=10)),

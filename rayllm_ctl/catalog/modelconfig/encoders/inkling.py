@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.model.facts import MultiModalEncoder
 
 _SOUND_TOKENS = 12000
 """The longest sound that vLLM takes (mm_preprocess.py)."""
@@ -16,7 +16,7 @@ Scale = tuple[int, int]
 """What one place of a step stands for: input positions (frames times rows times columns), and its channels."""
 
 
-def read_inkling_image(source: Source) -> Tower | None:
+def read_inkling_image(source: Source) -> MultiModalEncoder | None:
     """A token for each patch of 40 pixels or so: linear layers that fold neighbours together, a norm between them.
 
     vLLM profiles an image of 4 x 4 patches.
@@ -38,7 +38,9 @@ def read_inkling_image(source: Source) -> Tower | None:
             stem.norm(outputs)
     if vision.flag("use_vision_norm"):
         stem.norm(out)
-    return Tower("image", ((stem.layer(), 1),), out, 16, 16, 16 * patch * patch * frames * channels, sharded=False)
+    return MultiModalEncoder(
+        "image", ((stem.layer(), 1),), out, 16, 16, 16 * patch * patch * frames * channels, sharded=False
+    )
 
 
 def _scales(patch: int, frames: int, channels: int) -> list[Scale]:
@@ -82,7 +84,7 @@ def _to_64(size: int) -> int:
     return -(-size // 64) * 64
 
 
-def read_inkling_sound(source: Source) -> Tower | None:
+def read_inkling_sound(source: Source) -> MultiModalEncoder | None:
     """A table with a row for each loudness of each pitch; a token's rows are added up."""
     sound: Fields = source.vision
     if not sound.has("decoder_dmodel"):
@@ -94,4 +96,4 @@ def read_inkling_sound(source: Source) -> Tower | None:
     if sound.flag("use_audio_norm"):
         stem.norm(out)
     tokens = _SOUND_TOKENS
-    return Tower("audio", ((stem.layer(), 1),), out, tokens, tokens, tokens * bins, sharded=False)
+    return MultiModalEncoder("audio", ((stem.layer(), 1),), out, tokens, tokens, tokens * bins, sharded=False)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
-from rayllm_ctl.model.facts import Film, Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, VideoProfile
 
 
-def read_ernie_vl(source: Source) -> Tower:
+def read_ernie_vl(source: Source) -> MultiModalEncoder:
     """ERNIE 4.5 VL: merges two by two patches, then pairs of frames. Images of up to 78 x 78 tokens (transformers'
     processor: 6177 x 28 x 28 pixels). vLLM profiles as many pairs of such frames as fit into a request beside an image,
     but the processor shrinks each to 34 x 34 tokens (1196 x 28 x 28 pixels)."""
@@ -40,13 +40,13 @@ def read_ernie_vl(source: Source) -> Tower:
     stem.norm(source.hidden)
     block = encoder_block(source.builder, width, heads, middle)
     depth = depth_of(vision, "depth", default=32)
-    tower = _shaped((block, depth), stem, width, 78 * 78, merge, 3 * patch * patch)
+    encoder = _shaped((block, depth), stem, width, 78 * 78, merge, 3 * patch * patch)
     pair_of_frames = 2 * 34 * 34 * merge * merge
-    film = Film(tower.tokens, pair_of_frames, pair_of_frames * 3 * patch * patch, beside=tower.tokens)
-    return replace(tower, film=film)
+    video = VideoProfile(encoder.tokens, pair_of_frames, pair_of_frames * 3 * patch * patch, beside=encoder.tokens)
+    return replace(encoder, video=video)
 
 
-def read_pangu_vl(source: Source) -> Tower:
+def read_pangu_vl(source: Source) -> MultiModalEncoder:
     """openPangu VL: a merger for each layer that is taken, their outputs added and projected. Images of up to 16384
     tokens, as Qwen2.5-VL's."""
     vision = source.vision
@@ -71,7 +71,7 @@ def read_pangu_vl(source: Source) -> Tower:
     return _shaped((block, depth_of(vision, "depth", default=26)), stem, width, 16384, merge, values)
 
 
-def read_llava_onevision2(source: Source) -> Tower:
+def read_llava_onevision2(source: Source) -> MultiModalEncoder:
     """LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted."""
     vision = source.vision
     width, heads, middle, patch = vit_sizes(vision, width=1024, heads=16, middle=4096, patch=14)
@@ -86,13 +86,15 @@ def read_llava_onevision2(source: Source) -> Tower:
     return _shaped((block, depth_of(vision, default=24)), stem, width, tokens, merge, 3 * patch * patch)
 
 
-def _shaped(block: tuple[Layer, int], stem: Pieces, width: int, tokens: int, merge: int, values: int) -> Tower:
+def _shaped(
+    block: tuple[Layer, int], stem: LayerBuilder, width: int, tokens: int, merge: int, values: int
+) -> MultiModalEncoder:
     """`tokens`: of the largest image. `values`: input values of a patch."""
     patches = tokens * merge * merge
-    return Tower("image", (block, (stem.layer(), 1)), width, tokens, patches, patches * values)
+    return MultiModalEncoder("image", (block, (stem.layer(), 1)), width, tokens, patches, patches * values)
 
 
-def read_kanana(source: Source) -> Tower:
+def read_kanana(source: Source) -> MultiModalEncoder:
     """Kanana-V: Qwen2-VL's encoder, whose layers' outputs are all kept, then convolutions around a merger, which are
     not divided. Images of up to 1003520 pixels (the default of its image processor)."""
     vision, projector = source.vision, source.config.child("projector_config")
@@ -119,7 +121,7 @@ def read_kanana(source: Source) -> Tower:
     return replace(_shaped(blocks, stem, width, 35 * 35, merge, 3 * frames * patch * patch), kept=blocks[1] + 1)
 
 
-def _convolutions(stem: Pieces, given: int, width: int) -> None:
+def _convolutions(stem: LayerBuilder, given: int, width: int) -> None:
     """A block of RegNet: into `width` channels, each with its neighbours, weighted by their means, and across again."""
     squeezed = max(1, round(given / 4))
     plain(stem, "conv1", given, width)

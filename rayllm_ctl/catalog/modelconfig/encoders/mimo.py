@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import Layer, Part, Tower, Vector
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Vector
 
 _FULL = (7, 15, 23, 31)
 """Blocks that see the whole image where the config does not list them."""
@@ -19,7 +19,7 @@ _UNUSED_ROWS = 151936
 """Of a table of words that the transformer over codes is made with and never reads (transformers' Qwen2 default)."""
 
 
-def read_mimo_image(source: Source) -> Tower:
+def read_mimo_image(source: Source) -> MultiModalEncoder:
     """Blocks of windows have a sink per head, which is not divided; those that see the whole image have none."""
     vision = source.vision
     width = vision.integer("hidden_size", default=1280)
@@ -38,7 +38,7 @@ def read_mimo_image(source: Source) -> Tower:
     pair(stem, merged, merged, vision.integer("out_hidden_size", default=2048), bias=False)
     pixels = source.config.child("processor_config").integer("image_max_pixels", default=8388608)
     patches = pixels // (patch * patch)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth), (Layer(vectors=(Vector(heads),)), windows), (stem.layer(), 1)),
         width,
@@ -61,7 +61,7 @@ def _image_block(source: Source, width: int, heads: int) -> Layer:
     return pieces.layer()
 
 
-def read_mimo_sound(source: Source) -> Tower | None:
+def read_mimo_sound(source: Source) -> MultiModalEncoder | None:
     """Tables of codes, a small transformer over groups of them, and a projection; none of it divided. None where the
     model does not hear."""
     sound = source.vision
@@ -89,7 +89,7 @@ def read_mimo_sound(source: Source) -> Tower | None:
         pair(stem, width * group, 4 * width * group, out, bias=False)
     tokens = sound.integer("audio_segment_size", default=6000) // group
     depth = depth_of(sound, "input_local_layers", default=6)
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         ((block, depth), (stem.layer(), 1)),
         width,

@@ -7,16 +7,16 @@ frames those that the authors' molmo-utils samples.
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Film, Part, Tower
+from rayllm_ctl.model.facts import MultiModalEncoder, Part, VideoProfile
 
 _MARGINS = 8
 """Patches of a crop, on both sides together, that lie in its neighbours as well."""
 
 
-def read_molmo(source: Source) -> Tower:
+def read_molmo(source: Source) -> MultiModalEncoder:
     """CLIP ViT-L/14 up to the last layer but one, whatever the config says; up to twelve crops and an overview."""
     width, heads, patch, side, depth = 1024, 16, 14, 336 // 14, 23
     middle = source.config.integer("intermediate_size", low=2) // 2
@@ -29,7 +29,7 @@ def read_molmo(source: Source) -> Tower:
     _pooling(stem, 2 * width, width, heads, heads)
     _projector(stem, width, middle, source.hidden)
     crops = 12
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((encoder_block(source.builder, width, heads, 4 * width), depth), (stem.layer(), 1)),
         width,
@@ -40,7 +40,7 @@ def read_molmo(source: Source) -> Tower:
     )
 
 
-def read_molmo2(source: Source) -> Tower:
+def read_molmo2(source: Source) -> MultiModalEncoder:
     """SigLIP 2 up to the deepest layer that is taken; up to eight crops and an overview, or 384 frames whose patches
     are pooled three by three."""
     vision, adapter = source.config.child("vit_config"), source.config.child("adapter_config")
@@ -62,8 +62,8 @@ def read_molmo2(source: Source) -> Tower:
     _projector(stem, pooled, inner, adapter.integer("text_hidden_size", default=source.hidden))
     block = encoder_block(source.builder, width, heads, middle, kv_heads=kv_heads)
     crops, side = 8, size // patch
-    film = Film((-(-side // 3)) ** 2 + 2, side * side, 3 * size * size, longest=384)
-    return Tower(
+    video = VideoProfile((-(-side // 3)) ** 2 + 2, side * side, 3 * size * size, longest=384)
+    return MultiModalEncoder(
         "image",
         ((block, depth), (stem.layer(), 1)),
         width,
@@ -71,7 +71,7 @@ def read_molmo2(source: Source) -> Tower:
         (crops + 1) * side * side,
         (crops + 1) * 3 * size * size,
         kept=depth,
-        film=film,
+        video=video,
     )
 
 
@@ -81,7 +81,7 @@ def _layers(depth: int, adapter: Fields) -> tuple[int, int]:
     return max(layer if layer >= 0 else layer + depth for layer in chosen) + 1, len(chosen)
 
 
-def _pooling(stem: Pieces, inputs: int, hidden: int, heads: int, kv_heads: int) -> None:
+def _pooling(stem: LayerBuilder, inputs: int, hidden: int, heads: int, kv_heads: int) -> None:
     """Attention of the mean of four patches to them."""
     head = max(1, hidden // heads)
     for name, units in (("wq", heads), ("wk", kv_heads), ("wv", kv_heads)):
@@ -90,7 +90,7 @@ def _pooling(stem: Pieces, inputs: int, hidden: int, heads: int, kv_heads: int) 
     stem.linear("image_pooling_2d.wo", heads * head, hidden, "row", bias=True, input_units=heads, quantizable=False)
 
 
-def _projector(stem: Pieces, inputs: int, middle: int, outputs: int) -> None:
+def _projector(stem: LayerBuilder, inputs: int, middle: int, outputs: int) -> None:
     parts = (Part(middle), Part(middle))
     stem.linear("image_projector.merged_linear", inputs, parts, quantizable=False)
     stem.linear("image_projector.down_proj", middle, outputs, "row", quantizable=False)

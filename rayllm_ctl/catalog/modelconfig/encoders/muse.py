@@ -5,15 +5,15 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, pair, plain, stem_of
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.model.facts import MultiModalEncoder
 
 _IMAGE_TOKENS = 4096
 _VIDEO_TOKENS = 96 // 2 * 144
 """Of an image; of a video of 96 frames, two to a patch (vllm/transformers_utils/processors/muse_glimmer.py)."""
 
 
-def read_muse_glimmer(source: Source) -> Tower | None:
-    """The tower, or None for a config of the text model alone. Older files keep the encoder's sizes at the top."""
+def read_muse_glimmer(source: Source) -> MultiModalEncoder | None:
+    """The encoder, or None for a config of the text model alone. Older files keep the encoder's sizes at the top."""
     config, vision = source.config, source.vision
     nested = config.text("model_type") == "muse_glimmer"
     if not config.flag("has_vision", default=nested or bool(vision)):
@@ -46,7 +46,7 @@ def read_muse_glimmer(source: Source) -> Tower | None:
     plain(stem, "vision_projection", adapter, source.hidden)
     tokens = max(_IMAGE_TOKENS, _VIDEO_TOKENS)
     patches = tokens * merge * merge
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block.layer(), depth), (stem.layer(), 1)),
         width,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     TEXT_PARTS,
     Source,
@@ -16,10 +16,10 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
     stem_of,
 )
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 
-def read_pixtral(source: Source) -> Tower:
+def read_pixtral(source: Source) -> MultiModalEncoder:
     """Pixtral's encoder (Mistral Small 3.1, Pixtral): gated blocks with RMS norms, patches merged two by two."""
     width, heads, middle, patch = vit_sizes(source.vision, width=1024, heads=16, middle=4096, patch=16)
     size = source.vision.integer("image_size", default=1024, high=2**14)
@@ -35,7 +35,7 @@ def read_pixtral(source: Source) -> Tower:
     pair(stem, width, source.hidden, source.hidden, bias=source.config.flag("multimodal_projector_bias"))
     side = size // patch
     rows = side // merge
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(source.vision, default=24)), (stem.layer(), 1)),
         width,
@@ -46,7 +46,7 @@ def read_pixtral(source: Source) -> Tower:
     )
 
 
-def read_qwen2_vl(source: Source) -> Tower:
+def read_qwen2_vl(source: Source) -> MultiModalEncoder:
     """Qwen2-VL and Qwen2.5-VL. The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens.
 
     EXAONE 4.5 has fewer heads for keys and values than for queries.
@@ -79,7 +79,7 @@ def read_qwen2_vl(source: Source) -> Tower:
     )
     patches = 16384 * merge * merge
     pixels = patches * 3 * frames * patch * patch
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(source.vision, "depth", default=32)), (stem.layer(), 1)),
         width,
@@ -89,18 +89,18 @@ def read_qwen2_vl(source: Source) -> Tower:
     )
 
 
-def read_hyperclova(source: Source) -> Tower:
+def read_hyperclova(source: Source) -> MultiModalEncoder:
     """HyperCLOVA X Vision 2: Qwen2.5-VL's, and one projection into the decoder."""
     vision = source.vision
     width = vision.integer("hidden_size", default=1280)
     out = vision.integer("out_hidden_size", default=width)
-    tower = read_qwen2_vl(Source(source.config, vision, out, source.builder))
+    encoder = read_qwen2_vl(Source(source.config, vision, out, source.builder))
     ends = stem_of(source)
     plain(ends, "mm_projector", out, source.hidden, bias=True)
-    return replace(tower, blocks=(*tower.blocks, (ends.layer(), 1)))
+    return replace(encoder, blocks=(*encoder.blocks, (ends.layer(), 1)))
 
 
-def read_qwen3_vl(source: Source) -> Tower:
+def read_qwen3_vl(source: Source) -> MultiModalEncoder:
     """Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer. Images of up to 16384 tokens."""
     width = source.vision.integer("hidden_size", default=1152)
     heads = source.vision.integer("num_heads", default=16, high=MOST_HEADS)
@@ -120,7 +120,7 @@ def read_qwen3_vl(source: Source) -> Tower:
         stem.linear("merger.linear_fc2", merged, out, "row", bias=True, quantizable=False)
     patches = 16384 * merge * merge
     pixels = patches * 3 * frames * patch * patch
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(source.vision, "depth", default=27)), (stem.layer(), 1)),
         width,
@@ -130,7 +130,7 @@ def read_qwen3_vl(source: Source) -> Tower:
     )
 
 
-def read_moonvit(source: Source) -> Tower:
+def read_moonvit(source: Source) -> MultiModalEncoder:
     """MoonViT (Kimi-VL, Kimi K2.5 and K3): at most 4096 patches an image in Kimi-VL, 16384 later."""
     newer = source.vision.has("vt_hidden_size")
     width = source.vision.integer("vt_hidden_size", "hidden_size", default=1152)
@@ -165,7 +165,7 @@ def read_moonvit(source: Source) -> Tower:
     pair(stem, merged, merged, source.hidden, bias=not second, split=False)
     patches = 16384 if newer else 4096
     depth = depth_of(source.vision, "vt_num_hidden_layers", "num_hidden_layers", default=27)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth), (stem.layer(), 1)),
         width,
@@ -175,7 +175,7 @@ def read_moonvit(source: Source) -> Tower:
     )
 
 
-def read_glm4v(source: Source) -> Tower:
+def read_glm4v(source: Source) -> MultiModalEncoder:
     """GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution and a gated merger."""
     vision = source.vision
     width = vision.integer("hidden_size", default=1536)
@@ -191,7 +191,7 @@ def read_glm4v(source: Source) -> Tower:
     return _glm(source, block, stem, width, out, middle)
 
 
-def read_glm_ocr(source: Source) -> Tower:
+def read_glm_ocr(source: Source) -> MultiModalEncoder:
     """GLM-OCR: GLM-4V's with biases and norms of heads, no position table, a merger as wide as the decoder's MLP."""
     vision = source.vision
     width = vision.integer("hidden_size", default=1024)
@@ -203,7 +203,7 @@ def read_glm_ocr(source: Source) -> Tower:
     return _glm(source, block, stem_of(source), width, out, merger)
 
 
-def _glm(source: Source, block: Layer, stem: Pieces, width: int, out: int, middle: int) -> Tower:
+def _glm(source: Source, block: Layer, stem: LayerBuilder, width: int, out: int, middle: int) -> MultiModalEncoder:
     """What stands around the blocks of GLM's encoders. Images of up to 6144 tokens."""
     vision = source.vision
     patch = vision.integer("patch_size", default=14, high=256)
@@ -216,7 +216,7 @@ def _glm(source: Source, block: Layer, stem: Pieces, width: int, out: int, middl
     stem.norm(out, bias=True)
     stem.mlp(out, middle, prefix="merger.", quantizable=False)
     patches = 6144 * merge * merge
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, "depth", "num_hidden_layers", default=24)), (stem.layer(), 1)),
         width,
@@ -226,7 +226,7 @@ def _glm(source: Source, block: Layer, stem: Pieces, width: int, out: int, middl
     )
 
 
-def read_hunyuan(source: Source) -> Tower:
+def read_hunyuan(source: Source) -> MultiModalEncoder:
     """HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge.
 
     As in vLLM's own model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
@@ -247,7 +247,7 @@ def read_hunyuan(source: Source) -> Tower:
     stem.norm(out, 4)
     stem.norm(width)
     side = vision.integer("max_image_size", default=2048, high=2**14) // (patch * merge)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, default=27)), (stem.layer(), 1)),
         width,

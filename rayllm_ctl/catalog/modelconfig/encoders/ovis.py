@@ -3,11 +3,11 @@ ovis2_5.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, clip_like, depth_of, encoder_block, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _MOST_WORDS = 2**24
 _MARKS = 5
@@ -15,7 +15,7 @@ _MARKS_25 = 4
 """Rows of the visual vocabulary that mark where images begin and end: the head does not choose them."""
 
 
-def read_ovis(source: Source) -> Tower:
+def read_ovis(source: Source) -> MultiModalEncoder:
     """Ovis 1.6 and 2: SigLIP or AIMv2 over up to nine crops and an overview."""
     tokenizer = source.config.child("visual_tokenizer_config")
     vision = tokenizer.child("backbone_config")
@@ -30,10 +30,10 @@ def read_ovis(source: Source) -> Tower:
     _choose(stem, width * stride * stride, words, _MARKS, source.hidden)
     crops = 10
     tokens = crops * patches // (stride * stride)
-    return Tower("image", (*blocks, (stem.layer(), 1)), width, tokens, crops * patches, crops * pixels)
+    return MultiModalEncoder("image", (*blocks, (stem.layer(), 1)), width, tokens, crops * patches, crops * pixels)
 
 
-def read_ovis25(source: Source) -> Tower:
+def read_ovis25(source: Source) -> MultiModalEncoder:
     """Ovis 2.5 and 2.6: SigLIP 2 over an image in its own shape, up to 1792 x 1792."""
     vision = source.config.child("vit_config")
     width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=16)
@@ -49,7 +49,7 @@ def read_ovis25(source: Source) -> Tower:
     stem.norm(width, bias=True)
     _choose(stem, width * stride * stride, words, _MARKS_25, source.hidden)
     patches = (1792 // patch) ** 2
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, default=27)), (stem.layer(), 1)),
         width,
@@ -59,7 +59,7 @@ def read_ovis25(source: Source) -> Tower:
     )
 
 
-def _choose(stem: Pieces, features: int, words: int, marks: int, hidden: int) -> None:
+def _choose(stem: LayerBuilder, features: int, words: int, marks: int, hidden: int) -> None:
     """The head over the visual vocabulary, and the vocabulary's embeddings."""
     plain(stem, "head.0", features, words - marks)
     stem.norm(words - marks, bias=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, plain, stem_of
-from rayllm_ctl.model.facts import Tower, Vector
+from rayllm_ctl.model.facts import MultiModalEncoder, Vector
 
 _SECONDS = 600
 """The longest sound that vLLM profiles (nano_nemotron_vl.py)."""
@@ -12,7 +12,7 @@ _FRAMES = 100
 """Mel frames of a second: the usual hop of 160 samples at 16 kHz."""
 
 
-def read_parakeet(source: Source) -> Tower | None:
+def read_parakeet(source: Source) -> MultiModalEncoder | None:
     """Convolutions that thin out mel frames, conformer blocks, a projector of two layers. None where the model does
     not hear."""
     if not source.config.has("sound_config"):
@@ -51,7 +51,7 @@ def read_parakeet(source: Source) -> Tower | None:
     plain(stem, "projection.linear1", width, projected, bias=projector_bias)
     plain(stem, "projection.linear2", projected, source.hidden, bias=projector_bias)
     frames = _SECONDS * _FRAMES
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         ((block.layer(), depth_of(sound, default=24)), (stem.layer(), 1)),
         width,

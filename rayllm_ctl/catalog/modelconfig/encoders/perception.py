@@ -8,14 +8,14 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _LONGEST = 3024
 """Pixels of the longest side that an image keeps (vllm/transformers_utils/processors/step3_vl.py)."""
 _CROP = 504
 
 
-def read_step(source: Source) -> Tower:
+def read_step(source: Source) -> MultiModalEncoder:
     """Rotary positions beside a table, scaled residuals, two convolutions and one projection."""
     vision = source.vision
     width = vision.integer("width", "hidden_size", default=1536)
@@ -46,7 +46,7 @@ def read_step(source: Source) -> Tower:
     return _tower(size, patch, width, ((block, depth), (scales.layer(), depth), (stem.layer(), 1)))
 
 
-def read_step3(source: Source) -> Tower:
+def read_step3(source: Source) -> MultiModalEncoder:
     """Step 3: blocks of the CLIP kind without norms around them, two convolutions and one projection."""
     vision = source.vision
     width, heads, middle, patch = vit_sizes(vision, width=1792, heads=16, middle=3072, patch=14)
@@ -63,7 +63,7 @@ def read_step3(source: Source) -> Tower:
     return _tower(size, patch, width, ((block, depth_of(vision, default=63)), (stem.layer(), 1)))
 
 
-def _tower(size: int, patch: int, width: int, blocks: tuple[tuple[Layer, int], ...]) -> Tower:
+def _tower(size: int, patch: int, width: int, blocks: tuple[tuple[Layer, int], ...]) -> MultiModalEncoder:
     crops = (_LONGEST // _CROP) ** 2
     patches = (size // patch) ** 2 + crops * (_CROP // patch) ** 2
-    return Tower("image", blocks, width, patches // 16, patches, 3 * (size * size + crops * _CROP * _CROP))
+    return MultiModalEncoder("image", blocks, width, patches // 16, patches, 3 * (size * size + crops * _CROP * _CROP))

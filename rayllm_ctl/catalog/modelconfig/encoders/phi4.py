@@ -5,7 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower, Vector
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Vector
 
 _CROPS = 37
 """36 crops and an overview (preprocessor_config.json: dynamic_hd)."""
@@ -14,7 +14,7 @@ _FRAMES = 1506
 """Mel frames of the longest sound that vLLM profiles: 241000 samples."""
 
 
-def read_phi4_image(source: Source) -> Tower:
+def read_phi4_image(source: Source) -> MultiModalEncoder:
     """The encoder that vLLM builds whatever the config says, up to the layer that it takes; features pooled by four."""
     width, size, patch, depth = 1152, 448, 14, 27
     chosen = source.config.child("img_processor").integer("layer_idx", default=-2, low=-depth, high=depth - 1)
@@ -24,7 +24,7 @@ def read_phi4_image(source: Source) -> Tower:
     stem.norm(width, 2)
     pair(stem, width, source.hidden, source.hidden, bias=True, split=False)
     patches = _CROPS * (size // patch) ** 2
-    return Tower(
+    return MultiModalEncoder(
         "image",
         (
             (encoder_block(source.builder, width, 16, 4304), chosen + 1 + (depth if chosen < 0 else 0)),
@@ -37,7 +37,7 @@ def read_phi4_image(source: Source) -> Tower:
     )
 
 
-def read_phi4_audio(source: Source) -> Tower:
+def read_phi4_audio(source: Source) -> MultiModalEncoder:
     """A Conformer that is not divided, behind convolutions that thin frames out; one projector for sound alone and one
     for sound beside images."""
     processor = source.config.child("audio_processor")
@@ -60,7 +60,7 @@ def read_phi4_audio(source: Source) -> Tower:
     wide = width * _stacked(source.config)
     pair(stem, wide, source.hidden, source.hidden, bias=True, split=False)
     pair(stem, wide, source.hidden, source.hidden, bias=True, split=False)
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         ((_conformer(source, sound, width), depth_of(sound, "num_blocks")), (stem.layer(), 1)),
         width,

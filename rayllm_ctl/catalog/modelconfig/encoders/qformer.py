@@ -7,10 +7,10 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 
-def read_blip2(source: Source) -> Tower:
+def read_blip2(source: Source) -> MultiModalEncoder:
     """BLIP-2: a ViT, and queries that attend to its features in every so-many-th layer."""
     vision, former = source.vision, source.config.child("qformer_config")
     width, heads, middle, patch = vit_sizes(vision, width=1408, heads=16, middle=6144, patch=14)
@@ -30,7 +30,7 @@ def read_blip2(source: Source) -> Tower:
     depth = depth_of(former, default=12)
     every = former.integer("cross_attention_frequency", default=2, high=1024)
     crossings = -(-depth // every)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         (
             (block, depth_of(vision, default=39)),
@@ -60,7 +60,7 @@ def crossing(source: Source, inner: int, features: int) -> Layer:
     return pieces.layer()
 
 
-def read_granite4_vision(source: Source) -> Tower:
+def read_granite4_vision(source: Source) -> MultiModalEncoder:
     """Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows for each place
     in the decoder that takes features. Crops as in LLaVA-NeXT."""
     vision, config, hidden = source.vision, source.config, source.hidden
@@ -82,7 +82,7 @@ def read_granite4_vision(source: Source) -> Tower:
     if config.flag("use_checkerboard_sampling", "use_spatial_sampling"):
         projectors += 4
     crops = 5
-    return Tower(
+    return MultiModalEncoder(
         "image",
         (
             (encoder_block(source.builder, width, heads, middle), depth_of(vision, default=12)),

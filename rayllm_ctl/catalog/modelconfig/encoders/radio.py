@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _SIZES = {
     "vit_small_patch16_224": (384, 12, 6, 1536),
@@ -20,7 +20,7 @@ _SIZES = {
 """Width, depth, heads and feed-forward width of timm's names, which are all that the config says of them."""
 
 
-def read_nemotron_vl(source: Source) -> Tower:
+def read_nemotron_vl(source: Source) -> MultiModalEncoder:
     """What sees of Nemotron Nano VL and of the models that also hear (parakeet.py)."""
     config, vision = source.config, source.vision
     args = vision.child("args")
@@ -44,7 +44,7 @@ def read_nemotron_vl(source: Source) -> Tower:
     return _tower(((block, depth), (scales.layer(), depth), (stem.layer(), 1)), width, patches, patch, ratio)
 
 
-def read_llama_nemotron_vl(source: Source) -> Tower:
+def read_llama_nemotron_vl(source: Source) -> MultiModalEncoder:
     """The encoder comes with the checkpoint (radio/hf_model.py of NVlabs/RADIO): it is not divided, and of a dtype of
     its own, float32 if its config does not say."""
     config, vision = source.config, source.vision
@@ -82,7 +82,7 @@ def _sizes(args: Fields) -> tuple[int, int, int, int]:
     return _SIZES[name]
 
 
-def _patches(stem: Pieces, args: Fields, patch: int, width: int) -> None:
+def _patches(stem: LayerBuilder, args: Fields, patch: int, width: int) -> None:
     """Patches, positions of the largest image, and the tokens that stand before them."""
     side = round(args.integer("cpe_max_size", default=2048, high=2**16) / patch)
     teachers = {teacher.text("name") for teacher in args.objects("teachers", longest=64)}
@@ -113,6 +113,8 @@ def _tiles(config: Fields, patch: int) -> int:
     return (config.integer("max_dynamic_patch", default=12, high=256) + 1) * (size // patch) ** 2
 
 
-def _tower(blocks: tuple[tuple[Layer, int], ...], width: int, patches: int, patch: int, ratio: float) -> Tower:
+def _tower(
+    blocks: tuple[tuple[Layer, int], ...], width: int, patches: int, patch: int, ratio: float
+) -> MultiModalEncoder:
     tokens = math.ceil(patches * ratio * ratio)
-    return Tower("image", blocks, width, tokens, patches, patches * 3 * patch * patch)
+    return MultiModalEncoder("image", blocks, width, tokens, patches, patches * 3 * patch * patch)

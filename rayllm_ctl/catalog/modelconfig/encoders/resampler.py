@@ -7,7 +7,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, enc
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.encoders.whisper import frames_of, of_whisper, read_whisper_blocks
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, Tower
+from rayllm_ctl.model.facts import MultiModalEncoder, Part
 
 _SEEING = {"2.5": "LlamaForCausalLM", "2.6": "Qwen2ForCausalLM", "4.0": "LlamaForCausalLM", "4.5": "Qwen3ForCausalLM"}
 _HEARING = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
@@ -34,7 +34,7 @@ def _by_version(config: Fields, known: dict[str, str], default: str) -> str:
     return known[said]
 
 
-def read_minicpmv(source: Source) -> Tower:
+def read_minicpmv(source: Source) -> MultiModalEncoder:
     """The encoder and its resampler, which tensor parallelism does not divide."""
     vision, config, hidden = source.vision, source.config, source.hidden
     width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=14)
@@ -55,7 +55,7 @@ def read_minicpmv(source: Source) -> Tower:
     slices = config.child("slice_config")
     views = slices.integer("max_slice_nums", default=9, high=256) + 1
     side = slices.integer("scale_resolution", default=448, high=2**14)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((encoder_block(source.builder, width, heads, middle), max(1, depth)), (stem.layer(), 1)),
         width,
@@ -65,7 +65,7 @@ def read_minicpmv(source: Source) -> Tower:
     )
 
 
-def read_minicpmo_audio(source: Source) -> Tower:
+def read_minicpmo_audio(source: Source) -> MultiModalEncoder:
     """Whisper's encoder as transformers has it, pooled; a projector that reads a quarter of its feed-forward width."""
     source = of_whisper(source)
     sound = source.vision
@@ -75,10 +75,10 @@ def read_minicpmo_audio(source: Source) -> Tower:
     plain(stem, "linear2", source.hidden, source.hidden, bias=True)
     pool = source.config.integer("audio_pool_step", default=2, high=50)
     tokens = _SECONDS * (50 // pool)
-    return Tower("audio", (*blocks, (stem.layer(), 1)), width, tokens, frames_of(sound), sharded=False)
+    return MultiModalEncoder("audio", (*blocks, (stem.layer(), 1)), width, tokens, frames_of(sound), sharded=False)
 
 
-def read_minicpmv46(source: Source) -> Tower:
+def read_minicpmv46(source: Source) -> MultiModalEncoder:
     """MiniCPM-V 4.6: no resampler; attention in windows of two by two merges them, and an MLP merges again."""
     vision, config = source.vision, source.config
     width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
@@ -98,7 +98,7 @@ def read_minicpmv46(source: Source) -> Tower:
     side = config.integer("image_size", default=448, high=2**14)
     views = 10
     patches = views * (side // patch) ** 2
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((encoder_block(source.builder, width, heads, middle), max(1, depth)), (stem.layer(), 1)),
         width,

@@ -14,10 +14,10 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
 )
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.model.facts import MultiModalEncoder
 
 
-def read_llama4(source: Source) -> Tower:
+def read_llama4(source: Source) -> MultiModalEncoder:
     """Llama 4: tiles of 336 pixels, shuffled down to 144 tokens; at most 16 tiles and an overview."""
     width = source.vision.integer("hidden_size", default=768)
     heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
@@ -42,7 +42,7 @@ def read_llama4(source: Source) -> Tower:
     plain(stem, "projector", source.vision.integer("vision_output_dim", default=7680), source.hidden, split=True)
     tiles = 17
     tokens = int(patches * ratio * ratio) * tiles
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(source.vision, default=34)), (stem.layer(), 1)),
         width,
@@ -52,7 +52,7 @@ def read_llama4(source: Source) -> Tower:
     )
 
 
-def read_gemma4(source: Source) -> Tower:
+def read_gemma4(source: Source) -> MultiModalEncoder:
     """Gemma 4: an encoder that vLLM takes from transformers, not divided by tensor parallelism."""
     width, heads, middle, patch = vit_sizes(source.vision, width=1152, heads=16, middle=4304, patch=16)
     block = encoder_block(
@@ -77,7 +77,7 @@ def read_gemma4(source: Source) -> Tower:
     tokens = source.config.integer("vision_soft_tokens_per_image", default=280)
     pool = source.vision.integer("pooling_kernel_size", default=3, high=64)
     patches = tokens * pool * pool
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth), (head_norms.layer(), depth), (stem.layer(), 1)),
         width,
@@ -88,7 +88,7 @@ def read_gemma4(source: Source) -> Tower:
     )
 
 
-def read_gemma4_unified(source: Source) -> Tower:
+def read_gemma4_unified(source: Source) -> MultiModalEncoder:
     """Gemma 4 12B: no encoder; patches go through one layer into the decoder, which sees them itself."""
     vision = source.vision
     if not source.config.has("vision_config"):
@@ -107,20 +107,20 @@ def read_gemma4_unified(source: Source) -> Tower:
         sound = source.config.child("audio_config")
         plain(stem, "embed_audio", sound.integer("audio_embed_dim", default=640), source.hidden)
     tokens = vision.integer("num_soft_tokens", default=280, high=2**20)
-    return Tower("image", ((stem.layer(), 1),), width, tokens, tokens, tokens * 3 * side * side)
+    return MultiModalEncoder("image", ((stem.layer(), 1),), width, tokens, tokens, tokens * 3 * side * side)
 
 
-def read_intern(source: Source) -> Tower:
+def read_intern(source: Source) -> MultiModalEncoder:
     """InternViT (InternVL 2 to 3.5). In transformers' form (text_config) vLLM does not divide its attention."""
     return _intern(source, split_attention=not source.config.has("text_config"))
 
 
-def read_qianfan(source: Source) -> Tower:
+def read_qianfan(source: Source) -> MultiModalEncoder:
     """Qianfan-OCR: InternVL's own form under other names."""
     return _intern(source, split_attention=True)
 
 
-def _intern(source: Source, *, split_attention: bool) -> Tower:
+def _intern(source: Source, *, split_attention: bool) -> MultiModalEncoder:
     """Tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each."""
     width = source.vision.integer("hidden_size", default=1024)
     heads = source.vision.integer("num_attention_heads", default=16, high=MOST_HEADS)
@@ -157,7 +157,7 @@ def _intern(source: Source, *, split_attention: bool) -> Tower:
     )
     tiles = source.config.integer("max_dynamic_patch", default=12, high=256) + 1
     tokens = int(patches * shuffle * shuffle) * tiles
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth), (scales.layer(), depth), (stem.layer(), 1)),
         width,
@@ -167,7 +167,7 @@ def _intern(source: Source, *, split_attention: bool) -> Tower:
     )
 
 
-def read_deepseek_vl2(source: Source) -> Tower:
+def read_deepseek_vl2(source: Source) -> MultiModalEncoder:
     """DeepSeek-VL2 and DeepSeek-OCR: SigLIP from timm, not divided, and a projector of two layers."""
     width = source.vision.integer("width", "hidden_size", default=1152)
     depth = depth_of(source.vision, "layers", "num_hidden_layers", default=27)
@@ -186,7 +186,7 @@ def read_deepseek_vl2(source: Source) -> Tower:
     stem.norm(source.hidden, 2)
     tiles = 10
     tokens = patches // 4 * tiles
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth), (stem.layer(), 1)),
         width,

@@ -15,30 +15,32 @@ from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
 )
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Tower
+from rayllm_ctl.model.facts import MultiModalEncoder
 
 
-def read_r4b(source: Source) -> Tower:
+def read_r4b(source: Source) -> MultiModalEncoder:
     """R-4B: LLaVA-OneVision with a projector that starts with a norm and is not divided."""
     return _normed(source, source.hidden)
 
 
-def read_bee(source: Source) -> Tower:
+def read_bee(source: Source) -> MultiModalEncoder:
     """Bee: R-4B's, with a projector four times as wide."""
     return _normed(source, 4 * source.hidden)
 
 
-def _normed(source: Source, middle: int) -> Tower:
+def _normed(source: Source, middle: int) -> MultiModalEncoder:
     blocks, width, patches, pixels = clip_like(source, post_norm=False)
     stem = stem_of(source)
     stem.norm(width, bias=True)
     pair(stem, width, middle, source.hidden, bias=True, split=False)
     stem.norm(source.hidden)
     crops = 5
-    return Tower("image", (*blocks, (stem.layer(), 1)), width, crops * patches, crops * patches, crops * pixels)
+    return MultiModalEncoder(
+        "image", (*blocks, (stem.layer(), 1)), width, crops * patches, crops * patches, crops * pixels
+    )
 
 
-def read_eagle(source: Source) -> Tower:
+def read_eagle(source: Source) -> MultiModalEncoder:
     """Eagle 2.5: SigLIP up to the chosen layer, shuffled; up to 12 tiles and an overview."""
     depth = depth_of(source.vision, default=12)
     layer = source.config.integer("select_layer", default=-1, low=-depth, high=depth - 1)
@@ -51,10 +53,10 @@ def read_eagle(source: Source) -> Tower:
     pair(stem, merged, source.hidden, source.hidden, bias=True, split=False)
     tiles = source.config.integer("max_dynamic_tiles", "max_dynamic_patch", default=12, high=256) + 1
     tokens = patches * width // merged * tiles
-    return Tower("image", (*blocks, (stem.layer(), 1)), width, tokens, tiles * patches, tiles * pixels)
+    return MultiModalEncoder("image", (*blocks, (stem.layer(), 1)), width, tokens, tiles * patches, tiles * pixels)
 
 
-def read_isaac(source: Source) -> Tower:
+def read_isaac(source: Source) -> MultiModalEncoder:
     """Isaac: SigLIP 2 over patches in the image's own shape, shuffled, then a projector four times as wide."""
     vision = source.vision
     width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=4304, patch=16)
@@ -66,7 +68,7 @@ def read_isaac(source: Source) -> Tower:
     stem.norm(width, bias=True)
     pair(stem, width * fold, 4 * width * fold, source.hidden, bias=False)
     patches = source.config.integer("vision_max_num_patches", default=6144)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, default=27)), (stem.layer(), 1)),
         width,
@@ -76,7 +78,7 @@ def read_isaac(source: Source) -> Tower:
     )
 
 
-def read_minimax_m3(source: Source) -> Tower:
+def read_minimax_m3(source: Source) -> MultiModalEncoder:
     """MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave."""
     vision, hidden = source.vision, source.hidden
     width, heads, middle, patch = vit_sizes(vision, width=1280, heads=16, middle=5120, patch=14)
@@ -92,7 +94,7 @@ def read_minimax_m3(source: Source) -> Tower:
     pair(stem, width, inner, hidden, bias=vision.flag("multimodal_projector_bias", default=True))
     pair(stem, hidden * merge * merge, inner, hidden, bias=vision.flag("patch_merge_bias", default=True))
     patches = (size // patch) ** 2
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, default=32)), (stem.layer(), 1)),
         width,
@@ -102,7 +104,7 @@ def read_minimax_m3(source: Source) -> Tower:
     )
 
 
-def read_eva(source: Source) -> Tower:
+def read_eva(source: Source) -> MultiModalEncoder:
     """GLM-4V: EVA-02 CLIP, a convolution over two by two patches and a gated projector of the decoder's width."""
     vision, hidden = source.vision, source.hidden
     width = vision.integer("hidden_size")
@@ -119,12 +121,12 @@ def read_eva(source: Source) -> Tower:
     stem.mlp(hidden, source.config.integer("ffn_hidden_size"), prefix="linear_proj.", quantizable=False)
     stem.norm(hidden, 2)
     patches = (size // patch) ** 2
-    return Tower(
+    return MultiModalEncoder(
         "image", ((block, depth_of(vision)), (stem.layer(), 1)), width, patches // 4 + 2, patches, 3 * size * size
     )
 
 
-def read_aria(source: Source) -> Tower:
+def read_aria(source: Source) -> MultiModalEncoder:
     """Aria: SigLIP without its last norm; queries that attend to the patches, as many as the largest image has."""
     vision, hidden = source.vision, source.hidden
     width, heads, middle, patch = vit_sizes(vision, width=1152, heads=16, middle=3072, patch=32)
@@ -144,12 +146,12 @@ def read_aria(source: Source) -> Tower:
     plain(stem, "linear", width, width, bias=True)
     stem.norm(width, 3, bias=True)
     pair(stem, width, hidden, hidden, bias=False)
-    return Tower(
+    return MultiModalEncoder(
         "image", ((block, depth_of(vision, default=12)), (stem.layer(), 1)), width, queries, patches, 3 * size * size
     )
 
 
-def read_phi4_siglip(source: Source) -> Tower:
+def read_phi4_siglip(source: Source) -> MultiModalEncoder:
     """Phi-4-reasoning-vision: SigLIP 2 over patches in the image's own shape, up to the last layer but one; the
     outputs of all are kept."""
     vision = source.vision
@@ -162,7 +164,7 @@ def read_phi4_siglip(source: Source) -> Tower:
     depth = depth_of(vision, default=12) - 1
     patches = source.config.integer("max_num_patches", default=3600, high=2**20)
     blocks = ((block, depth), (stem.layer(), 1))
-    return Tower("image", blocks, width, patches, patches, patches * 3 * patch * patch, kept=depth + 1)
+    return MultiModalEncoder("image", blocks, width, patches, patches, patches * 3 * patch * patch, kept=depth + 1)
 
 
 def moondream_text(config: Fields) -> str:
@@ -172,7 +174,7 @@ def moondream_text(config: Fields) -> str:
     return "Moondream3TextModel"
 
 
-def read_moondream(source: Source) -> Tower:
+def read_moondream(source: Source) -> MultiModalEncoder:
     """Moondream 3: SigLIP over a crop and an overview, whose features the projector takes together."""
     vision = source.config.child("config").child("vision")
     width = vision.integer("enc_dim", default=1152)
@@ -186,7 +188,7 @@ def read_moondream(source: Source) -> Tower:
     plain(stem, "pos_emb", patches, width)
     stem.norm(width, bias=True)
     pair(stem, 2 * width, vision.integer("proj_inner_dim", default=8192), source.hidden, bias=True)
-    return Tower(
+    return MultiModalEncoder(
         "image",
         ((block, depth_of(vision, "enc_n_layers", default=27)), (stem.layer(), 1)),
         width,

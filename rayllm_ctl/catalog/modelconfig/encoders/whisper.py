@@ -11,7 +11,7 @@ from dataclasses import replace
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Tower
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _WHISPER = {
     "d_model": 384,
@@ -25,7 +25,7 @@ _ULTRAVOX_CLIPS = 16
 """Clips that vLLM's profile of Ultravox encodes at once."""
 
 
-def read_qwen2_audio(source: Source) -> Tower:
+def read_qwen2_audio(source: Source) -> MultiModalEncoder:
     """Qwen2-Audio: the encoder that transformers has, pooled by two, and one projection."""
     blocks, width = read_whisper_blocks(source, split=False)
     stem = stem_of(source)
@@ -33,7 +33,7 @@ def read_qwen2_audio(source: Source) -> Tower:
     return _tower(source, blocks, stem.layer(), width, stacked=2, sharded=False)
 
 
-def read_audio_flamingo(source: Source) -> Tower:
+def read_audio_flamingo(source: Source) -> MultiModalEncoder:
     """Audio Flamingo 3: Qwen2-Audio's encoder and a projector of two layers."""
     blocks, width = read_whisper_blocks(source, split=False)
     stem = stem_of(source)
@@ -42,7 +42,7 @@ def read_audio_flamingo(source: Source) -> Tower:
     return _tower(source, blocks, stem.layer(), width, stacked=2, sharded=False)
 
 
-def read_ultravox(source: Source) -> Tower:
+def read_ultravox(source: Source) -> MultiModalEncoder:
     """Ultravox: vLLM's own Whisper encoder, frames stacked, and a projector that is not divided."""
     config = source.config
     if not config.has("audio_config"):
@@ -69,7 +69,7 @@ def read_ultravox(source: Source) -> Tower:
     return _tower(source, blocks, stem.layer(), width, stacked=stacked, clips=_ULTRAVOX_CLIPS)
 
 
-def read_voxtral(source: Source) -> Tower:
+def read_voxtral(source: Source) -> MultiModalEncoder:
     """Voxtral: Whisper's encoder, four positions to a token, with its position table in float32."""
     sound = source.vision
     blocks, width = read_whisper_blocks(source, float32=True)
@@ -119,10 +119,10 @@ def _tower(
     stacked: int,
     clips: int = 1,
     sharded: bool = True,
-) -> Tower:
+) -> MultiModalEncoder:
     patches = clips * frames_of(source.vision)
     bins = source.vision.integer("num_mel_bins", default=128, high=2**12)
-    return Tower(
+    return MultiModalEncoder(
         "audio",
         (*blocks, (ends, 1)),
         width,
@@ -133,7 +133,7 @@ def _tower(
     )
 
 
-def read_glm_asr(source: Source) -> Tower:
+def read_glm_asr(source: Source) -> MultiModalEncoder:
     """GLM-ASR: rotary positions, no table; a projector over as many positions as fill the feed-forward width."""
     sound = source.vision
     width = sound.integer("hidden_size", default=1280)
@@ -151,7 +151,7 @@ def read_glm_asr(source: Source) -> Tower:
     return _tower(source, blocks, stem.layer(), width, stacked=max(1, middle // width))
 
 
-def read_kimi_audio(source: Source) -> Tower:
+def read_kimi_audio(source: Source) -> MultiModalEncoder:
     """Kimi-Audio: Whisper large-v3, which its checkpoint keeps in a folder of its own, four positions to a token, and a
     projector that ends with a norm."""
     source = replace(source, vision=Fields({}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, TOP_K, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -17,7 +17,7 @@ def read_arctic(fields: Fields, builder: Builder) -> Body:
     width = fields.integer("intermediate_size")
     names, shards = ("w13", "w2"), ("w1", "w3")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, max(1, sizes.hidden // sizes.heads))
         if mixed[index]:
             pieces.experts(

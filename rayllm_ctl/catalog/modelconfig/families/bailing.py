@@ -1,4 +1,4 @@
-"""Ling and Ring (Bailing) and Sarvam: one mixture behind grouped, latent, lightning and delta attention.
+"""Ling and Ring (Bailing) and Sarvam: one MoE behind grouped, latent, lightning and delta attention.
 
 Layouts from vLLM 0.29's bailing_moe.py, bailing_moe_linear.py, bailing_moe_v3.py and sarvam.py.
 """
@@ -6,10 +6,10 @@ Layouts from vLLM 0.29's bailing_moe.py, bailing_moe_linear.py, bailing_moe_v3.p
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, TOP_K, Body, read_layers, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.latent import LatentSizes, latent_attention
 from rayllm_ctl.catalog.modelconfig.families.mixers import linear_state
-from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense
+from rayllm_ctl.catalog.modelconfig.families.moe import first_dense
 from rayllm_ctl.catalog.modelconfig.families.uneven import final_norm, uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -17,7 +17,7 @@ from rayllm_ctl.model.facts import Layer, Part, RotaryCache, StateCache, Vector
 
 
 def _feed_forward(
-    fields: Fields, hidden: int, pieces: Pieces, *, dense: bool, router_float32: bool, correction: bool
+    fields: Fields, hidden: int, pieces: LayerBuilder, *, dense: bool, router_float32: bool, correction: bool
 ) -> None:
     """A dense block, or routed experts with shared ones beside them, which may have a width of their own."""
     bias = fields.flag("use_bias")
@@ -50,7 +50,7 @@ def read_bailing(fields: Fields, builder: Builder) -> Body:
     bias = fields.flag("use_bias")
     router, correction = _wide_router(fields, default=""), fields.flag("moe_router_enable_expert_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         pieces.attention(
             sizes.hidden,
             sizes.heads,
@@ -82,7 +82,7 @@ def read_sarvam_latent(fields: Fields, builder: Builder) -> Body:
         fields.flag("moe_router_enable_expert_bias", default=True),
     )
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         latent_attention(sizes, pieces)
         _feed_forward(fields, sizes.hidden, pieces, dense=dense[index], router_float32=router, correction=correction)
         pieces.norm(sizes.hidden, 2)
@@ -101,7 +101,7 @@ def read_bailing_linear(fields: Fields, builder: Builder) -> Body:
     dense = [first_dense(fields, index) for index in range(count)]
     router, correction = _wide_router(fields, default="fp32"), fields.flag("moe_router_enable_expert_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if linear[index]:
             _lightning(fields, sizes, head_dim, pieces)
         else:
@@ -116,7 +116,7 @@ def read_bailing_linear(fields: Fields, builder: Builder) -> Body:
     return _latent_body(fields, builder, sizes, layers, rotary, hybrid=True)
 
 
-def _lightning(fields: Fields, sizes: LatentSizes, head_dim: int, pieces: Pieces) -> None:
+def _lightning(fields: Fields, sizes: LatentSizes, head_dim: int, pieces: LayerBuilder) -> None:
     """Lightning attention with a gate. Its norm is taken over groups, which TP must divide."""
     inner = sizes.heads * head_dim
     groups = fields.integer("group_norm_size", default=1, high=MOST_HEADS)
@@ -144,7 +144,7 @@ def read_bailing_delta(fields: Fields, builder: Builder) -> Body:
     gates = {"head_wise": 1, "element_wise": sizes.value}
     gate = gates.get(fields.text("gated_attention_proj_granularity_type"), 0)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if delta[index]:
             _delta(fields, sizes, head_dim, pieces)
         else:
@@ -159,7 +159,7 @@ def read_bailing_delta(fields: Fields, builder: Builder) -> Body:
     return _latent_body(fields, builder, sizes, layers, rotary, hybrid=True)
 
 
-def _delta(fields: Fields, sizes: LatentSizes, head_dim: int, pieces: Pieces) -> None:
+def _delta(fields: Fields, sizes: LatentSizes, head_dim: int, pieces: LayerBuilder) -> None:
     """Delta attention. vLLM fuses b_proj with the others unless the checkpoint leaves it alone: the same size."""
     inner, heads = Part(sizes.heads, head_dim), sizes.heads
     taps = fields.integer("short_conv_kernel_size", default=4, low=2, high=64)

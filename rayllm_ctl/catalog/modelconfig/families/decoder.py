@@ -18,7 +18,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Sizes,
     read_sizes,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.windows import WINDOW, layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -29,7 +29,7 @@ Choice = bool | tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MoESpec:
     """How a family routes experts. shared: names of the shared experts' total width, or ("x", "y"): x times y.
 
     dense: whether layer i is dense after all. correction: float32 score bias, fixed or by a field.
@@ -54,7 +54,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Traits:
+class DecoderSpec:
     """What sets one family of decoders apart from Llama."""
 
     qkv_bias: Choice = False
@@ -92,7 +92,7 @@ class Traits:
     mlp_names: tuple[str, str] = ("gate_up_proj", "down_proj")
     mlp_shards: tuple[str, ...] = ("gate_proj", "up_proj")
     kv_default: int | None = None
-    mixture: Mixture | None = None
+    moe: MoESpec | None = None
     sizes: Callable[[Fields], Sizes] | None = None
 
 
@@ -100,27 +100,27 @@ def choose(fields: Fields, choice: Choice) -> bool:
     return choice if isinstance(choice, bool) else fields.flag(*choice)
 
 
-def read_decoder(traits: Traits, fields: Fields, builder: Builder) -> Body:
+def read_decoder(traits: DecoderSpec, fields: Fields, builder: Builder) -> Body:
     """The body of a decoder with these traits."""
     sizes = traits.sizes(fields) if traits.sizes else read_sizes(fields, kv_default=traits.kv_default)
-    mixture = traits.mixture
+    moe = traits.moe
     intermediate = _intermediate(traits, fields, sizes.hidden)
     windows = layer_windows(
         fields, sizes.layers, pattern=traits.window_pattern, uniform=traits.window_uniform, names=traits.window_names
     )
-    dense = [mixture is None or mixture.dense(fields, index) for index in range(sizes.layers)]
+    dense = [moe is None or moe.dense(fields, index) for index in range(sizes.layers)]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         _attention(traits, fields, sizes, pieces, *windows[index])
-        if mixture is None or dense[index] or mixture.beside_dense:
+        if moe is None or dense[index] or moe.beside_dense:
             _mlp(traits, fields, sizes.hidden, intermediate, pieces)
-        if mixture is not None and not dense[index]:
-            _experts(mixture, fields, sizes.hidden, index, pieces)
+        if moe is not None and not dense[index]:
+            _experts(moe, fields, sizes.hidden, index, pieces)
         pieces.norm(sizes.hidden, traits.norms, bias=traits.norm_bias)
 
     layers = builder.layers(sizes.layers, lambda index: (windows[index], dense[index]), make)
     words = set()
-    if mixture is not None:
+    if moe is not None:
         words.add("moe")
     if any(window for window, _ in windows):
         words.add("sliding")
@@ -142,22 +142,24 @@ def read_decoder(traits: Traits, fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _rotary(traits: Traits, fields: Fields, head_dim: int) -> tuple[RotaryCache, ...]:
+def _rotary(traits: DecoderSpec, fields: Fields, head_dim: int) -> tuple[RotaryCache, ...]:
     if not traits.rotary:
         return ()
     width = 0 if traits.rotary_share == 1.0 else int(head_dim * traits.rotary_share)
     return rotary_caches(fields, head_dim, width=width, float32=traits.rotary_float32)
 
 
-def _intermediate(traits: Traits, fields: Fields, hidden: int) -> int:
-    names = traits.mixture.dense_intermediate if traits.mixture else INTERMEDIATE
+def _intermediate(traits: DecoderSpec, fields: Fields, hidden: int) -> int:
+    names = traits.moe.dense_intermediate if traits.moe else INTERMEDIATE
     default = hidden * traits.intermediate_times if traits.intermediate_times else None
-    if default is None and traits.mixture is not None:
-        default = fields.integer(*traits.mixture.intermediate)
+    if default is None and traits.moe is not None:
+        default = fields.integer(*traits.moe.intermediate)
     return fields.integer(*names, default=default)
 
 
-def _attention(traits: Traits, fields: Fields, sizes: Sizes, pieces: Pieces, window: int, chunk: int) -> None:
+def _attention(
+    traits: DecoderSpec, fields: Fields, sizes: Sizes, pieces: LayerBuilder, window: int, chunk: int
+) -> None:
     normed = not traits.qk_norm_if or fields.flag(*traits.qk_norm_if)
     pieces.attention(
         sizes.hidden,
@@ -177,7 +179,7 @@ def _attention(traits: Traits, fields: Fields, sizes: Sizes, pieces: Pieces, win
     )
 
 
-def _mlp(traits: Traits, fields: Fields, hidden: int, intermediate: int, pieces: Pieces) -> None:
+def _mlp(traits: DecoderSpec, fields: Fields, hidden: int, intermediate: int, pieces: LayerBuilder) -> None:
     for prefix in (traits.mlp, traits.mlp_twin) if traits.mlp_twin else (traits.mlp,):
         pieces.mlp(
             hidden,
@@ -191,31 +193,31 @@ def _mlp(traits: Traits, fields: Fields, hidden: int, intermediate: int, pieces:
         )
 
 
-def _experts(mixture: Mixture, fields: Fields, hidden: int, index: int, pieces: Pieces) -> None:
-    intermediate = fields.integer_at(index, *mixture.intermediate)
+def _experts(moe: MoESpec, fields: Fields, hidden: int, index: int, pieces: LayerBuilder) -> None:
+    intermediate = fields.integer_at(index, *moe.intermediate)
     pieces.experts(
         hidden,
         intermediate,
-        fields.integer(*mixture.experts, high=MOST_EXPERTS),
+        fields.integer(*moe.experts, high=MOST_EXPERTS),
         fields.integer_at(index, *TOP_K, default=1),
-        gated=mixture.gated,
-        bias=mixture.bias,
-        name=mixture.name,
-        router=mixture.router,
-        router_bias=mixture.router_bias,
-        router_float32=mixture.router_float32,
-        correction=mixture.correction,
+        gated=moe.gated,
+        bias=moe.bias,
+        name=moe.name,
+        router=moe.router,
+        router_bias=moe.router_bias,
+        router_float32=moe.router_float32,
+        correction=moe.correction,
     )
-    shared = fields.integer(*mixture.shared_total, default=0, low=0) if mixture.shared_total else 0
-    if mixture.shared_count:
-        shared = intermediate * fields.integer_at(index, *mixture.shared_count, default=0, low=0)
+    shared = fields.integer(*moe.shared_total, default=0, low=0) if moe.shared_total else 0
+    if moe.shared_count:
+        shared = intermediate * fields.integer_at(index, *moe.shared_count, default=0, low=0)
     if shared:
-        pieces.mlp(hidden, shared, gated=mixture.gated, prefix=mixture.shared_name + ".")
-        if mixture.shared_gate:
-            pieces.linear(mixture.shared_name + "_gate", hidden, 1, "none", quantizable=False)
+        pieces.mlp(hidden, shared, gated=moe.gated, prefix=moe.shared_name + ".")
+        if moe.shared_gate:
+            pieces.linear(moe.shared_name + "_gate", hidden, 1, "none", quantizable=False)
 
 
-def _ends(traits: Traits, fields: Fields, hidden: int, builder: Builder) -> Layer:
+def _ends(traits: DecoderSpec, fields: Fields, hidden: int, builder: Builder) -> Layer:
     """What stands before the first and after the last layer."""
     pieces = builder.single()
     if traits.final_norm and traits.norms:

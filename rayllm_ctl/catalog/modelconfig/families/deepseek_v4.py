@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import HEADS, MOST_HEADS, Body, read_layers
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.latent import routed
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4
@@ -32,7 +32,7 @@ def read_deepseek_v4(fields: Fields, builder: Builder) -> Body:
     hashed = fields.integer("num_hash_layers", default=0, low=0)
     streams = fields.integer("hc_mult", default=4, high=64)
 
-    def attention(index: int, pieces: Pieces) -> None:
+    def attention(index: int, pieces: LayerBuilder) -> None:
         pieces.linear("attn.fused_wqa_wkv", hidden, (Part(q_lora), Part(head_dim)), "none", shards=("wq_a", "wkv"))
         pieces.norm(q_lora)
         pieces.norm(head_dim)
@@ -59,7 +59,7 @@ def read_deepseek_v4(fields: Fields, builder: Builder) -> Body:
             )
             _compressor(pieces, hidden, dim, ratio[index], "attn.indexer.compressor")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         attention(index, pieces)
         routed(fields, hidden, index, pieces, correction=index >= hashed)
         if index < hashed:
@@ -95,7 +95,7 @@ def read_deepseek_v4(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _compressor(pieces: Pieces, hidden: int, dim: int, ratio: int, name: str) -> None:
+def _compressor(pieces: LayerBuilder, hidden: int, dim: int, ratio: int, name: str) -> None:
     """What folds `ratio` tokens into one entry: a projection, positions, and a float32 state of open groups."""
     fold = 2 if ratio == 4 else 1
     parts = (Part(fold * dim), Part(fold * dim))

@@ -1,11 +1,11 @@
-"""Traits of the dense decoders, by architecture."""
+"""DecoderSpec of the dense decoders, by architecture."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.families.decoder import Traits
+from rayllm_ctl.catalog.modelconfig.families.decoder import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 
@@ -35,18 +35,18 @@ def _step1_sizes(fields: Fields) -> Sizes:
     return replace(sizes, kv_heads=groups, head_dim=max(1, sizes.hidden // sizes.heads))
 
 
-LLAMA = Traits(
+LLAMA = DecoderSpec(
     qkv_bias=("attention_bias", "bias", "qkv_bias"), out_bias=("attention_bias", "bias"), mlp_bias=("mlp_bias",)
 )
 MISTRAL = replace(LLAMA, window_uniform=True)
-QWEN2 = Traits(qkv_bias=True, qk_norm="head", qk_norm_if=("qk_norm",))
-QWEN3 = Traits(qkv_bias=("attention_bias",), qk_norm="head")
-GEMMA = Traits(tied=True)
-GEMMA2 = Traits(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=4, tied=True, window_pattern=2)
-COHERE = Traits(norms=1, tied=True, qk_norm="full", qk_norm_if=("use_qk_norm",), window_pattern=4)
-GLM = Traits(qkv_bias=("attention_bias",))
-OLMO2 = Traits(qk_norm="full-replicated", window_pattern=4)
-INTERNLM2 = Traits(
+QWEN2 = DecoderSpec(qkv_bias=True, qk_norm="head", qk_norm_if=("qk_norm",))
+QWEN3 = DecoderSpec(qkv_bias=("attention_bias",), qk_norm="head")
+GEMMA = DecoderSpec(tied=True)
+GEMMA2 = DecoderSpec(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=4, tied=True, window_pattern=2)
+COHERE = DecoderSpec(norms=1, tied=True, qk_norm="full", qk_norm_if=("use_qk_norm",), window_pattern=4)
+GLM = DecoderSpec(qkv_bias=("attention_bias",))
+OLMO2 = DecoderSpec(qk_norm="full-replicated", window_pattern=4)
+INTERNLM2 = DecoderSpec(
     qkv_bias=("bias",),
     out_bias=("bias",),
     attention="attention.",
@@ -56,8 +56,8 @@ INTERNLM2 = Traits(
     mlp_names=("gate_up_proj", "w2"),
     mlp_shards=("w1", "w3"),
 )
-TELECHAT2 = Traits(attention="self_attention.", out_bias=True, mlp_out_bias=True)
-_GPT = Traits(
+TELECHAT2 = DecoderSpec(attention="self_attention.", out_bias=True, mlp_out_bias=True)
+_GPT = DecoderSpec(
     qkv_bias=True,
     out_bias=True,
     mlp_bias=True,
@@ -72,7 +72,7 @@ _GPT = Traits(
     mlp_names=("c_fc", "c_proj"),
 )
 
-DENSE: dict[str, Traits] = {
+DENSE: dict[str, DecoderSpec] = {
     "LlamaForCausalLM": LLAMA,
     "LLaMAForCausalLM": LLAMA,
     "AquilaModel": LLAMA,
@@ -86,14 +86,14 @@ DENSE: dict[str, Traits] = {
     "YiForCausalLM": LLAMA,
     "Fairseq2LlamaForCausalLM": LLAMA,
     "Jais2ForCausalLM": replace(LLAMA, gated=False, norm_bias=True, mlp_names=("up_proj", "down_proj")),
-    "Step1ForCausalLM": Traits(
+    "Step1ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias",),
         out_bias=("attention_bias",),
         mlp_bias=("mlp_bias",),
         rotary=False,
         sizes=_step1_sizes,
     ),
-    "Plamo3ForCausalLM": Traits(
+    "Plamo3ForCausalLM": DecoderSpec(
         qk_norm="head",
         norms=4,
         tied=True,
@@ -101,7 +101,7 @@ DENSE: dict[str, Traits] = {
         window_pattern=8,
         attention="mixer.",
     ),
-    "PersimmonForCausalLM": Traits(
+    "PersimmonForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         mlp_bias=True,
@@ -113,7 +113,7 @@ DENSE: dict[str, Traits] = {
         qkv_shards=("query_key_value",),
         mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
     ),
-    "MuseGlimmerForCausalLM": Traits(gate=("use_attn_output_gate",), norms=4, window_pattern=4),
+    "MuseGlimmerForCausalLM": DecoderSpec(gate=("use_attn_output_gate",), norms=4, window_pattern=4),
     "VaultGemmaForCausalLM": replace(GEMMA2, norms=2, rotary=False),
     "SmolLM3ForCausalLM": replace(LLAMA, tied=True),
     "TeleChat3ForCausalLM": LLAMA,
@@ -124,8 +124,8 @@ DENSE: dict[str, Traits] = {
     "Qwen2ForCausalLM": QWEN2,
     "Qwen3ForCausalLM": QWEN3,
     "MiMoForCausalLM": QWEN2,
-    "Phi3ForCausalLM": Traits(qkv_shards=("qkv_proj",), mlp_shards=("gate_up_proj",), window_uniform=True),
-    "PhiForCausalLM": Traits(
+    "Phi3ForCausalLM": DecoderSpec(qkv_shards=("qkv_proj",), mlp_shards=("gate_up_proj",), window_uniform=True),
+    "PhiForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         mlp_bias=True,
@@ -137,7 +137,7 @@ DENSE: dict[str, Traits] = {
         mlp_names=("fc1", "fc2"),
         intermediate_times=4,
     ),
-    "Phi3SmallForCausalLM": Traits(
+    "Phi3SmallForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         mlp_bias=True,
@@ -158,7 +158,7 @@ DENSE: dict[str, Traits] = {
     "Cohere2ForCausalLM": COHERE,
     "GlmForCausalLM": GLM,
     "Glm4ForCausalLM": replace(GLM, norms=4),
-    "ChatGLMModel": Traits(
+    "ChatGLMModel": DecoderSpec(
         qkv_bias=("add_qkv_bias", "add_bias_linear"),
         out_bias=("add_bias_linear",),
         mlp_bias=("add_bias_linear",),
@@ -170,12 +170,12 @@ DENSE: dict[str, Traits] = {
         rotary_share=0.5,
         sizes=_chatglm_sizes,
     ),
-    "SeedOssForCausalLM": Traits(qkv_bias=("attention_bias",), out_bias=("attention_out_bias",)),
-    "BaichuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
-    "BaiChuanForCausalLM": Traits(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
+    "SeedOssForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), out_bias=("attention_out_bias",)),
+    "BaichuanForCausalLM": DecoderSpec(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
+    "BaiChuanForCausalLM": DecoderSpec(projections=("W_pack", "o_proj"), qkv_shards=("W_pack",)),
     "InternLM2ForCausalLM": INTERNLM2,
     "InternLM2VEForCausalLM": replace(INTERNLM2, mlp_twin="feed_forward_ve."),
-    "ExaoneForCausalLM": Traits(
+    "ExaoneForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
         mlp_bias=("mlp_bias",),
@@ -184,16 +184,16 @@ DENSE: dict[str, Traits] = {
         mlp_names=("gate_up_proj", "c_proj"),
         mlp_shards=("c_fc_0", "c_fc_1"),
     ),
-    "Exaone4ForCausalLM": Traits(
+    "Exaone4ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
         mlp_bias=("mlp_bias",),
         qk_norm="head",
         window_pattern=4,
     ),
-    "StableLmForCausalLM": Traits(qkv_bias=("use_qkv_bias",), norm_bias=True),
-    "StableLMEpochForCausalLM": Traits(qkv_bias=("use_qkv_bias",), norm_bias=True),
-    "Starcoder2ForCausalLM": Traits(
+    "StableLmForCausalLM": DecoderSpec(qkv_bias=("use_qkv_bias",), norm_bias=True),
+    "StableLMEpochForCausalLM": DecoderSpec(qkv_bias=("use_qkv_bias",), norm_bias=True),
+    "Starcoder2ForCausalLM": DecoderSpec(
         qkv_bias=("use_bias",),
         out_bias=("use_bias",),
         mlp_bias=("use_bias",),
@@ -204,7 +204,7 @@ DENSE: dict[str, Traits] = {
         window_uniform=True,
         intermediate_times=4,
     ),
-    "NemotronForCausalLM": Traits(
+    "NemotronForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
         mlp_bias=("mlp_bias",),
@@ -214,24 +214,30 @@ DENSE: dict[str, Traits] = {
     ),
     "ArceeForCausalLM": replace(LLAMA, gated=False, mlp_names=("up_proj", "down_proj")),
     "ApertusForCausalLM": replace(LLAMA, gated=False, qk_norm="head", mlp_names=("up_proj", "down_proj")),
-    "OlmoForCausalLM": Traits(qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=0, final_norm=False),
+    "OlmoForCausalLM": DecoderSpec(
+        qkv_bias=("attention_bias",), out_bias=("attention_bias",), norms=0, final_norm=False
+    ),
     "Olmo2ForCausalLM": replace(OLMO2, window_pattern=0),
     "Olmo3ForCausalLM": OLMO2,
-    "OrionForCausalLM": Traits(norm_bias=True),
-    "MiniCPMForCausalLM": Traits(tied=True),
-    "HunYuanDenseV1ForCausalLM": Traits(
+    "OrionForCausalLM": DecoderSpec(norm_bias=True),
+    "MiniCPMForCausalLM": DecoderSpec(tied=True),
+    "HunYuanDenseV1ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
         mlp_bias=("mlp_bias",),
         qk_norm="head",
         qk_norm_if=("use_qk_norm",),
     ),
-    "Ernie4_5ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
-    "Ernie4_5_ForCausalLM": Traits(qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True),
+    "Ernie4_5ForCausalLM": DecoderSpec(
+        qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True
+    ),
+    "Ernie4_5_ForCausalLM": DecoderSpec(
+        qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True
+    ),
     "HyperCLOVAXForCausalLM": replace(LLAMA, norms=2),
     "TeleChat2ForCausalLM": TELECHAT2,
     "TeleChatForCausalLM": TELECHAT2,
-    "QWenLMHeadModel": Traits(
+    "QWenLMHeadModel": DecoderSpec(
         qkv_bias=True,
         attention="attn.",
         projections=("c_attn", "c_proj"),
@@ -254,7 +260,7 @@ DENSE: dict[str, Traits] = {
         projections=("qkv_proj", "out_proj"),
         mlp_names=("fc_in", "fc_out"),
     ),
-    "GPTNeoXForCausalLM": Traits(
+    "GPTNeoXForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         mlp_bias=True,
@@ -265,7 +271,7 @@ DENSE: dict[str, Traits] = {
         qkv_shards=("query_key_value",),
         mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
     ),
-    "BloomForCausalLM": Traits(
+    "BloomForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         mlp_bias=True,
@@ -280,7 +286,7 @@ DENSE: dict[str, Traits] = {
         qkv_shards=("query_key_value",),
         mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
     ),
-    "FalconForCausalLM": Traits(
+    "FalconForCausalLM": DecoderSpec(
         qkv_bias=("bias",),
         out_bias=("bias",),
         mlp_bias=("bias",),
@@ -295,7 +301,7 @@ DENSE: dict[str, Traits] = {
         mlp_names=("dense_h_to_4h", "dense_4h_to_h"),
         sizes=_falcon_sizes,
     ),
-    "MPTForCausalLM": Traits(
+    "MPTForCausalLM": DecoderSpec(
         gated=False,
         rotary=False,
         tied=True,
@@ -306,7 +312,7 @@ DENSE: dict[str, Traits] = {
         mlp="ffn.",
         mlp_names=("up_proj", "down_proj"),
     ),
-    "OPTForCausalLM": Traits(
+    "OPTForCausalLM": DecoderSpec(
         qkv_bias=("enable_bias",),
         out_bias=("enable_bias",),
         mlp_bias=("enable_bias",),

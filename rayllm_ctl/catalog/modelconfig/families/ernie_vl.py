@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOST_EXPERTS, TOP_K, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import RotaryCache, Vector
@@ -30,7 +30,7 @@ def read_ernie_vl(fields: Fields, builder: Builder) -> Body:
             return ()
         return tuple(span[0] <= index <= span[1] for span in spans)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         bias = fields.flag("use_bias")
         pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, bias=bias)
         sides = mixed(index)
@@ -55,7 +55,7 @@ def _span(fields: Fields, side: int, layers: int) -> tuple[int, int]:
     return first, fields.integer_at(side, "moe_layer_end_index", default=layers - 1, low=0)
 
 
-def _mixture(fields: Fields, hidden: int, intermediate: int, sides: tuple[bool, ...], pieces: Pieces) -> None:
+def _mixture(fields: Fields, hidden: int, intermediate: int, sides: tuple[bool, ...], pieces: LayerBuilder) -> None:
     """What one layer holds: experts or a dense block for each side, the shared experts once, and score biases.
 
     A generated token is text: it takes none of the experts for images. vLLM quantizes the routers with the rest.

@@ -6,7 +6,7 @@ Layouts from vLLM's gemma3n.py and gemma4.py (0.29).
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import HEADS, KV_HEADS, MOST_EXPERTS, MOST_HEADS, TOP_K, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.windows import layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -28,7 +28,7 @@ def read_gemma4(fields: Fields, builder: Builder) -> Body:
     per_layer = fields.integer("hidden_size_per_layer_input", default=0, low=0)
     bias = fields.flag("attention_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         window, _ = windows[index]
         shared = index >= first_shared > 0
         pieces.attention(
@@ -98,7 +98,7 @@ def read_gemma3n(fields: Fields, builder: Builder) -> Body:
     rank = fields.integer("laurel_rank", default=64)
     per_layer = fields.integer("hidden_size_per_layer_input", default=256)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         window, _ = windows[index]
         pieces.attention(
             sizes.hidden,

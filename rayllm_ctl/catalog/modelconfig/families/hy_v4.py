@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import Body, read_layers
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.latent import LatentSizes, indexer, latent_attention, routed
 from rayllm_ctl.catalog.modelconfig.families.uneven import final_norm
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -26,7 +26,7 @@ def read_hy_v4(fields: Fields, builder: Builder) -> Body:
     gate = gates.get(fields.text("gating_type"), 0) if fields.flag("gated_mla") else 0
     intermediate = fields.integer("intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         latent_attention(sizes, pieces)
         if sparse[index] and own[index]:
             indexer(fields, sizes, pieces)

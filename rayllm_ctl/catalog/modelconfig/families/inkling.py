@@ -4,7 +4,7 @@ models/inkling)."""
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import AttentionCache, Part, Vector
 
@@ -20,7 +20,7 @@ def read_inkling(fields: Fields, builder: Builder) -> Body:
     first = fields.integer("dense_mlp_idx", default=0, low=0)
     width, dense_width = _widths(fields)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         heads, kv_heads, head = sizes.heads, sizes.kv_heads, sizes.head_dim
         if index in local:
             heads = fields.integer("swa_num_attention_heads", default=heads, high=MOST_HEADS)
@@ -66,7 +66,7 @@ def _widths(fields: Fields) -> tuple[int, int]:
 
 
 def _attention(
-    fields: Fields, pieces: Pieces, hidden: int, heads: int, kv_heads: int, head: int, *, local: bool
+    fields: Fields, pieces: LayerBuilder, hidden: int, heads: int, kv_heads: int, head: int, *, local: bool
 ) -> None:
     """Attention with a term for the distance, and what the four convolutions keep: the last few tokens of keys, values
     and both outputs, head by head in a width of a power of two."""
@@ -94,7 +94,7 @@ def _attention(
     ]
 
 
-def _mixture(fields: Fields, pieces: Pieces, hidden: int, width: int) -> None:
+def _mixture(fields: Fields, pieces: LayerBuilder, hidden: int, width: int) -> None:
     """Routed experts and shared ones, which no format quantizes; one router for both, its rows padded to eight."""
     experts = fields.integer("n_routed_experts", high=MOST_EXPERTS)
     shared = fields.integer("n_shared_experts", high=MOST_EXPERTS)

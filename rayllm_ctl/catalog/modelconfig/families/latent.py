@@ -17,10 +17,10 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Body,
     read_layers,
 )
-from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.mixers import kimi_delta
-from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES, first_dense
+from rayllm_ctl.catalog.modelconfig.families.moe import MIXTURES, first_dense
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Part, Vector
@@ -45,7 +45,7 @@ class LatentSizes:
 
 
 def latent_attention(
-    sizes: LatentSizes, pieces: Pieces, *, prefix: str = "self_attn.", out: str = "o_proj", cached: bool = True
+    sizes: LatentSizes, pieces: LayerBuilder, *, prefix: str = "self_attn.", out: str = "o_proj", cached: bool = True
 ) -> None:
     """The projections down to the latent and up again, and the latent cache (one for all heads)."""
     key = sizes.nope + sizes.rope
@@ -66,7 +66,7 @@ def latent_attention(
         pieces.caches.append(LatentCache(sizes.width, rope_width=sizes.rope))
 
 
-def indexer(fields: Fields, sizes: LatentSizes, pieces: Pieces, *, prefix: str = "self_attn.indexer.") -> None:
+def indexer(fields: Fields, sizes: LatentSizes, pieces: LayerBuilder, *, prefix: str = "self_attn.indexer.") -> None:
     """DeepSeek sparse attention: a small scorer per layer with its own fp8 cache (a scale per 128 values)."""
     heads, dim = fields.integer("index_n_heads", high=MOST_HEADS), fields.integer("index_head_dim")
     pieces.linear(prefix + "wq_b", sizes.q_lora or sizes.hidden, heads * dim, "none")
@@ -92,9 +92,9 @@ def index_layers(fields: Fields, count: int) -> list[bool]:
 
 
 def routed(
-    fields: Fields, hidden: int, index: int, pieces: Pieces, *, correction: bool, router_float32: bool = False
+    fields: Fields, hidden: int, index: int, pieces: LayerBuilder, *, correction: bool, router_float32: bool = False
 ) -> None:
-    """DeepSeek's mixture: routed experts, shared ones beside them, a float32 score bias."""
+    """DeepSeek's MoE: routed experts, shared ones beside them, a float32 score bias."""
     width = fields.integer_at(index, "moe_intermediate_size", "expert_ffn_hidden_size")
     pieces.experts(
         hidden,
@@ -124,7 +124,7 @@ def read_deepseek(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size", "ffn_hidden_size")
     correction = fields.text("topk_method") == "noaux_tc" or fields.flag("moe_router_enable_expert_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         latent_attention(sizes, pieces)
         if scoring[index]:
             indexer(fields, sizes, pieces)
@@ -158,7 +158,7 @@ def read_minicpm3(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size")
     key = sizes.nope + sizes.rope
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         latent_attention(sizes, pieces, cached=False)
         pieces.caches.append(AttentionCache(sizes.heads, key, key))
         pieces.mlp(sizes.hidden, intermediate)
@@ -179,7 +179,7 @@ def read_minicpm3(fields: Fields, builder: Builder) -> Body:
 
 
 def read_longcat(fields: Fields, builder: Builder) -> Body:
-    """LongCat Flash: two attentions and two dense blocks per layer around one mixture with idle experts."""
+    """LongCat Flash: two attentions and two dense blocks per layer around one MoE with idle experts."""
     return _longcat(fields, builder, read_layers(fields))
 
 
@@ -210,7 +210,7 @@ def _longcat(fields: Fields, builder: Builder, count: int) -> Body:
     experts = fields.integer("n_routed_experts", "num_experts", high=MOST_EXPERTS)
     idle = fields.integer("zero_expert_num", default=0, low=0, high=MOST_EXPERTS)
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         for half in ("0", "1"):
             latent_attention(sizes, pieces, prefix=f"self_attn.{half}.")
             pieces.mlp(sizes.hidden, intermediate, prefix=f"mlps.{half}.")
@@ -244,7 +244,7 @@ def _final_norm(hidden: int, builder: Builder) -> Layer:
 
 
 def read_kimi_linear(fields: Fields, builder: Builder) -> Body:
-    """Kimi Linear and Kimi K3: three layers of delta attention to one latent one, a mixture in a smaller space."""
+    """Kimi Linear and Kimi K3: three layers of delta attention to one latent one, a MoE in a smaller space."""
     sizes, count = LatentSizes(fields), read_layers(fields)
     config = fields.child("linear_attn_config")
     delta = {index - 1 for index in config.integers("kda_layers")}
@@ -252,7 +252,7 @@ def read_kimi_linear(fields: Fields, builder: Builder) -> Body:
     dense = [first_dense(fields, index) for index in range(count)]
     residual = fields.has("attn_res_block_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if index in delta:
             kimi_delta(fields, pieces, sizes.hidden)
         else:
@@ -282,7 +282,7 @@ def read_kimi_linear(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _kimi_mixture(fields: Fields, hidden: int, pieces: Pieces) -> None:
+def _kimi_mixture(fields: Fields, hidden: int, pieces: LayerBuilder) -> None:
     latent = fields.integer("routed_expert_hidden_size", default=hidden)
     width = fields.integer("moe_intermediate_size")
     experts = fields.integer("num_experts", high=MOST_EXPERTS)

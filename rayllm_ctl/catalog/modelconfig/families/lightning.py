@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, TOP_K, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.mixers import linear_state
 from rayllm_ctl.catalog.modelconfig.families.recurrent import hybrid_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -31,7 +31,7 @@ def read_minimax_text(fields: Fields, builder: Builder) -> Body:
             return 0
         return fields.integer_at(index, "shared_intermediate_size", default=0, low=0)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if linear[index]:
             _lightning(sizes, pieces)
         else:
@@ -75,7 +75,7 @@ def _linear_layers(fields: Fields, count: int) -> list[bool]:
     return [bool(words) and words[min(i, len(words) - 1)] == "linear_attention" for i in range(count)]
 
 
-def _lightning(sizes: Sizes, pieces: Pieces) -> None:
+def _lightning(sizes: Sizes, pieces: LayerBuilder) -> None:
     heads = Part(sizes.heads, sizes.head_dim)
     pieces.linear("self_attn.qkv_proj", sizes.hidden, (heads, heads, heads))
     pieces.linear("self_attn.output_gate", sizes.hidden, (heads,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.families.windows import layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -26,7 +26,7 @@ def read_ouro(fields: Fields, builder: Builder) -> Body:
     windows = layer_windows(fields, sizes.layers, uniform=True)
     intermediate = fields.integer("intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         window, _ = windows[index]
         pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, cached=False)
         pieces.caches += [_cache(sizes, window)] * passes
@@ -48,7 +48,7 @@ def read_iquest_loop(fields: Fields, builder: Builder) -> Body:
     window = fields.integer("loop_window_size", default=64)
     intermediate = fields.integer("intermediate_size")
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim)
         pieces.caches += [_cache(sizes, window)] * (passes - 1)
         pieces.linear("gate_projection", sizes.head_dim, (Part(sizes.heads),), bias=True)
@@ -70,7 +70,7 @@ def read_hrm_text(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size")
     heads, bias = Part(sizes.heads, sizes.head_dim), fields.flag("attention_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         pieces.linear("self_attn.gqkv_proj", sizes.hidden, (heads,) * 4, bias=bias)
         pieces.linear("self_attn.o_proj", heads.size, sizes.hidden, "row", bias=bias, input_units=sizes.heads)
         pieces.caches += [AttentionCache(sizes.heads, sizes.head_dim, sizes.head_dim)] * passes[index]

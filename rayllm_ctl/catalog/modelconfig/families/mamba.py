@@ -13,7 +13,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     read_layers,
     read_sizes,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.mixers import mamba1, mamba2
 from rayllm_ctl.catalog.modelconfig.families.recurrent import hybrid_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -21,7 +21,7 @@ from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import Part, StateCache
 
 
-def _scan(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str) -> None:
+def _scan(fields: Fields, pieces: LayerBuilder, hidden: int, *, prefix: str) -> None:
     """Mamba 2 by the names that Falcon-H1, Bamba and Granite 4 use."""
     heads = fields.integer("mamba_n_heads", high=MOST_HEADS)
     expand = fields.integer("mamba_expand", default=2, high=64)
@@ -56,7 +56,7 @@ def read_falcon_h1(fields: Fields, builder: Builder) -> Body:
     sizes = read_sizes(fields)
     intermediate = fields.integer("intermediate_size")
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim)
         _scan(fields, pieces, sizes.hidden, prefix="mamba.")
         pieces.mlp(sizes.hidden, intermediate, bias=fields.flag("mlp_bias"), prefix="feed_forward.")
@@ -66,7 +66,7 @@ def read_falcon_h1(fields: Fields, builder: Builder) -> Body:
 
 
 def read_bamba(fields: Fields, builder: Builder) -> Body:
-    """Bamba and Granite 4 hybrids: some layers attend, the others scan; a dense block or a mixture after each."""
+    """Bamba and Granite 4 hybrids: some layers attend, the others scan; a dense block or a MoE after each."""
     sizes = read_sizes(fields)
     kinds = fields.texts("layer_types", "layers_block_type")
     listed = fields.integers("attn_layer_indices")
@@ -75,7 +75,7 @@ def read_bamba(fields: Fields, builder: Builder) -> Body:
     shared = fields.integer("shared_intermediate_size", default=0, low=0)
     intermediate = fields.integer("intermediate_size", default=shared or None)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if attends[index]:
             bias = fields.flag("attention_bias")
             pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, bias=bias, out_bias=bias)
@@ -115,7 +115,7 @@ def read_jamba(fields: Fields, builder: Builder) -> Body:
     attends = [i % period == offset for i in range(sizes.layers)]
     mixed = [experts > 1 and i % every == first for i in range(sizes.layers)]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if attends[index]:
             pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim)
         else:
@@ -155,7 +155,7 @@ def read_mamba(fields: Fields, builder: Builder) -> Body:
     rank = fields.raw("time_step_rank")
     second = fields.has("num_heads") and fields.has("head_dim")
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         bias, conv_bias = fields.flag("use_bias"), fields.flag("use_conv_bias", default=True)
         if second:
             mamba2(
@@ -188,7 +188,7 @@ def read_mamba(fields: Fields, builder: Builder) -> Body:
 
 
 def read_lfm2(fields: Fields, builder: Builder) -> Body:
-    """LFM2, dense and mixture: short convolutions with some attention layers (lfm2.py, lfm2_moe.py)."""
+    """LFM2, dense and MoE: short convolutions with some attention layers (lfm2.py, lfm2_moe.py)."""
     sizes = read_sizes(fields)
     kinds = fields.texts("layer_types")
     listed = fields.integers("full_attn_idxs")
@@ -199,7 +199,7 @@ def read_lfm2(fields: Fields, builder: Builder) -> Body:
     first = fields.integer("num_dense_layers", default=0, low=0)
     intermediate = _lfm2_width(fields)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if attends[index]:
             pieces.attention(
                 sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, norm="head", names=("qkv_proj", "out_proj")

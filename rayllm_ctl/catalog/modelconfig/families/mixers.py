@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.builder import Pieces
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, StateCache, Vector
 
 
 def mamba2(
-    pieces: Pieces,
+    pieces: LayerBuilder,
     hidden: int,
     *,
     intermediate: int,
@@ -46,8 +46,8 @@ def mamba2(
 
 
 def mamba1(
-    pieces: Pieces, hidden: int, *, intermediate: int, state: int, taps: int, rank: int, conv_bias: bool, bias: bool,
-    norms: bool, prefix: str = "mixer.",
+    pieces: LayerBuilder, hidden: int, *, intermediate: int, state: int, taps: int, rank: int, conv_bias: bool,
+    bias: bool, norms: bool, prefix: str = "mixer.",
 ) -> None:  # fmt: skip
     """Mamba 1's mixer (mamba_mixer.py). `norms`: of the time step, B and C (Jamba)."""
     pieces.linear(prefix + "conv1d", taps, intermediate, bias=conv_bias, quantizable=False)
@@ -61,7 +61,7 @@ def mamba1(
     pieces.caches.append(StateCache("mamba1", conv=(intermediate, taps - 1), ssm=(intermediate, state)))
 
 
-def delta_net(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str = "linear_attn.") -> None:
+def delta_net(fields: Fields, pieces: LayerBuilder, hidden: int, *, prefix: str = "linear_attn.") -> None:
     """Qwen's gated delta net (qwen_gdn_linear_attn.py)."""
     key_heads = fields.integer("linear_num_key_heads", high=MOST_HEADS)
     value_heads = fields.integer("linear_num_value_heads", high=MOST_HEADS)
@@ -90,7 +90,7 @@ def delta_net(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str = "lin
     )
 
 
-def kimi_delta(fields: Fields, pieces: Pieces, hidden: int, *, prefix: str = "self_attn.") -> None:
+def kimi_delta(fields: Fields, pieces: LayerBuilder, hidden: int, *, prefix: str = "self_attn.") -> None:
     """Kimi's delta attention (kimi_gdn_linear_attn.py); its gate has full rank in Kimi K3."""
     config = fields.child("linear_attn_config")
     heads, dim = config.integer("num_heads", high=MOST_HEADS), config.integer("head_dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, TOP_K, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.recurrent import attending, hybrid_body, qwen_mixer, qwen_next_mixture
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer
@@ -18,7 +18,7 @@ def read_mobius(fields: Fields, builder: Builder) -> Body:
     shared = fields.integer("shared_expert_intermediate_size")
     scaled = fields.flag("layer_scale")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         qwen_mixer(fields, sizes, pieces, full=full[index])
         pieces.linear("mlp.shared_expert_gate", sizes.hidden, 1, "none", quantizable=False)
         pieces.mlp(sizes.hidden, shared, prefix="mlp.shared_expert.")

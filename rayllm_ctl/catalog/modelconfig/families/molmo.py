@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rope_kind, rope_parameters
@@ -45,7 +45,7 @@ def read_molmo2(fields: Fields, builder: Builder) -> Body:
 def _body(fields: Fields, builder: Builder, sizes: Sizes, width: int, norm: str, marks: int) -> Body:
     """`width`: of the feed-forward blocks. `marks`: rows of the embedding beyond the vocabulary."""
 
-    def make(_index: int, pieces: Pieces) -> None:
+    def make(_index: int, pieces: LayerBuilder) -> None:
         pieces.attention(
             sizes.hidden,
             sizes.heads,

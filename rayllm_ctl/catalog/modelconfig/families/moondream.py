@@ -6,7 +6,7 @@ Left out: the float32 biases of the experts that vLLM makes while loading (0.5 M
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, Body
-from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, RotaryCache, Vector
 
@@ -21,10 +21,10 @@ def read_moondream(fields: Fields, builder: Builder) -> Body:
     kv_heads = fields.integer("n_kv_heads", high=MOST_HEADS)
     head = max(1, hidden // heads)
     width = fields.integer("ff_dim")
-    mixture = fields.child("moe")
-    first = mixture.integer("start_layer", default=4, low=0)
+    moe = fields.child("moe")
+    first = moe.integer("start_layer", default=4, low=0)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         pieces.attention(
             hidden, heads, kv_heads, head, bias=True, out_bias=True, prefix="attn.", names=("qkv_proj", "out_proj")
         )
@@ -34,7 +34,7 @@ def read_moondream(fields: Fields, builder: Builder) -> Body:
         if index < first:
             pieces.mlp(hidden, width, gated=False, bias=True, names=("fc1", "fc2"))
         else:
-            _experts(mixture, hidden, pieces)
+            _experts(moe, hidden, pieces)
         pieces.norm(hidden, bias=True)
 
     ends = builder.single()
@@ -55,9 +55,9 @@ def read_moondream(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _experts(mixture: Fields, hidden: int, pieces: Pieces) -> None:
-    count = mixture.integer("n_experts", default=64, high=MOST_EXPERTS)
+def _experts(moe: Fields, hidden: int, pieces: LayerBuilder) -> None:
+    count = moe.integer("n_experts", default=64, high=MOST_EXPERTS)
     pieces.linear("mlp.gate", hidden, count, "none", bias=True, quantizable=False)
-    top_k = mixture.integer("n_experts_per_tok", default=8, high=MOST_EXPERTS)
-    inner = mixture.integer("expert_inner_dim", default=1024)
+    top_k = moe.integer("n_experts_per_tok", default=8, high=MOST_EXPERTS)
+    inner = moe.integer("expert_inner_dim", default=1024)
     pieces.experts(hidden, inner, count, top_k, router="", quantizable=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.recurrent import hybrid_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -20,7 +20,7 @@ def read_olmo_hybrid(fields: Fields, builder: Builder) -> Body:
     linear = [kinds[min(i, len(kinds) - 1)] == "linear_attention" if kinds else i % 4 != 3 for i in range(sizes.layers)]
     intermediate = fields.integer("intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if linear[index]:
             _delta_net(fields, sizes, pieces)
         else:
@@ -40,7 +40,7 @@ def read_olmo_hybrid(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _delta_net(fields: Fields, sizes: Sizes, pieces: Pieces, *, prefix: str = "linear_attn.") -> None:
+def _delta_net(fields: Fields, sizes: Sizes, pieces: LayerBuilder, *, prefix: str = "linear_attn.") -> None:
     """A gated delta net whose two gates are projections of their own (olmo_gdn_linear_attn.py)."""
     key_heads = fields.integer("linear_num_key_heads", default=sizes.heads, high=MOST_HEADS)
     value_heads = fields.integer("linear_num_value_heads", default=sizes.heads, high=MOST_HEADS)

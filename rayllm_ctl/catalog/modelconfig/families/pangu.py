@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, TOP_K, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.families.moe import first_dense
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.families.windows import layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -23,7 +23,7 @@ def read_pangu(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size")
     norms = 4 if fields.flag("sandwich_norm") else 2
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         window, _ = windows[index]
         if sinks:
             _with_sinks(fields, sizes, sinks, window, pieces)
@@ -57,7 +57,7 @@ def _biases(fields: Fields) -> tuple[bool, bool]:
     return fields.flag("qkv_bias", default=both), both
 
 
-def _with_sinks(fields: Fields, sizes: Sizes, sinks: int, window: int, pieces: Pieces) -> None:
+def _with_sinks(fields: Fields, sizes: Sizes, sinks: int, window: int, pieces: LayerBuilder) -> None:
     """Keys of a rotated and a plain part, values of another width, and the learned tokens' keys and values.
 
     KV heads are not repeated where ranks outnumber them: such a TP is refused.
@@ -77,7 +77,7 @@ def _with_sinks(fields: Fields, sizes: Sizes, sinks: int, window: int, pieces: P
     pieces.caches.append(AttentionCache(sizes.kv_heads, key, value, window))
 
 
-def _mixture(fields: Fields, hidden: int, experts: int, pieces: Pieces) -> None:
+def _mixture(fields: Fields, hidden: int, experts: int, pieces: LayerBuilder) -> None:
     width = fields.integer("moe_intermediate_size")
     pieces.experts(
         hidden,

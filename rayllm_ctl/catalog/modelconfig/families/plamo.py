@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.recurrent import hybrid_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, StateCache, Vector
@@ -20,7 +20,7 @@ def read_plamo2(fields: Fields, builder: Builder) -> Body:
     attends = [i == sizes.layers - 1 if short else i % step == step // 2 for i in range(sizes.layers)]
     intermediate = fields.integer("intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if attends[index]:
             pieces.attention(sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, norm="full", prefix="mixer.")
         else:
@@ -33,7 +33,7 @@ def read_plamo2(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _scan(fields: Fields, hidden: int, head_dim: int, pieces: Pieces) -> None:
+def _scan(fields: Fields, hidden: int, head_dim: int, pieces: LayerBuilder) -> None:
     """Mamba 2's state with Mamba 1's projections: one B and C for all heads, from the convolved input."""
     heads = fields.integer("mamba_num_heads", high=MOST_HEADS)
     state = fields.integer("mamba_d_state", default=64)

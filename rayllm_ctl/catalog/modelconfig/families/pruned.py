@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Sizes,
     read_sizes,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -38,7 +38,7 @@ def read_deci(fields: Fields, builder: Builder) -> Body:
     kinds = [(group(block), width(block)) for block in blocks[: sizes.layers]]
     kinds += [kinds[-1]] * (sizes.layers - len(kinds))
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         heads_in_group, intermediate = kinds[index]
         if heads_in_group:
             pieces.attention(sizes.hidden, sizes.heads, max(1, sizes.heads // heads_in_group), sizes.head_dim)
@@ -59,7 +59,7 @@ def read_mllama(fields: Fields, builder: Builder) -> Body:
     crossing = set(fields.integers("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
     intermediate = fields.integer("intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         crosses = index in crossing
         pieces.attention(
             sizes.hidden,

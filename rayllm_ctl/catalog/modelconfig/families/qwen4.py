@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.mixture import sparse_step
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.families.moe import sparse_step
 from rayllm_ctl.catalog.modelconfig.families.primes import primes_from
 from rayllm_ctl.catalog.modelconfig.families.recurrent import attending, hybrid_body, qwen_mixer, qwen_next_mixture
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -32,7 +32,7 @@ def read_qwen4(fields: Fields, builder: Builder) -> Body:
     ids = fields.integers("ple_layer_ids", low=1, high=sizes.layers)
     tables = sorted({number - 1 for number in ids})
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if index in tables:
             _run_embedding(fields, pieces, sizes.hidden, streams)
         if full[index] and sparse:
@@ -67,7 +67,7 @@ def read_qwen4(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _streams(fields: Fields, pieces: Pieces, hidden: int, count: int, name: str, *, last: bool = False) -> None:
+def _streams(fields: Fields, pieces: LayerBuilder, hidden: int, count: int, name: str, *, last: bool = False) -> None:
     """What mixes the streams for one block and, but for the last, feeds its output back: rows padded to 16."""
     rank = fields.integer("hc_lowrank", default=320)
     rows = rank if last else -(-(rank + count) // 16) * 16
@@ -76,7 +76,7 @@ def _streams(fields: Fields, pieces: Pieces, hidden: int, count: int, name: str,
     pieces.linear(name + "up", rank, count * hidden, "none", quantizable=False)
 
 
-def _sparse_attention(fields: Fields, sizes: Sizes, pieces: Pieces) -> None:
+def _sparse_attention(fields: Fields, sizes: Sizes, pieces: LayerBuilder) -> None:
     """Gated attention to the tokens that a small scorer chooses. The scorer caches a key for each group of tokens, and
     the keys of the group that is still open, with their positions where these have three axes."""
     heads, dim = fields.integer("indexer_n_heads", high=MOST_HEADS), fields.integer("indexer_head_dim")
@@ -104,7 +104,7 @@ def _sparse_attention(fields: Fields, sizes: Sizes, pieces: Pieces) -> None:
     ]
 
 
-def _run_embedding(fields: Fields, pieces: Pieces, hidden: int, streams: int) -> None:
+def _run_embedding(fields: Fields, pieces: LayerBuilder, hidden: int, streams: int) -> None:
     """What brings the embedding of the last few tokens into the streams: projections and a convolution with gaps."""
     width = fields.integer("ple_embed_dim", default=hidden)
     taps = fields.integer("ple_conv_kernel_size", default=4, high=64)

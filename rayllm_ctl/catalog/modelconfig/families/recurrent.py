@@ -17,17 +17,17 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Sizes,
     read_sizes,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.mixers import delta_net, mamba2
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import Layer, RotaryCache
 
-Make = Callable[[int, Pieces], None]
+Make = Callable[[int, LayerBuilder], None]
 
 
-def qwen_next_mixture(fields: Fields, pieces: Pieces, hidden: int) -> None:
-    """The mixture of Qwen3-Next and Qwen3.5: a gated shared expert beside the routed ones."""
+def qwen_next_mixture(fields: Fields, pieces: LayerBuilder, hidden: int) -> None:
+    """The MoE of Qwen3-Next and Qwen3.5: a gated shared expert beside the routed ones."""
     pieces.experts(
         hidden,
         fields.integer("moe_intermediate_size"),
@@ -47,7 +47,7 @@ def attending(fields: Fields, count: int) -> list[bool]:
     return [kinds[min(i, len(kinds) - 1)] == "full_attention" if kinds else (i + 1) % every == 0 for i in range(count)]
 
 
-def qwen_mixer(fields: Fields, sizes: Sizes, pieces: Pieces, *, full: bool) -> None:
+def qwen_mixer(fields: Fields, sizes: Sizes, pieces: LayerBuilder, *, full: bool) -> None:
     """Gated attention with normalized heads, or a gated delta net."""
     if not full:
         delta_net(fields, pieces, sizes.hidden)
@@ -74,7 +74,7 @@ def read_qwen_next(fields: Fields, builder: Builder) -> Body:
     width = "intermediate_size" if not experts or any(dense) else "moe_intermediate_size"
     intermediate = fields.integer(width)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         qwen_mixer(fields, sizes, pieces, full=full[index])
         if dense[index]:
             pieces.mlp(sizes.hidden, intermediate)
@@ -119,7 +119,7 @@ def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
     mamba_dim = fields.integer("mamba_head_dim", default=64)
     bias = fields.flag("mlp_bias")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         kind = pattern[index]
         if kind == "M":
             mamba2(
@@ -157,7 +157,7 @@ def read_nemotron_h(fields: Fields, builder: Builder) -> Body:
     )
 
 
-def _nemotron_mixture(fields: Fields, pieces: Pieces, hidden: int) -> None:
+def _nemotron_mixture(fields: Fields, pieces: LayerBuilder, hidden: int) -> None:
     """Ungated experts, in a smaller latent space where the config gives one (Nemotron 3 Super)."""
     latent = fields.integer("moe_latent_size", default=0, low=0)
     width = fields.integer("moe_intermediate_size")

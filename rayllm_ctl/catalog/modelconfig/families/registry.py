@@ -34,7 +34,7 @@ from rayllm_ctl.catalog.modelconfig.families import (
 )
 from rayllm_ctl.catalog.modelconfig.families.decoder import read_decoder
 from rayllm_ctl.catalog.modelconfig.families.dense import DENSE
-from rayllm_ctl.catalog.modelconfig.families.mixture import MIXTURES
+from rayllm_ctl.catalog.modelconfig.families.moe import MIXTURES
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 Reader = Callable[[Fields, Builder], Body]

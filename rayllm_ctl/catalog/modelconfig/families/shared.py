@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Body, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.families.mixers import mamba2
 from rayllm_ctl.catalog.modelconfig.families.recurrent import hybrid_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -29,7 +29,7 @@ def read_zamba2(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size", default=4 * sizes.hidden)
     hybrid = [kind == "hybrid" for kind in kinds]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         if hybrid[index]:
             _adapters(fields, sizes, intermediate, pieces)
             pieces.linear("linear", sizes.hidden, sizes.hidden, "none")
@@ -71,7 +71,7 @@ def _blocks(fields: Fields, builder: Builder, sizes: Sizes, intermediate: int, u
     return tuple(found)
 
 
-def _adapters(fields: Fields, sizes: Sizes, intermediate: int, pieces: Pieces) -> None:
+def _adapters(fields: Fields, sizes: Sizes, intermediate: int, pieces: LayerBuilder) -> None:
     """What a hybrid layer adds to the projections of its shared block, at a low rank."""
     rank = fields.integer("adapter_rank", default=128)
     if fields.flag("use_shared_attention_adapter"):
@@ -83,7 +83,7 @@ def _adapters(fields: Fields, sizes: Sizes, intermediate: int, pieces: Pieces) -
     pieces.linear("feed_forward.gate_up_proj_adapter.B", rank, (Part(intermediate), Part(intermediate)))
 
 
-def _scan(fields: Fields, hidden: int, pieces: Pieces) -> None:
+def _scan(fields: Fields, hidden: int, pieces: LayerBuilder) -> None:
     inner = hidden * fields.integer("mamba_expand", default=2, high=64)
     heads = fields.integer("n_mamba_heads", default=8, high=MOST_HEADS)
     mamba2(

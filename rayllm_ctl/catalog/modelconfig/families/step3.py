@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, Body, read_sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.mixture import step_layers
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.families.moe import step_layers
 from rayllm_ctl.catalog.modelconfig.families.uneven import uneven_body
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -20,7 +20,7 @@ def read_step3(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size")
     dense = [step_layers(fields, index) for index in range(sizes.layers)]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         parts = (Part(latent), Part(1, sizes.head_dim), Part(1, sizes.head_dim))
         shards = ("q_proj", "k_proj", "v_proj")
         pieces.linear("self_attn.qkv_proj", sizes.hidden, parts, "none", shards=shards)

@@ -13,8 +13,8 @@ from rayllm_ctl.catalog.modelconfig.body import (
     Sizes,
     read_sizes,
 )
-from rayllm_ctl.catalog.modelconfig.builder import Builder, Pieces
-from rayllm_ctl.catalog.modelconfig.families.mixture import first_dense, step_layers
+from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.families.moe import first_dense, step_layers
 from rayllm_ctl.catalog.modelconfig.families.windows import FULL, layer_windows
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
@@ -59,7 +59,7 @@ def read_llama4(fields: Fields, builder: Builder) -> Body:
     width = fields.integer("intermediate_size")
     dense_width = fields.integer("intermediate_size_mlp", default=width)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         bias = fields.flag("attention_bias")
         pieces.attention(
             sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, bias=bias, out_bias=bias, chunk=windows[index][1]
@@ -91,7 +91,7 @@ def read_mimo_v2(fields: Fields, builder: Builder) -> Body:
     intermediate = fields.integer("intermediate_size")
     dense = [first_dense(fields, index) for index in range(sizes.layers)]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         sliding = slides[index]
         heads, kv_heads, dim, value_dim = sizes.heads, sizes.kv_heads, sizes.head_dim, value
         if sliding:
@@ -137,7 +137,7 @@ def read_step(fields: Fields, builder: Builder) -> Body:
     listed = fields.has("moe_layers_enum")
     dense = [step_layers(fields, index) if listed else first_dense(fields, index) for index in range(sizes.layers)]
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         window, _ = windows[index]
         heads = other.integer("num_attention_heads", default=sizes.heads, high=MOST_HEADS) if window else sizes.heads
         kv_heads = sizes.kv_heads
@@ -178,7 +178,7 @@ def read_minimax_m3(fields: Fields, builder: Builder) -> Body:
     dense = [first_dense(fields, index) for index in range(sizes.layers)]
     width = fields.integer("moe_intermediate_size", "intermediate_size")
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         parts = [
             Part(sizes.heads, sizes.head_dim),
             Part(sizes.kv_heads, sizes.head_dim, replicable=True),
@@ -227,7 +227,7 @@ def read_laguna(fields: Fields, builder: Builder) -> Body:
     def heads_of(index: int) -> int:
         return fields.integer_at(index, "num_attention_heads_per_layer", default=sizes.heads)
 
-    def make(index: int, pieces: Pieces) -> None:
+    def make(index: int, pieces: LayerBuilder) -> None:
         heads = heads_of(index)
         pieces.attention(
             sizes.hidden,

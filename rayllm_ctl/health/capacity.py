@@ -11,10 +11,10 @@ from rayllm_ctl.health.quantity import format_number, show
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.health import Object
 
-_NAME = "room"
+_NAME = "capacity"
 
 
-def room(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
+def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
     """Where the fewest workers of a rendered RayService would run now; a warning if not all have a place.
 
     It is no refusal: an autoscaler may add nodes, and other pods may end.

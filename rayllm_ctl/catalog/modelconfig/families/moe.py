@@ -1,11 +1,11 @@
-"""Traits of the decoders with routed experts and ordinary attention, by architecture."""
+"""DecoderSpec of the decoders with routed experts and ordinary attention, by architecture."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOST_EXPERTS
-from rayllm_ctl.catalog.modelconfig.families.decoder import Mixture, Traits
+from rayllm_ctl.catalog.modelconfig.families.decoder import DecoderSpec, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 
@@ -53,26 +53,26 @@ def step_layers(fields: Fields, index: int) -> bool:
     return index < 1
 
 
-_GROUPED = Mixture(
+_GROUPED = MoESpec(
     intermediate=("moe_intermediate_size",), shared_count=("n_shared_experts", "num_shared_experts"), dense=first_dense
 )
 _GLM4 = replace(_GROUPED, router_float32=True, correction=True)
-_QWEN = Mixture(
+_QWEN = MoESpec(
     intermediate=("moe_intermediate_size",),
     dense=sparse_step,
     shared_total=("shared_expert_intermediate_size",),
     shared_name="mlp.shared_expert",
     shared_gate=True,
 )
-_GRANITE = Mixture(intermediate=("intermediate_size",), name="block_sparse_moe.experts", router="block_sparse_moe.gate")
-_ERNIE = Mixture(
+_GRANITE = MoESpec(intermediate=("intermediate_size",), name="block_sparse_moe.experts", router="block_sparse_moe.gate")
+_ERNIE = MoESpec(
     intermediate=("moe_intermediate_size",),
     shared_count=("moe_num_shared_experts",),
     router_float32=True,
     correction=True,
     dense=_ernie,
 )
-STEP = Mixture(
+STEP = MoESpec(
     intermediate=("moe_intermediate_size",),
     experts=("moe_num_experts",),
     shared_total=("share_expert_dim", "share_expert_dims"),
@@ -82,117 +82,115 @@ STEP = Mixture(
     dense=step_layers,
 )
 
-_EXAONE = Traits(
+_EXAONE = DecoderSpec(
     qkv_bias=("attention_bias", "bias"),
     out_bias=("attention_bias", "bias"),
     qk_norm="head",
     window_pattern=4,
-    mixture=replace(_GROUPED, correction=True, dense=_listed),
+    moe=replace(_GROUPED, correction=True, dense=_listed),
 )
 
-MIXTURES: dict[str, Traits] = {
-    "MixtralForCausalLM": Traits(
+MIXTURES: dict[str, DecoderSpec] = {
+    "MixtralForCausalLM": DecoderSpec(
         window_uniform=True,
-        mixture=replace(_GRANITE, intermediate=("intermediate_size",)),
+        moe=replace(_GRANITE, intermediate=("intermediate_size",)),
     ),
-    "Qwen2MoeForCausalLM": Traits(qkv_bias=True, mixture=_QWEN),
-    "Qwen3MoeForCausalLM": Traits(qkv_bias=("attention_bias",), qk_norm="head", mixture=_QWEN),
-    "MellumForCausalLM": Traits(qkv_bias=("attention_bias",), qk_norm="head", mixture=_QWEN),
-    "PhiMoEForCausalLM": Traits(
+    "Qwen2MoeForCausalLM": DecoderSpec(qkv_bias=True, moe=_QWEN),
+    "Qwen3MoeForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), qk_norm="head", moe=_QWEN),
+    "MellumForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), qk_norm="head", moe=_QWEN),
+    "PhiMoEForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         head_bias=True,
         norm_bias=True,
         window_uniform=True,
-        mixture=_GRANITE,
+        moe=_GRANITE,
     ),
-    "GptOssForCausalLM": Traits(
+    "GptOssForCausalLM": DecoderSpec(
         qkv_bias=True,
         out_bias=True,
         sinks=True,
         rotary_float32=True,
         window_pattern=2,
         attention="attn.",
-        mixture=Mixture(intermediate=("intermediate_size",), router="mlp.router", router_bias=True, bias=True),
+        moe=MoESpec(intermediate=("intermediate_size",), router="mlp.router", router_bias=True, bias=True),
     ),
-    "Glm4MoeForCausalLM": Traits(
-        qkv_bias=("attention_bias",), qk_norm="head", qk_norm_if=("use_qk_norm",), mixture=_GLM4
+    "Glm4MoeForCausalLM": DecoderSpec(
+        qkv_bias=("attention_bias",), qk_norm="head", qk_norm_if=("use_qk_norm",), moe=_GLM4
     ),
-    "Dots1ForCausalLM": Traits(
-        qkv_bias=("attention_bias",), qk_norm="head", mixture=replace(_GROUPED, correction=True)
+    "Dots1ForCausalLM": DecoderSpec(
+        qkv_bias=("attention_bias",), qk_norm="head", moe=replace(_GROUPED, correction=True)
     ),
-    "DeepseekForCausalLM": Traits(qkv_bias=("attention_bias",), mixture=_GROUPED),
-    "GraniteMoeForCausalLM": Traits(mixture=_GRANITE),
-    "GraniteMoeSharedForCausalLM": Traits(
-        mixture=replace(_GRANITE, shared_total=("shared_intermediate_size",), shared_name="shared_mlp")
+    "DeepseekForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), moe=_GROUPED),
+    "GraniteMoeForCausalLM": DecoderSpec(moe=_GRANITE),
+    "GraniteMoeSharedForCausalLM": DecoderSpec(
+        moe=replace(_GRANITE, shared_total=("shared_intermediate_size",), shared_name="shared_mlp")
     ),
-    "OlmoeForCausalLM": Traits(qk_norm="full", mixture=Mixture(intermediate=("intermediate_size",))),
-    "FlexOlmoForCausalLM": Traits(qk_norm="full-replicated", mixture=Mixture(intermediate=("intermediate_size",))),
-    "MiniMaxM2ForCausalLM": Traits(
+    "OlmoeForCausalLM": DecoderSpec(qk_norm="full", moe=MoESpec(intermediate=("intermediate_size",))),
+    "FlexOlmoForCausalLM": DecoderSpec(qk_norm="full-replicated", moe=MoESpec(intermediate=("intermediate_size",))),
+    "MiniMaxM2ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias",),
         qk_norm="full",
         qk_norm_if=("use_qk_norm",),
-        mixture=replace(_GRANITE, router_float32=True, correction=True),
+        moe=replace(_GRANITE, router_float32=True, correction=True),
     ),
-    "Ernie4_5_MoeForCausalLM": Traits(
-        qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True, mixture=_ERNIE
+    "Ernie4_5_MoeForCausalLM": DecoderSpec(
+        qkv_bias=("use_bias",), out_bias=("use_bias",), mlp_bias=("use_bias",), tied=True, moe=_ERNIE
     ),
-    "AriaTextModel": Traits(
+    "AriaTextModel": DecoderSpec(
         qkv_bias=("attention_bias",),
         out_bias=("attention_bias",),
-        mixture=Mixture(
-            intermediate=("intermediate_size",), shared_count=("moe_num_shared_experts",), router="mlp.router"
-        ),
+        moe=MoESpec(intermediate=("intermediate_size",), shared_count=("moe_num_shared_experts",), router="mlp.router"),
     ),
     "ExaoneMoeForCausalLM": _EXAONE,
     "ExaoneMoEForCausalLM": _EXAONE,
-    "GraniteMoeSWAForCausalLM": Traits(
-        sinks=True, mixture=replace(_GRANITE, shared_total=("shared_intermediate_size",), shared_name="shared_mlp")
+    "GraniteMoeSWAForCausalLM": DecoderSpec(
+        sinks=True, moe=replace(_GRANITE, shared_total=("shared_intermediate_size",), shared_name="shared_mlp")
     ),
-    "AfmoeForCausalLM": Traits(
-        qk_norm="head", norms=4, gate=True, window_pattern=4, mixture=replace(_GLM4, dense=first_dense)
+    "AfmoeForCausalLM": DecoderSpec(
+        qk_norm="head", norms=4, gate=True, window_pattern=4, moe=replace(_GLM4, dense=first_dense)
     ),
-    "HunYuanMoEV1ForCausalLM": Traits(
+    "HunYuanMoEV1ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias", "bias"),
         out_bias=("attention_bias", "bias"),
         qk_norm="head",
         qk_norm_if=("use_qk_norm",),
-        mixture=Mixture(
+        moe=MoESpec(
             intermediate=("moe_intermediate_size", "intermediate_size"),
             shared_count=("num_shared_expert",),
             shared_name="mlp.shared_mlp",
         ),
     ),
-    "HYV3ForCausalLM": Traits(
-        qk_norm="head", qk_norm_if=("qk_norm", "use_qk_norm"), mixture=replace(_GLM4, dense=first_dense)
+    "HYV3ForCausalLM": DecoderSpec(
+        qk_norm="head", qk_norm_if=("qk_norm", "use_qk_norm"), moe=replace(_GLM4, dense=first_dense)
     ),
-    "Param2MoEForCausalLM": Traits(
+    "Param2MoEForCausalLM": DecoderSpec(
         qkv_bias=("use_qkv_bias",),
         out_bias=("use_bias",),
         qk_norm="head",
         qk_norm_if=("use_qk_norm",),
-        mixture=replace(_GROUPED, correction=True),
+        moe=replace(_GROUPED, correction=True),
     ),
-    "Cohere2MoeForCausalLM": Traits(
+    "Cohere2MoeForCausalLM": DecoderSpec(
         norms=1,
         tied=True,
         window_pattern=4,
-        mixture=Mixture(
+        moe=MoESpec(
             intermediate=("intermediate_size",),
             shared_count=("num_shared_experts",),
             dense=first_dense,
             dense_intermediate=("prefix_dense_intermediate_size", "intermediate_size"),
         ),
     ),
-    "DbrxForCausalLM": Traits(
+    "DbrxForCausalLM": DecoderSpec(
         norm_bias=False,
         attention="norm_attn_norm.attn.",
         projections=("Wqkv", "out_proj"),
         qkv_shards=("Wqkv",),
-        mixture=Mixture(intermediate=("ffn_hidden_size",), name="ffn.experts", router="ffn.router.layer"),
+        moe=MoESpec(intermediate=("ffn_hidden_size",), name="ffn.experts", router="ffn.router.layer"),
     ),
-    "Grok1ForCausalLM": Traits(norms=4, mixture=Mixture(intermediate=("moe_intermediate_size", "intermediate_size"))),
-    "Grok1ModelForCausalLM": Traits(
-        norms=4, mixture=Mixture(intermediate=("moe_intermediate_size", "intermediate_size"))
+    "Grok1ForCausalLM": DecoderSpec(norms=4, moe=MoESpec(intermediate=("moe_intermediate_size", "intermediate_size"))),
+    "Grok1ModelForCausalLM": DecoderSpec(
+        norms=4, moe=MoESpec(intermediate=("moe_intermediate_size", "intermediate_size"))
     ),
 }

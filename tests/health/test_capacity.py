@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.health.room import room
+from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.model.events import Checked
 
 LABEL = "nvidia.com/gpu.product"
@@ -41,25 +41,25 @@ def holder(on: str, gpus: int) -> dict[str, Any]:
 
 
 def test_the_node_that_would_take_the_worker_is_named() -> None:
-    found = room(manifest(), [node("a"), node("b")], [holder("a", 6), holder("b", 4)])
-    assert found == Checked("room", True, "node b has 4 of 8 nvidia.com/gpu free")
+    found = capacity_check(manifest(), [node("a"), node("b")], [holder("a", 6), holder("b", 4)])
+    assert found == Checked("capacity", True, "node b has 4 of 8 nvidia.com/gpu free")
 
 
 def test_several_workers_need_a_place_each() -> None:
     nodes = [node("a"), node("b")]
-    assert room(manifest(workers=4), nodes, []).ok is True
-    found = room(manifest(workers=5), nodes, [])
+    assert capacity_check(manifest(workers=4), nodes, []).ok is True
+    found = capacity_check(manifest(workers=5), nodes, [])
     assert (found.ok, found.detail) == (None, "4 of 5 workers have a place now")
 
 
 def test_what_is_too_little_is_counted_on_the_nearest_node() -> None:
-    found = room(manifest(), [node("a"), node("b")], [holder("a", 7), holder("b", 6)])
+    found = capacity_check(manifest(), [node("a"), node("b")], [holder("a", 7), holder("b", 6)])
     assert found.ok is None
     assert "b lacks 4 nvidia.com/gpu (free: 2)" in found.detail
 
 
 def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
-    found = room(manifest(), [node("a", 2, labels={"karpenter.sh/nodepool": "gpu"})], [])
+    found = capacity_check(manifest(), [node("a", 2, labels={"karpenter.sh/nodepool": "gpu"})], [])
     assert found.detail.endswith("an autoscaler may add one")
 
 
@@ -72,12 +72,12 @@ OTHERS = {
 
 @pytest.mark.parametrize(("other", "said"), OTHERS.values(), ids=OTHERS)
 def test_nodes_that_the_worker_cannot_go_to_do_not_count(other: dict[str, Any], said: str) -> None:
-    found = room(manifest(nodeSelector={LABEL: "H100"}), [other], [])
+    found = capacity_check(manifest(nodeSelector={LABEL: "H100"}), [other], [])
     assert found.ok is None
     assert said in found.detail
 
 
 def test_a_service_on_cpus_is_told_its_node_too() -> None:
-    assert room(manifest(gpus=0), [node("a", 0)], []) == Checked("room", True, "on node a")
-    both = room(manifest(gpus=0), [node("a", 0), node("b", 0)], [])
-    assert both == Checked("room", True, "2 nodes could take the worker")
+    assert capacity_check(manifest(gpus=0), [node("a", 0)], []) == Checked("capacity", True, "on node a")
+    both = capacity_check(manifest(gpus=0), [node("a", 0), node("b", 0)], [])
+    assert both == Checked("capacity", True, "2 nodes could take the worker")

@@ -22,7 +22,7 @@ from rayllm_ctl.model.health import Object, Snapshot
 NEVER = float("inf")
 
 
-class Scene:
+class ServiceContext:
     """One service in a Snapshot. Everything is read once and lazily; nothing raises on odd objects."""
 
     def __init__(self, snapshot: Snapshot, name: str, namespace: str) -> None:

@@ -7,7 +7,7 @@ from rayllm_ctl.model.events import Applied, Checked, Noted, Observed, Planned, 
 from rayllm_ctl.model.quantities import format_duration
 
 
-def told(event: Applied | Checked | Noted | Ready | Observed | Planned, style: Printer) -> tuple[str, str]:
+def format_event(event: Applied | Checked | Noted | Ready | Observed | Planned, style: Printer) -> tuple[str, str]:
     """Label and text of an event that is told once."""
     match event:
         case Applied():
