@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+GROUP_NAME = "ray.io"
+"""API group of RayService, RayCluster and RayJob."""
+
 CLUSTER = "ray.io/cluster"
 """Label of pods, and of the services of one RayCluster: the RayCluster's name."""
 
