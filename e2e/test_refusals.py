@@ -86,7 +86,7 @@ def test_a_token_that_has_expired(bench: Bench, tmp_path: Path) -> None:
     token = ".".join([*parts, "signature"])
     result = with_token(bench, tmp_path, token).run("status", "-n", bench.namespace, code=5)
     assert token not in result.err
-    assert "refuses the credentials" in result.err
+    assert "rejected the credentials" in result.err
     assert "expired" in result.err, str(result)
 
 

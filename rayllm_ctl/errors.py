@@ -3,11 +3,11 @@
 Exit codes (the one table; `rayllm-ctl --help` prints it):
 
 0  done
-1  failed, or the answer is no (does not fit, not healthy, refused by the cluster)
+1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster)
 2  usage: flags, spec file or kubeconfig are wrong; nothing was attempted
 3  timed out while waiting; the service may still become ready
-4  conflict: another field manager owns fields that would change
-5  the cluster cannot be reached, or refuses the credentials or the rights
+4  conflict: another client owns or has changed the same fields
+5  the cluster cannot be reached, or rejects the credentials, or a right is missing
 130  interrupted
 """
 
@@ -25,11 +25,11 @@ INTERRUPTED = 130
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
-    FAILED: "failed, or the answer is no (does not fit, not healthy, refused by the cluster)",
+    FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster)",
     USAGE: "usage: flags, spec file or kubeconfig are wrong; nothing was attempted",
     TIMED_OUT: "timed out while waiting; the service may still become ready",
-    CONFLICT: "conflict: another field manager owns fields that would change",
-    CLUSTER: "the cluster cannot be reached, or refuses the credentials or the rights",
+    CONFLICT: "conflict: another client owns or has changed the same fields",
+    CLUSTER: "the cluster cannot be reached, or rejects the credentials, or a right is missing",
     INTERRUPTED: "interrupted",
 }
 
@@ -60,12 +60,16 @@ class WaitTimeoutError(UserError):
 
 
 class ConflictError(UserError):
-    """Server-side apply found another owner of fields that would change."""
+    """Another client changes the same object."""
 
     exit_code = CONFLICT
 
 
+class FieldConflictError(ConflictError):
+    """Server-side apply found another owner of fields that would change; it can be forced."""
+
+
 class ClusterError(UserError):
-    """The API server cannot be reached, or refuses the credentials or the rights."""
+    """The API server cannot be reached, or rejects the credentials, or a right is missing."""
 
     exit_code = CLUSTER

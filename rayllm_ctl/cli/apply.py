@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -42,27 +43,18 @@ def command(
     offline: bool,
     wait: bool,
     timeout: float | None,
-    dry_run: str,
+    dry_run: Literal["none", "server"],
     force_conflicts: bool,
     output: str | None,
     kube: KubeFlags,
 ) -> None:
     """Plan and apply the services of spec files. All files are read and planned before the first is applied."""
+    from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.model.events import Planned
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.render import manifests
     from rayllm_ctl.workflows.service import resolve
 
     services = [resolve(file, {}, kube.namespace) for file in files]
-    planned = [(service, make_plan(service, offline=offline)) for service in services]
-    for service, plan in planned:
-        manifests(service, plan, accept_risk=accept_risk)
-    cluster = connect(kube)
-    options = DeployOptions(dry_run == "server", wait, timeout, force_conflicts, accept_risk)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, accept_risk, offline=offline)
     with show(ctx, output) as display:
-        for service, plan in planned:
-            display.handle(Planned(plan))
-            for event in deploy(cluster, service, plan, options):
-                display.handle(event)
+        roll_out(display, deploy(services, options, lambda: connect(kube)))

@@ -6,6 +6,7 @@ import click
 
 from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.errors import INTERRUPTED, UserError
 
 
 @click.command(short_help="Delete a service and wait until its pods are gone.")
@@ -27,12 +28,18 @@ def command(
 ) -> None:
     """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.cluster.delete import delete_service
+    from rayllm_ctl.workflows.delete import delete
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     with show(ctx, output) as display:
-        for event in delete_service(
-            cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
-        ):
-            display.handle(event)
+        try:
+            for event in delete(
+                cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+            ):  # fmt: skip
+                display.handle(event)
+        except KeyboardInterrupt:
+            again = f"rayllm-ctl delete {name} -n {namespace}    # wait for its end"
+            raise UserError(
+                f"interrupted: the deletion of {name} continues", hint=again, exit_code=INTERRUPTED
+            ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -38,7 +38,7 @@ def command(
     accept_risk: bool,
     wait: bool,
     timeout: float | None,
-    dry_run: str,
+    dry_run: Literal["none", "client", "server"],
     force_conflicts: bool,
     output: str | None,
     kube: KubeFlags,
@@ -49,22 +49,21 @@ def command(
       rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
     """
+    from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.session import connect, print_manifests, show
-    from rayllm_ctl.model.events import Planned
+    from rayllm_ctl.model.events import Rendered
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.render import manifests
     from rayllm_ctl.workflows.service import resolve
 
     service = resolve(file, overrides, kube.namespace, FLAGS)
-    plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    # Before anything is connected to: what cannot run is refused even where there is no cluster.
-    objects = manifests(service, plan, accept_risk=accept_risk)
+    options = DeployOptions(
+        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices
+    )  # fmt: skip
+    events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":
-        print_manifests(objects, output or "yaml")
+        for event in events:
+            if isinstance(event, Rendered):
+                print_manifests(event.manifests, output or "yaml")
         return
-    options = DeployOptions(dry_run == "server", wait, timeout, force_conflicts, accept_risk)
     with show(ctx, output) as display:
-        display.handle(Planned(plan))
-        for event in deploy(connect(kube), service, plan, options):
-            display.handle(event)
+        roll_out(display, events)

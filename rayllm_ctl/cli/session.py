@@ -25,7 +25,20 @@ def connect(kube: KubeFlags) -> Cluster:
     """The cluster that the flags and the kubeconfig name."""
     from rayllm_ctl.cluster import connect as connect_to
 
-    return connect_to(kube.kubeconfig, kube.context, request_timeout=kube.request_timeout)
+    return connect_to(
+        kube.kubeconfig,
+        kube.context,
+        request_timeout=kube.request_timeout,
+        notify=lambda message: click.echo(message, err=True),
+    )
+
+
+def object_name(kind: str, name: str) -> str:
+    """An object as `-o name` prints it: rayservice.ray.io/qwen, configmap/qwen."""
+    from rayllm_ctl.cluster.kinds import kind as kind_of
+
+    group = kind_of(kind).group
+    return f"{kind.lower()}{f'.{group}' if group else ''}/{name}"
 
 
 def printer(ctx: click.Context) -> Printer:
@@ -53,7 +66,7 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
         )
     elif output == "name":
         for manifest in manifests:
-            click.echo(f"{manifest['kind'].lower()}.ray.io/{manifest['metadata']['name']}")
+            click.echo(object_name(manifest["kind"], manifest["metadata"]["name"]))
     else:
         from rayllm_ctl.render import dump
 
@@ -74,7 +87,7 @@ class Display:
         if isinstance(event, Applied):
             self._applied.append(event)
             if self._output == "name":
-                click.echo(f"{event.kind.lower()}.ray.io/{event.name}")
+                click.echo(object_name(event.kind, event.name))
         elif isinstance(event, (Observed, Ready)):
             self._last = event
             if self._follow and self._output == "json":

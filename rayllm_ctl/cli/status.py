@@ -17,41 +17,47 @@ from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Read a recorded bundle instead of a cluster.",
 )
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
 @output_option("json", "yaml", "name")
 @kube_options
 @click.pass_context
-def command(ctx: click.Context, name: str | None, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
+def command(
+    ctx: click.Context,
+    name: str | None,
+    bundle: Path | None,
+    all_namespaces: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
     """Say how service NAME is, why, and what to do; without NAME list the services of the namespace.
 
-    Exits with 1 when the service is Degraded, Failed, Stuck, Unknown or not found.
+    The list shows what the services' objects say. Serve itself is asked only about a service that is named.
+    Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.
     """
-    from rayllm_ctl.cli.session import connect, print_data, printer
+    if name is not None:
+        if all_namespaces:
+            raise click.UsageError("-A lists services and excludes NAME")
+        _one(ctx, name, bundle, output, kube)
+        return
+    if bundle is not None:
+        raise click.UsageError("--from needs the NAME of a service")
+    _list(ctx, all_namespaces, output, kube)
+
+
+def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows import status
 
-    if name is None:
-        if bundle is not None:
-            raise click.UsageError("--from needs the NAME of a service")
-        cluster = connect(kube)
-        rows = status.all_services(cluster, kube.namespace or cluster.namespace)
-        if output == "name":
-            for row in rows:
-                click.echo(f"rayservice.ray.io/{row.name}")
-        elif output:
-            print_data(to_json(rows), output)
-        else:
-            from rayllm_ctl.console.status import service_table
-
-            click.echo(service_table(rows, printer(ctx)), nl=False)
-        return
     if bundle is not None:
-        namespace, health = kube.namespace or "default", status.from_bundle(bundle, name, kube.namespace or "default")
+        namespace = kube.namespace or "default"
+        health = status.from_bundle(bundle, name, namespace)
     else:
         cluster = connect(kube)
         namespace = kube.namespace or cluster.namespace
         health = status.one_service(cluster, name, namespace)
     if output == "name":
-        click.echo(f"rayservice.ray.io/{name}")
+        click.echo(object_name(status.KIND, name))
     elif output:
         print_data({"name": name, "namespace": namespace, **to_json(health)}, output)
     else:
@@ -59,3 +65,23 @@ def command(ctx: click.Context, name: str | None, bundle: Path | None, output: s
 
         click.echo(service_status(name, namespace, health, printer(ctx)), nl=False)
     ctx.exit(0 if health.state in status.WELL else 1)
+
+
+def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
+    from rayllm_ctl.model.jsonform import to_json
+    from rayllm_ctl.workflows import status
+
+    cluster = connect(kube)
+    rows = status.all_services(cluster, None if all_namespaces else kube.namespace or cluster.namespace)
+    if output == "name":
+        for row in rows:
+            click.echo(object_name(status.KIND, row.name))
+    elif output:
+        print_data(to_json(rows), output)
+    else:
+        from rayllm_ctl.console.status import service_table
+
+        click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
+        if rows:
+            click.echo("from the objects' own status; rayllm-ctl status NAME asks Ray Serve as well", err=True)

@@ -1,6 +1,6 @@
-"""Server-side apply: what changes, what does not, and who else has a say in it.
+"""Server-side apply: what changes, what does not, and which other managers own fields.
 
-Nothing is forced without the user's word, and unknown fields are refused rather than dropped.
+Conflicts are forced only where the user opted in, and unknown fields are rejected rather than dropped.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from rayllm_ctl.cluster.bounds import propagate_bounds
 from rayllm_ctl.cluster.client import Cluster, label
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
 from rayllm_ctl.cluster.kinds import Kind, kind_of
-from rayllm_ctl.cluster.writeback import OPERATOR, same_meaning
-from rayllm_ctl.errors import ConflictError, UserError
+from rayllm_ctl.cluster.writeback import same_meaning
+from rayllm_ctl.errors import ConflictError, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied
+from rayllm_ctl.model.kuberay import GROUP_NAME, OPERATOR
 from rayllm_ctl.model.labels import MANAGER
-
-__all__ = ["apply", "propagate_bounds"]
 
 _ORDER = (
     ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass"),
@@ -41,12 +39,12 @@ def apply(
     dry_run: Literal["none", "server"] = "none",
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
-) -> Iterator[Applied]:
-    """Apply `manifests` in the order they need and yield what became of each: created, configured or unchanged.
+) -> Iterator[tuple[Applied, dict[str, Any]]]:
+    """Apply `manifests` in the order they need; yield what became of each, and the object as it is stored now.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
     is written. Raises ConflictError (another manager owns a field that would change) and UserError for what the API
-    server refuses; objects before the refused one stay applied, and a second run goes on from there.
+    server rejects; objects before the rejected one stay applied, and a second run goes on from there.
     """
     for manifest in sorted(manifests, key=_rank):
         yield _apply_one(cluster, manifest, dry_run, force_conflicts, field_manager)
@@ -58,7 +56,7 @@ def _rank(manifest: Mapping[str, Any]) -> int:
 
 def _apply_one(
     cluster: Cluster, manifest: Mapping[str, Any], dry_run: str, force_conflicts: bool, field_manager: str
-) -> Applied:
+) -> tuple[Applied, dict[str, Any]]:
     what = kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
@@ -80,7 +78,7 @@ def _apply_one(
         except ApiError as error:
             if before is None or not _written_back(error, what):
                 raise
-            # What KubeRay wrote back is ours: there is nobody whose word would be overruled.
+            # What KubeRay wrote back is what rayllm-ctl applied: no other client's fields are taken over.
             after, created = patch(True, True)
             if same_meaning(_content(before), _content(after)):
                 after = before
@@ -92,7 +90,7 @@ def _apply_one(
         action = "created"
     else:
         action = "unchanged" if before is not None and _content(before) == _content(after) else "configured"
-    return Applied(what.name, name, namespace or "", f"{action} (dry run)" if dry else action)
+    return Applied(what.name, name, namespace or "", f"{action} (dry run)" if dry else action), after
 
 
 def _before(cluster: Cluster, what: Kind, name: str, namespace: str | None) -> dict[str, Any] | None:
@@ -122,7 +120,7 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
     fields = sorted({first or second for first, second in _UNKNOWN_FIELD.findall(error.message)})
     if fields:
         return UserError(
-            f"{shown} has fields that the cluster does not know: {', '.join(fields)}",
+            f"{shown} has unknown fields: {', '.join(fields)}",
             hint=(
                 "a field may be misspelled, or newer than what the cluster runs",
                 f"kubectl explain {what.resource} --recursive",
@@ -138,13 +136,15 @@ def _missing(error: ApiError, what: Kind, shown: str, namespace: str | None) -> 
     if error.about == "namespaces":
         return UserError(
             f"namespace {namespace} does not exist ({shown})",
-            hint=(f"kubectl create namespace {namespace}", "name another one with -n NAMESPACE"),
+            hint=f"kubectl create namespace {namespace}",
         )
-    if what.group == "ray.io":
+    if what.group == GROUP_NAME:
         return UserError(
-            f"the cluster does not know {what.resource}: KubeRay is not installed", hint=INSTALL_KUBERAY, exit_code=1
+            f"the cluster does not serve {what.resource}: KubeRay is not installed", hint=INSTALL_KUBERAY, exit_code=1
         )
-    return UserError(f"the cluster does not know {what.resource} ({what.api_version})", hint="install what provides it")
+    return UserError(
+        f"the cluster does not serve {what.resource} ({what.api_version})", hint="install what provides it"
+    )
 
 
 def _owned(error: ApiError) -> list[tuple[str, str]]:
@@ -159,7 +159,7 @@ def _owned(error: ApiError) -> list[tuple[str, str]]:
 
 
 def _written_back(error: ApiError, what: Kind) -> bool:
-    owned = _owned(error) if error.status == 409 and what.name == "RayService" else []
+    owned = _owned(error) if error.status == 409 and what.group == GROUP_NAME else []
     return bool(owned) and all(manager == OPERATOR for _, manager in owned)
 
 
@@ -169,11 +169,10 @@ def _conflict(error: ApiError, shown: str) -> UserError:
         return ConflictError(f"{shown} changed in the meantime", hint="run the command again")
     managers = ", ".join(sorted({manager for _, manager in owned}))
     lines = [f"  {field}  is owned by {manager}" for field, manager in sorted(owned)]
-    return ConflictError(
+    return FieldConflictError(
         "\n".join([f"{shown}: {managers} has set fields that would change:", *lines]),
         hint=(
-            "--force-conflicts        take these fields over; their owner loses them",
-            "or leave these fields out of your flags or spec file: their owner keeps them",
-            f"or have {managers} let them go (remove them from what it applies), then run this again",
+            "leave these fields out of what you apply: their owner keeps them",
+            f"or remove them from what {managers} applies, then run this again",
         ),
     )

@@ -13,20 +13,22 @@ from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import NotFoundError
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.labels import MANAGER
+from rayllm_ctl.model.workload import WorkloadKind
 
 _BOUNDS = ("minReplicas", "maxReplicas")
 
 
-def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapping[str, Any]) -> Iterator[Applied]:
-    """Write the bounds of a RayService `manifest` to its live RayClusters where they differ; yields each that changed.
+def propagate_bounds(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[Applied]:
+    """Write the bounds of `applied` (as stored) to its live RayClusters where they differ; yields each that changed.
 
     Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a group is the
     autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
     reordered in between: running again mends it.
     """
-    config = manifest.get("spec", {}).get("rayClusterConfig", {})
+    namespace = applied["metadata"]["namespace"]
+    config = applied.get("spec", {}).get("rayClusterConfig", {})
     wanted = {group["groupName"]: group for group in config.get("workerGroupSpecs") or ()}
-    for cluster_name in _live(cluster, name, namespace):
+    for cluster_name in kind.clusters_of(applied):
         try:
             live = cluster.get("RayCluster", cluster_name, namespace)
         except NotFoundError:
@@ -38,16 +40,6 @@ def propagate_bounds(cluster: Cluster, name: str, namespace: str, manifest: Mapp
                 query=[("fieldManager", MANAGER)],
             )  # fmt: skip
             yield Applied("RayCluster", cluster_name, namespace, "configured")
-
-
-def _live(cluster: Cluster, name: str, namespace: str) -> list[str]:
-    """The RayClusters that serve or are about to, by the RayService's status."""
-    try:
-        status = cluster.get("RayService", name, namespace).get("status") or {}
-    except NotFoundError:
-        return []
-    names = [(status.get(key) or {}).get("rayClusterName") for key in ("activeServiceStatus", "pendingServiceStatus")]
-    return [found for found in names if found]
 
 
 def _operations(live: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

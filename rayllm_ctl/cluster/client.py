@@ -88,12 +88,12 @@ class Cluster:
     ) -> Listing:
         """As `list`, with the resourceVersion to watch from."""
         what = kind(kind_name)
-        selectors = [(k, v) for k, v in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if v]
+        chosen = selectors(label_selector, field_selector)
         try:
-            return self._pages(what, namespace, [*selectors, ("limit", str(PAGE))])
+            return self._pages(what, namespace, [*chosen, ("limit", str(PAGE))])
         except GoneError:
             # The page token went stale between two pages: one request for everything cannot.
-            return self._pages(what, namespace, selectors)
+            return self._pages(what, namespace, chosen)
 
     def _pages(self, what: Kind, namespace: str | None, query: Query) -> Listing:
         doing = f"list {label(what, None, namespace)}"
@@ -226,7 +226,7 @@ class Cluster:
         why = ended(configuration.cert_file, configuration.api_key.get("BearerToken"))
         who = f"user {self.user!r}" + (f" (context {self.context!r})" if self.context else "")
         return UnauthorizedError(
-            f"the API server {self.server} refuses the credentials of {who}" + (f": {why}" if why else ""),
+            f"the API server {self.server} rejected the credentials of {who}" + (f": {why}" if why else ""),
             status=401, reason=error.reason,
             hint=("log in again, or renew the kubeconfig", f"kubectl --context {self.context} auth whoami")
             if self.context
@@ -288,6 +288,11 @@ def label(what: Kind, name: str | None, namespace: str | None) -> str:
     if not what.namespaced:
         return what.plural
     return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
+
+
+def selectors(labels: str, fields: str) -> list[tuple[str, str]]:
+    """The query parameters of a label and a field selector; empty ones are left out."""
+    return [(key, value) for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value]
 
 
 def lines(response: BaseHTTPResponse) -> Iterator[bytes]:

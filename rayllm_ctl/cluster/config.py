@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,21 @@ POOL = 32
 """Connections that are kept: more requests at once than this would log a warning of urllib3's for each."""
 
 
-def connect(kubeconfig: str | None = None, context: str | None = None, request_timeout: float = 30.0) -> Cluster:
+def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    request_timeout: float = 30.0,
+    notify: Callable[[str], None] = lambda _message: None,
+) -> Cluster:
     """The cluster of a kubeconfig's context, or of the pod that this runs in when there is no kubeconfig.
 
-    request_timeout: seconds that one request may take; 0 is without limit.
+    request_timeout: seconds that one request may take; 0 is without limit. notify: is told what a connection waits for.
     Raises UsageError (the kubeconfig is missing or wrong, or has no such context) and ClusterError (its credential
     plugin failed). Whether the API server answers shows at the first request.
     """
     files = find_files(kubeconfig)
     if files:
-        return _from_kubeconfig(choose(files, context), request_timeout)
+        return _from_kubeconfig(choose(files, context), request_timeout, notify)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists():
         if context:
             raise UsageError(f"there is no kubeconfig to look up context {context!r} in", hint="--kubeconfig PATH")
@@ -41,8 +46,9 @@ def connect(kubeconfig: str | None = None, context: str | None = None, request_t
     )
 
 
-def _from_kubeconfig(chosen: Chosen, request_timeout: float) -> Cluster:
-    source = credentials.source(chosen.user, chosen.user_name, chosen.cluster)
+def _from_kubeconfig(chosen: Chosen, request_timeout: float, notify: Callable[[str], None]) -> Cluster:
+    waiting = credentials.Waiting(request_timeout or None, notify)
+    source = credentials.source(chosen.user, chosen.user_name, chosen.cluster, waiting)
     user = {key: value for key, value in chosen.user.items() if key not in ("exec", "tokenFile")}
     issued = source.get() if source else credentials.Issued()
     if issued.token or user.get("token"):

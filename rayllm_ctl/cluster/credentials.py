@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.cluster.failures import shortened
 from rayllm_ctl.errors import ClusterError, UsageError
+from rayllm_ctl.model.quantities import format_duration
 
 _EARLY = timedelta(minutes=1)
 """A token is renewed this long before its end, so that no request is sent with one that ends on the way."""
+
+_PATIENCE = 3.0
+"""Seconds after which the user is told that a credential plugin is waited for."""
 
 _FILE_TOKEN_LIFE = timedelta(minutes=1)
 """How long a token read from a file is used: projected service account tokens are replaced in place."""
@@ -33,6 +39,14 @@ class Issued:
     certificate: str = ""
     key: str = ""
     until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long a plugin may take, in seconds (None: without limit), and who is told that it is waited for."""
+
+    limit: float | None = 30.0
+    notify: Callable[[str], None] = lambda _message: None
 
 
 class Source:
@@ -52,7 +66,9 @@ class Source:
             return issued
 
 
-def source(user: Mapping[str, Any], name: str, cluster: Mapping[str, Any]) -> Source | None:
+def source(
+    user: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting = Waiting()
+) -> Source | None:
     """The source of a user with a plugin or a token file; None where the credentials stand in the kubeconfig."""
     plugin, token_file = user.get("exec"), user.get("tokenFile")
     if plugin is not None and not isinstance(plugin, Mapping):
@@ -60,7 +76,7 @@ def source(user: Mapping[str, Any], name: str, cluster: Mapping[str, Any]) -> So
     if token_file:
         return Source(lambda: _from_file(Path(str(token_file)), name))
     if plugin is not None:
-        return Source(lambda: _from_plugin(plugin, name, cluster))
+        return Source(lambda: _from_plugin(plugin, name, cluster, waiting))
     provider = user.get("auth-provider")
     if isinstance(provider, Mapping) and provider.get("name") != "oidc":
         raise UsageError(
@@ -80,7 +96,7 @@ def _from_file(file: Path, name: str) -> Issued:
     return Issued(token=token, until=datetime.now(UTC) + _FILE_TOKEN_LIFE + _EARLY)
 
 
-def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any]) -> Issued:
+def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting) -> Issued:
     """Run an exec plugin by the client authentication protocol (client.authentication.k8s.io)."""
     command = str(plugin.get("command") or "")
     interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
@@ -99,19 +115,21 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     environment = {**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(info)}
     what = f"the credential plugin {command!r} of user {name!r}"
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [command, *map(str, plugin.get("args") or ())],
             env=environment, stdin=None if interactive else subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=None if interactive else subprocess.PIPE, text=True, check=False,
+            stderr=None if interactive else subprocess.PIPE, text=True, start_new_session=not interactive,
         )  # fmt: skip
     except OSError as error:
         hint = str(plugin.get("installHint") or f"install {command}, or renew the kubeconfig")
         raise ClusterError(f"{what} does not start: {error.strerror}", hint=hint) from error
-    if done.returncode != 0:
-        said = f": {shortened(done.stderr.strip(), 400)}" if done.stderr else ""
-        raise ClusterError(f"{what} failed with exit code {done.returncode}{said}", hint="log in again")
+    # A plugin that talks to the user may wait for a login as long as the user takes.
+    printed, complaint = _finish(process, what, replace(waiting, limit=None) if interactive else waiting)
+    if process.returncode != 0:
+        said = f": {shortened(complaint.strip(), 400)}" if complaint else ""
+        raise ClusterError(f"{what} failed with exit code {process.returncode}{said}", hint="log in again")
     try:
-        status = json.loads(done.stdout)["status"]
+        status = json.loads(printed)["status"]
         until = _time(status["expirationTimestamp"]) if status.get("expirationTimestamp") else None
         issued = Issued(
             str(status.get("token") or ""), str(status.get("clientCertificateData") or ""),
@@ -122,6 +140,36 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     if not issued.token and not (issued.certificate and issued.key):
         raise ClusterError(f"{what} gave neither a token nor a certificate", hint="log in again")
     return issued
+
+
+def _finish(process: subprocess.Popen[str], what: str, waiting: Waiting) -> tuple[str, str]:
+    """What a plugin printed on standard output and standard error. ClusterError if it takes too long."""
+    first = _PATIENCE if waiting.limit is None else min(_PATIENCE, waiting.limit)
+    try:
+        try:
+            return process.communicate(timeout=first)
+        except subprocess.TimeoutExpired:
+            waiting.notify(f"waiting for {what}")
+        return process.communicate(timeout=None if waiting.limit is None else waiting.limit - first)
+    except subprocess.TimeoutExpired as error:
+        _end(process)
+        raise ClusterError(
+            f"{what} did not answer within {format_duration(waiting.limit or 0)}",
+            hint=("run it by hand to see what it waits for", "a slow one may need a larger --request-timeout"),
+        ) from error
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a plugin, and what it has started where it leads a group of its own: it may be a script."""
+    with contextlib.suppress(ProcessLookupError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
 
 
 def _time(text: str) -> datetime:

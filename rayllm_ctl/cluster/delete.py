@@ -7,13 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
+from rayllm_ctl.cluster.failures import ApiError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.ownership import OwnedResources
+from rayllm_ctl.cluster.permissions import missing, not_permitted
+from rayllm_ctl.cluster.services import find, not_found
 from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Noted
-from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.model.workload import WorkloadKind
 
 POLL_SECONDS = 1.0
 """Between two looks at what is left. No watch: pods have to be found by the name of a RayCluster that is gone."""
@@ -21,6 +24,7 @@ POLL_SECONDS = 1.0
 
 def delete_service(
     cluster: Cluster,
+    kind: WorkloadKind,
     name: str,
     namespace: str,
     *,
@@ -28,20 +32,23 @@ def delete_service(
     timeout: float = 300.0,
     ignore_not_found: bool = False,
 ) -> Iterator[Applied | Noted]:
-    """Delete RayService `name` and what rayllm-ctl applied for it; with `wait`, go on until its pods are gone.
+    """Delete service `name` and what rayllm-ctl applied for it; with `wait`, go on until its pods are gone.
 
     A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
     it goes on waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
     WaitTimeoutError that names what is left and why.
     """
     deadline = time.monotonic() + timeout
-    left = _Leftovers(cluster, name, namespace)
+    lacking = missing(cluster, namespace, kind.rights_for("delete").needed)
+    if lacking:
+        raise not_permitted(cluster, namespace, lacking)
+    left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
     doomed = _doomed(cluster, name, namespace, service)
     if not doomed and not left.pods():
         if ignore_not_found:
             return
-        raise _not_found(cluster, name, namespace)
+        raise not_found(cluster, kind, name, namespace)
     for item in doomed:
         try:
             cluster.delete(item.kind, item.name, item.namespace, uid=item.uid)
@@ -68,14 +75,6 @@ def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, A
     return [first, *(item for item in found if item.uid != first.uid)]
 
 
-def _not_found(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
-    known = [item["metadata"]["name"] for item in cluster.list("RayService", namespace)]
-    close = nearest(name, known)
-    hints = [f"did you mean {close}?"] if close else []
-    hints.append(f"rayllm-ctl status -n {namespace}" if known else f"there are no services in namespace {namespace}")
-    return NotFoundError(f"there is no service {name} in namespace {namespace}", status=404, hint=tuple(hints))
-
-
 def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
     pending = list(doomed)
     pods_before: int | None = None
@@ -100,25 +99,20 @@ def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: f
 class _Leftovers:
     """What is still there of a service. RayClusters that were seen once are remembered: their pods outlive them."""
 
-    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> None:
         self.cluster = cluster
+        self.kind = kind
         self.name = name
         self.namespace = namespace
         self._seen: dict[str, dict[str, Any]] = {}
 
     def service(self) -> dict[str, Any] | None:
-        try:
-            service = self.cluster.get("RayService", self.name, self.namespace)
-        except NotFoundError as error:
-            if not error.about:
-                raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-            return None
+        service = find(self.cluster, self.kind, self.name, self.namespace)
         self.ray_clusters()
         return service
 
     def ray_clusters(self) -> list[dict[str, Any]]:
-        label = f"ray.io/originated-from-cr-name={self.name}"
-        found = self.cluster.list("RayCluster", self.namespace, label_selector=label)
+        found = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
         self._seen |= {item["metadata"]["name"]: item for item in found}
         return found
 
@@ -126,7 +120,7 @@ class _Leftovers:
         owned = OwnedResources(self.name, tuple(self._seen.values()), None)
         return [
             pod
-            for pod in self.cluster.list("Pod", self.namespace, label_selector="ray.io/cluster")
+            for pod in self.cluster.list("Pod", self.namespace, label_selector=kuberay.CLUSTER)
             if owned.owns_pod(pod)
         ]
 
@@ -146,7 +140,7 @@ def _stuck(
 ) -> WaitTimeoutError:
     still = [found for item in pending if (found := left.find(item)) is not None]
     lines = [f"  {_why(item)}" for item in (*still, *parts)]
-    hints = [f"kubectl get rayclusters,pods -n {left.namespace} -l ray.io/cluster"]
+    hints = [f"kubectl get rayclusters,pods -n {left.namespace} -l {kuberay.CLUSTER}"]
     if any("finalizers" in item["metadata"] for item in (*still, *parts)):
         hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
     hints.append("the deletion goes on; run the command again to go on waiting")

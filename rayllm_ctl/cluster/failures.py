@@ -69,7 +69,9 @@ class GoneError(ApiError):
 
 
 class ForbiddenError(ApiError, ClusterError):
-    """403 of the authorizer: the user lacks the right."""
+    """403 of the authorizer: the user lacks the right. right: verb and resource, as in "list nodes"."""
+
+    right = ""
 
 
 class UnauthorizedError(ApiError, ClusterError):
@@ -106,7 +108,7 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
         causes = tuple(c if c.get("reason") == _CONFLICT else {"field": c.get("field")} for c in causes)
     about = str(details.get("kind") or "")
     if status == 401:
-        return UnauthorizedError(f"the API server refuses the credentials ({doing})", status=401, reason=reason)
+        return UnauthorizedError(f"the API server rejected the credentials ({doing})", status=401, reason=reason)
     if status == 403:
         return _forbidden(text, reason, causes, doing)
     if status == 404:
@@ -129,10 +131,10 @@ def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], do
     rights = _RIGHTS.search(text)
     if not rights:
         # Admission (quota, Pod Security, a webhook, a dying namespace) answers 403 as well: no right would help.
-        return ApiError(f"{doing} was refused: {text}", status=403, reason=reason, causes=causes)
+        return ApiError(f"{doing} was rejected: {text}", status=403, reason=reason, causes=causes)
     verb, namespace = rights["verb"], rights["namespace"]
     plural, _, subresource = rights["resource"].partition("/")
-    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    where = f"in namespace {namespace}" if namespace else "at the cluster scope"
     resource = f"{plural}.{rights['group']}" if rights["group"] else plural
     check = ["kubectl auth can-i", verb, resource]
     if subresource:
@@ -141,10 +143,12 @@ def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], do
     user = _USER.search(text)
     who = f"user {user[1]!r}" if user else "this user"
     what = f"{resource}/{subresource}" if subresource else resource
-    return ForbiddenError(
-        f"{who} may not {verb} {what} {where}", status=403, reason=reason, causes=causes,
-        hint=(" ".join(check), "ask who runs the cluster for a Role with this right"),
+    error = ForbiddenError(
+        f"{who} is not permitted to {verb} {what} {where}", status=403, reason=reason, causes=causes,
+        hint=(" ".join(check), "ask an administrator of the cluster for a Role with this right"),
     )  # fmt: skip
+    error.right = f"{verb} {what}"
+    return error
 
 
 def read_status(body: bytes) -> Mapping[str, Any]:

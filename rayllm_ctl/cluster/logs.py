@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.kinds import kind
+from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 
 LINES = 100
@@ -20,15 +20,17 @@ TIMEOUT = 5.0
 """Seconds for one log: the kubelet of a lost node does not answer."""
 
 
-def failed_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], pool: Executor) -> dict[str, str]:
+def failed_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
     """Logs of the containers of `pods` that failed, by "<pod>/<container>.log" (".previous.log" of the run before)."""
     wanted = [item for pod in pods for item in _failed(pod)][:MOST]
-    return _read(cluster, wanted, pool)
+    return _read(cluster, wanted, tasks)
 
 
-def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], pool: Executor) -> dict[str, str]:
+def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
     """Logs of all containers of `pods`, whatever their state."""
-    return _read(cluster, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], pool)
+    return _read(
+        cluster, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], tasks
+    )
 
 
 def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
@@ -42,7 +44,7 @@ def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bo
             yield pod, box["name"], True
 
 
-def _read(cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], pool: Executor) -> dict[str, str]:
+def _read(cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks) -> dict[str, str]:
     def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
         pod, container, previous = item
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -58,4 +60,4 @@ def _read(cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]
         f"{pod['metadata']['name']}/{container}{'.previous' if previous else ''}.log"
         for pod, container, previous in wanted
     ]
-    return {name: text for name, text in zip(names, pool.map(one, wanted), strict=True) if text}
+    return {name: text for name, text in zip(names, tasks.map(one, wanted), strict=True) if text}

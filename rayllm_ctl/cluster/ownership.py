@@ -1,56 +1,49 @@
-"""Which objects KubeRay made for a RayService, by the names and labels that it gives them."""
+"""Which objects KubeRay made for a workload, by the names and labels that it gives them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
-"""What KubeRay appends to a RayService's name for its RayCluster (k8s.io/apimachinery/pkg/util/rand)."""
+from rayllm_ctl.model import kuberay
 
 
 @dataclass(frozen=True)
 class OwnedResources:
-    """A RayService (None once it is gone) and the RayClusters that exist for it."""
+    """A workload (None once it is gone), the RayClusters that exist for it, and the names of others that it had.
+
+    `named`: RayClusters that its status names, or that were seen before.
+    """
 
     name: str
     clusters: tuple[dict[str, Any], ...]
-    service: Mapping[str, Any] | None
+    workload: Mapping[str, Any] | None
+    named: frozenset[str] = frozenset()
 
     @property
-    def cluster_names(self) -> tuple[str, ...]:
-        """The RayClusters that exist, and those that the status still names."""
-        status = (self.service or {}).get("status") or {}
-        parts = (status.get(key) or {} for key in ("activeServiceStatus", "pendingServiceStatus"))
-        named = {part["rayClusterName"] for part in parts if part.get("rayClusterName")}
-        return tuple(sorted(named | {item["metadata"]["name"] for item in self.clusters}))
+    def alive(self) -> bool:
+        """Whether the workload exists and is not being deleted."""
+        return self.workload is not None and "deletionTimestamp" not in self.workload["metadata"]
 
     @property
-    def pod_selector(self) -> str:
-        """The label selector of its pods and of its RayClusters' services; empty while there is no RayCluster."""
-        return f"ray.io/cluster in ({','.join(self.cluster_names)})" if self.cluster_names else ""
+    def cluster_names(self) -> frozenset[str]:
+        """The RayClusters that exist, and those known by name."""
+        return self.named | {item["metadata"]["name"] for item in self.clusters}
 
     def owns_pod(self, pod: Mapping[str, Any]) -> bool:
-        """Whether a pod runs, or ends, for this service.
+        """Whether a pod runs, or ends, for this workload.
 
-        Pods outlive their RayCluster and carry no label of the RayService. Of a RayCluster that is gone the name must
-        do, and only for pods that are being deleted: a RayCluster of somebody else's may happen to have such a name.
+        Pods outlive their RayCluster and carry no label of the workload. Of a RayCluster that is gone the name must do,
+        and only for pods that are being deleted: a RayCluster of somebody else's may happen to have such a name.
         """
-        ray_cluster = str((pod["metadata"].get("labels") or {}).get("ray.io/cluster", ""))
+        ray_cluster = str((pod["metadata"].get("labels") or {}).get(kuberay.CLUSTER, ""))
         if ray_cluster in self.cluster_names:
             return True
-        return "deletionTimestamp" in pod["metadata"] and bool(self._gone.fullmatch(ray_cluster))
+        return "deletionTimestamp" in pod["metadata"] and kuberay.is_child_cluster(ray_cluster, self.name)
 
     def concerns(self, name: str) -> bool:
-        """Whether an event about an object called `name` is about this service. Events outlive what they are about."""
-        if name in (self.name, *self.cluster_names):
+        """Whether an event about an object called `name` is about this workload. Events outlive their objects."""
+        if name == self.name or kuberay.is_child(name, self.name):
             return True
-        if re.fullmatch(rf"{re.escape(self.name)}-(head-svc|serve-svc|gateway|httproute)", name):
-            return True
-        return bool(re.match(rf"{self._gone.pattern}(-|$)", name))
-
-    @property
-    def _gone(self) -> re.Pattern[str]:
-        return re.compile(rf"{re.escape(self.name)}-{_SUFFIX}")
+        return any(name == cluster or name.startswith(f"{cluster}-") for cluster in self.cluster_names)

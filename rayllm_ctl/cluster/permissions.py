@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.kinds import kind
-
-
-@dataclass(frozen=True)
-class Right:
-    """A verb on a kind, or on one of its subresources ("proxy" of Service)."""
-
-    verb: str
-    kind: str
-    subresource: str = ""
-
-    @property
-    def text(self) -> str:
-        """As in `create rayservices.ray.io`."""
-        return f"{self.verb} {kind(self.kind).resource}{f'/{self.subresource}' if self.subresource else ''}"
-
-    def check(self, namespace: str) -> str:
-        """The kubectl command that asks the same."""
-        what = kind(self.kind)
-        subresource = f" --subresource={self.subresource}" if self.subresource else ""
-        return f"kubectl auth can-i {self.verb} {what.resource}{subresource} -n {namespace}"
+from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.errors import ClusterError
+from rayllm_ctl.model.workload import Right, Rights
 
 
 def missing(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> list[Right]:
-    """Those of `rights` that the user lacks in `namespace`, in the same order."""
-    with ThreadPoolExecutor(len(rights) or 1, thread_name_prefix="may") as pool:
-        allowed = pool.map(lambda right: _allowed(cluster, namespace, right), rights)
+    """Those of `rights` that the user lacks in `namespace`, in the same order.
+
+    One SelfSubjectAccessReview per right, in parallel: a SelfSubjectRulesReview would be one request, but is incomplete
+    where a webhook authorizes (GKE, EKS).
+    """
+    with Tasks() as tasks:
+        allowed = tasks.map(lambda right: _allowed(cluster, namespace, right), rights)
         return [right for right, yes in zip(rights, allowed, strict=True) if not yes]
+
+
+def format_right(right: Right) -> str:
+    """As in `create rayservices.ray.io`."""
+    what = f"{right.verb} {kind(right.kind).resource}{f'/{right.subresource}' if right.subresource else ''}"
+    return f"{what} in all namespaces" if right.everywhere else what
+
+
+def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) -> ClusterError:
+    """The error for rights without which a command cannot work."""
+    first = lacking[0]
+    what = kind(first.kind)
+    subresource = f" --subresource={first.subresource}" if first.subresource else ""
+    scope = "-A" if first.everywhere or not what.namespaced else f"-n {namespace}"
+    return ClusterError(
+        f"user {cluster.user!r} is not permitted to {', '.join(format_right(right) for right in lacking)} "
+        f"in namespace {namespace}",
+        hint=(
+            f"kubectl auth can-i {first.verb} {what.resource}{subresource} {scope}",
+            "ask an administrator of the cluster for a Role with these rights",
+        ),
+    )
+
+
+@contextmanager
+def explained(cluster: Cluster, namespace: str, rights: Rights) -> Iterator[None]:
+    """Name all rights that a command lacks, where the API server has rejected a request for want of the first."""
+    try:
+        yield
+    except ForbiddenError as error:
+        lacking = missing(cluster, namespace, rights.needed)
+        if not lacking:
+            raise
+        raise not_permitted(cluster, namespace, lacking) from error
 
 
 def _allowed(cluster: Cluster, namespace: str, right: Right) -> bool:
     what = kind(right.kind)
     attributes = {
         "verb": right.verb, "group": what.group, "resource": what.plural, "subresource": right.subresource,
-        "namespace": namespace if what.namespaced else "",
+        "namespace": namespace if what.namespaced and not right.everywhere else "",
     }  # fmt: skip
     body = {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",

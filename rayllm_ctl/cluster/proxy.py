@@ -12,6 +12,7 @@ from urllib.parse import quote
 from rayllm_ctl.cluster.client import Cluster, lines
 from rayllm_ctl.cluster.failures import (
     ForbiddenError,
+    NotFoundError,
     UnauthorizedError,
     UnreachableError,
     api_error,
@@ -20,13 +21,13 @@ from rayllm_ctl.cluster.failures import (
 )
 from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kuberay import served_by
 
 STREAM_TIMEOUT = 600.0
 """Seconds to the first and between two pieces of a streamed answer: Ray Serve LLM's own limit of a request. A service
 that was scaled to zero takes its start-up time before it says anything."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_SERVE_SUFFIX = "-serve-svc"
 
 
 def proxy_path(namespace: str, service: str, port: int | str, path: str) -> str:
@@ -105,10 +106,10 @@ def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service
     text = body.decode("utf-8", "replace")
     said = str(read_status(body).get("message") or text)
     if status == 404 and read_status(body):
-        return UserError(
-            f"there is no service {namespace}/{service} yet: KubeRay makes it when the application runs",
-            hint=_look(namespace, service),
-        )
+        return NotFoundError(
+            f"there is no service {namespace}/{service} yet: KubeRay creates it when the application runs",
+            status=404, hint=_look(namespace, service),
+        )  # fmt: skip
     if status in (502, 503) and (read_status(body) or "trying to reach service" in text):
         return UserError(f"service {namespace}/{service} is not ready: {cleaned(said)}", hint=_look(namespace, service))
     if read_status(body):
@@ -119,7 +120,7 @@ def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service
 
 
 def _look(namespace: str, service: str) -> str:
-    return f"rayllm-ctl status {service.removesuffix(_SERVE_SUFFIX)} -n {namespace}"
+    return f"rayllm-ctl status {served_by(service)} -n {namespace}"
 
 
 def _meaning(text: str) -> str:

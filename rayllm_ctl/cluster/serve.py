@@ -7,13 +7,14 @@ dashboard can read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ApiError, UnreachableError
+from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, UnreachableError
+from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.proxy import proxy_path
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model import kuberay
 
 TIMEOUT = 4.0
 """Seconds for the dashboard to answer: a head that takes longer is in trouble, and a look must not hang on it."""
@@ -31,9 +32,11 @@ _RETRYING = "failed to start"
 
 def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]:
     """The body of GET /api/serve/applications/ of one Ray cluster, or {"error": text}, with "status" if one came."""
-    path = proxy_path(namespace, head_service, "dashboard", "/api/serve/applications/")
+    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/serve/applications/")
     try:
         return cluster.request_json("GET", path, doing="ask Serve for its state", timeout=TIMEOUT)
+    except ForbiddenError as error:
+        return {"error": f"not permitted to {error.right}", "status": error.status}
     except ApiError as error:
         return {"error": error.said or error.message, "status": error.status}
     except UnreachableError as error:
@@ -43,7 +46,7 @@ def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]
 
 
 def failed_replica_logs(
-    cluster: Cluster, namespace: str, head_service: str, answer: Mapping[str, Any], pool: Executor
+    cluster: Cluster, namespace: str, head_service: str, answer: Mapping[str, Any], tasks: Tasks
 ) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
@@ -61,7 +64,7 @@ def failed_replica_logs(
         f"{nodes.get(node, node[:8])}/replica-{app}.{deployment.replace(':', '.')}-{actor[:8]}.log": actor
         for app, deployment, actor, node in actors
     }
-    texts = pool.map(lambda actor: _log(cluster, namespace, head_service, actor), wanted.values())
+    texts = tasks.map(lambda actor: _log(cluster, namespace, head_service, actor), wanted.values())
     return {name: text for name, text in zip(wanted, texts, strict=True) if text}
 
 
@@ -100,7 +103,7 @@ def _recent(failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str,
 def _dead(
     cluster: Cluster, namespace: str, head_service: str, failed: list[tuple[str, str, Mapping[str, Any]]]
 ) -> list[tuple[str, str, str, str]]:
-    path = proxy_path(namespace, head_service, "dashboard", "/api/v0/actors")
+    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/v0/actors")
     only_dead = [("filter_keys", "state"), ("filter_predicates", "="), ("filter_values", "DEAD")]
     try:
         answer = cluster.request_json(
@@ -118,7 +121,7 @@ def _dead(
 
 def _log(cluster: Cluster, namespace: str, head_service: str, actor: str) -> str:
     """The ends of an actor's error and output file, in this order."""
-    path = proxy_path(namespace, head_service, "dashboard", "/api/v0/logs/file")
+    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/v0/logs/file")
     parts = []
     for suffix in ("err", "out"):
         query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]

@@ -1,106 +1,137 @@
 """Everything about one service that a reader of its health may look at, collected in a few rounds of parallel requests.
 
-Only the RayService itself has to be readable. What else may not or cannot be read is left out and noted.
+Only the service's own object has to be readable. What else cannot be read is left out and noted.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, NotFoundError
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
 from rayllm_ctl.cluster.ownership import OwnedResources
-from rayllm_ctl.cluster.versions import OPERATOR
+from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.cluster.watch import Subscription
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.model.workload import WorkloadKind
 
 Objects = list[dict[str, Any]]
 
 SLOW_SECONDS = 15.0
 """How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
 
-WORKERS = 12
-"""Requests at once: as many as the widest round has."""
+MOST_SUBJECTS = 20
+"""Objects whose events a follower asks for one by one; with more of them one list of the namespace is less work."""
 
 
-def collect(cluster: Cluster, name: str, namespace: str) -> Snapshot:
-    """All that there is about a service now. A service that does not exist gives a Snapshot without its RayService.
+def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Snapshot:
+    """All that there is about a service now. A service that does not exist gives a Snapshot without its object.
 
-    Raises UserError when RayServices cannot be read at all: no such right, no KubeRay, no API server.
+    Raises UserError when objects of the kind cannot be read at all: no such right, no KubeRay, no API server.
     """
-    return Collector(cluster, name, namespace).collect()
+    return Collector(cluster, kind, name, namespace).collect()
 
 
 class Collector:
-    """Collects the same service again and again, asking less often for what changes slowly."""
+    """Collects the same service again and again, asking less often for what changes slowly.
 
-    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
+    following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
+    of pods that are gone; a follower has seen those pods and remembers their names.
+    """
+
+    def __init__(
+        self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, *, following: bool = False
+    ) -> None:
         self._cluster = cluster
+        self._kind = kind
         self._name = name
         self._namespace = namespace
+        self._following = following
         self._kept: dict[str, tuple[float, Objects]] = {}
         self._notes: set[str] = set()
+        self._seen_clusters: frozenset[str] = frozenset()
+        self._seen_pods: dict[str, bool] = {}
 
     def collect(self) -> Snapshot:
         """A Snapshot of now."""
-        with ThreadPoolExecutor(WORKERS, thread_name_prefix="collect") as pool:
-            owned = self._owned(pool)
-            found = self._round(pool, owned)
-            pods = [item for item in found if item["kind"] == "Pod"]
-            nodes = self._nodes(pool, pods)
-            around = pool.submit(self._keep, "surroundings", self._surroundings)
-            answers = self._serve_states(pool, owned, pods)
+        self._notes.clear()
+        with Tasks() as tasks:
+            owned = self._owned(tasks)
+            around = tasks.submit(self._keep, "surroundings", self._surroundings)
+            found, pods = self._round(tasks, owned)
+            nodes = self._nodes(tasks, pods)
+            answers = self._serve_states(tasks, owned, pods)
             objects = [*owned.clusters, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
-            logs = self._logs(pool, owned, pods, answers, around.result())
-        if owned.service is not None:
-            objects.insert(0, dict(owned.service))
+            logs = self._logs(tasks, owned, pods, answers, around.result())
+        if owned.workload is not None:
+            objects.insert(0, dict(owned.workload))
         elif not owned.clusters:
-            objects += self._keep("services", lambda: self._list("RayService"))  # one of them may have been meant
+            objects += self._keep("services", lambda: self._list(self._kind.name))  # one of them may have been meant
         notes = tuple(sorted(self._notes))
         return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
 
-    def _owned(self, pool: Executor) -> OwnedResources:
-        clusters = pool.submit(self._list, "RayCluster", f"ray.io/originated-from-cr-name={self._name}")
-        service: dict[str, Any] | None = None
+    def subscriptions(self) -> list[Subscription]:
+        """What to watch for changes of this service and of nothing else, as far as its parts are known."""
+        found = [
+            Subscription(self._kind.name, field_selector=f"metadata.name={self._name}"),
+            Subscription("RayCluster", label_selector=self._kind.made_for(self._name)),
+            Subscription("EndpointSlice", label_selector=self._endpoints),
+        ]
+        pods = kuberay.part_of(self._seen_clusters)
+        return [*found, Subscription("Pod", label_selector=pods)] if pods else found
+
+    @property
+    def _endpoints(self) -> str:
+        return f"{kuberay.SERVICE_NAME}={self._kind.serve_service(self._name)}"
+
+    def _owned(self, tasks: Tasks) -> OwnedResources:
+        clusters = tasks.submit(self._list, "RayCluster", self._kind.made_for(self._name))
+        workload: dict[str, Any] | None = None
         try:
-            service = self._cluster.get("RayService", self._name, self._namespace)
+            workload = self._cluster.get(self._kind.name, self._name, self._namespace)
         except NotFoundError as error:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        return OwnedResources(self._name, tuple(clusters.result()), service)
+        named = frozenset(self._kind.clusters_of(workload)) if workload else frozenset()
+        owned = OwnedResources(self._name, tuple(clusters.result()), workload, named | self._seen_clusters)
+        if self._following:
+            self._seen_clusters = owned.cluster_names
+        return owned
 
-    def _round(self, pool: Executor, owned: OwnedResources) -> Objects:
-        """Pods, services, endpoints, events and claims of the service."""
-        selectors = [f"ray.io/originated-from-cr-name={self._name}"]
-        if owned.pod_selector:
-            selectors.append(owned.pod_selector)
-        futures = [
-            pool.submit(self._list, kind, selector) for kind in ("Service", "EndpointSlice") for selector in selectors
-        ]
-        futures.append(pool.submit(self._pods, owned))
-        futures.append(pool.submit(self._events, owned))
-        found = [item for future in futures for item in future.result()]
-        claims = {claim for item in found if item["kind"] == "Pod" for claim in _claims(item)}
-        if claims:
-            found += [item for item in self._list("PersistentVolumeClaim") if item["metadata"]["name"] in claims]
-        return found
+    def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects]:
+        """Pods, services, endpoints, events and claims of the service; and the pods among them."""
+        listed = [tasks.submit(self._list, "Service", self._kind.made_for(self._name))]
+        listed.append(tasks.submit(self._list, "EndpointSlice", self._endpoints))
+        if owned.cluster_names:
+            listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
+        pods = self._pods(owned)
+        claims = {claim for pod in pods for claim in _claims(pod)}
+        listed += [tasks.submit(self._claim, claim) for claim in sorted(claims)]
+        events = self._own_events(tasks, owned, pods, claims) if self._following else None
+        if events is None:
+            events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
+        found = [item for future in listed for item in future.result()]
+        return [*pods, *found, *(item for part in events for item in part)], pods
 
     def _pods(self, owned: OwnedResources) -> Objects:
-        if owned.service is not None and "deletionTimestamp" not in owned.service["metadata"]:
-            return self._list("Pod", owned.pod_selector) if owned.pod_selector else []
+        if owned.alive or self._seen_clusters:
+            selector = kuberay.part_of(owned.cluster_names)
+            return self._list("Pod", selector) if selector else []
         # RayClusters vanish before their pods do: then only the names of the pods' clusters tell whose they are.
-        return [pod for pod in self._list("Pod", "ray.io/cluster") if owned.owns_pod(pod)]
+        return [pod for pod in self._list("Pod", kuberay.CLUSTER) if owned.owns_pod(pod)]
 
-    def _events(self, owned: OwnedResources) -> Objects:
+    def _events_of_namespace(self, owned: OwnedResources) -> Objects:
         """Events as the core API shows them: it has those written through events.k8s.io as well."""
         found = []
         for event in self._list("Event"):
@@ -109,21 +140,38 @@ class Collector:
                 found.append(event)
         return found
 
+    def _own_events(
+        self, tasks: Tasks, owned: OwnedResources, pods: Objects, claims: Iterable[str]
+    ) -> list[Objects] | None:
+        """Events of the service's objects, of pods only while they are not well; None where these are too many."""
+        well = {pod["metadata"]["name"]: _well(pod) for pod in pods}
+        gone = [name for name in self._seen_pods if name not in well]
+        self._seen_pods = {**dict.fromkeys(gone, False), **well}
+        subjects = {self._name, self._kind.serve_service(self._name), *owned.cluster_names, *claims}
+        subjects |= {name for name, is_well in self._seen_pods.items() if not is_well}
+        if len(subjects) > MOST_SUBJECTS:
+            return None
+        return tasks.map(lambda subject: self._list("Event", "", f"involvedObject.name={subject}"), sorted(subjects))
+
+    def _claim(self, name: str) -> Objects:
+        read = partial(self._cluster.get, "PersistentVolumeClaim", name, self._namespace)
+        return self._try(lambda: [read()], f"PersistentVolumeClaim {name}")
+
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
         found: Objects = []
         for kind in ("Deployment", "Pod"):
-            read = partial(self._cluster.list, kind, label_selector=OPERATOR)
+            read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
             found += self._try(read, f"{kind}s of the KubeRay operator")
         found += self._list("ResourceQuota") + self._list("LimitRange")
         return found + self._try(lambda: [self._cluster.get("Namespace", self._namespace)], "the namespace")
 
-    def _nodes(self, pool: Executor, pods: Objects) -> list[Future[Objects]]:
+    def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
         """The nodes of the service's pods; all nodes and what they hold while a pod waits for one."""
         if any(not pod["spec"].get("nodeName") for pod in pods):
-            return [pool.submit(self._all_nodes, {pod["metadata"]["uid"] for pod in pods})]
+            return [tasks.submit(self._all_nodes, {pod["metadata"]["uid"] for pod in pods})]
         hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
-        return [pool.submit(self._node, host) for host in hosts]
+        return [tasks.submit(self._node, host) for host in hosts]
 
     def _node(self, name: str) -> Objects:
         return self._try(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
@@ -135,23 +183,27 @@ class Collector:
 
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
-    def _serve_states(self, pool: Executor, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
+    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
         running = {
-            pod["metadata"]["labels"]["ray.io/cluster"]
+            pod["metadata"]["labels"][kuberay.CLUSTER]
             for pod in pods
-            if pod["metadata"]["labels"].get("ray.io/node-type") == "head" and pod["status"].get("phase") == "Running"
+            if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
+            and pod["status"].get("phase") == "Running"
         }
         heads = {
             item["metadata"]["name"]: _head_service(item)
             for item in owned.clusters
             if item["metadata"]["name"] in running
         }
-        answers = pool.map(lambda head: serve.state(self._cluster, self._namespace, head), heads.values())
+        answers = tasks.map(lambda head: serve.state(self._cluster, self._namespace, head), heads.values())
+        for answer in answers:
+            if answer.get("status") == 403:
+                self._notes.add(f"Serve state could not be read: {answer['error']}")
         return dict(zip(heads, answers, strict=True))
 
     def _logs(
         self,
-        pool: Executor,
+        tasks: Tasks,
         owned: OwnedResources,
         pods: Objects,
         answers: Mapping[str, Mapping[str, Any]],
@@ -162,20 +214,25 @@ class Collector:
             answer = answers.get(item["metadata"]["name"])
             if answer:
                 head = _head_service(item)
-                found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, pool)
-        found |= failed_logs(self._cluster, pods, pool)
-        if _overlooked(owned.service):
-            found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], pool)
+                found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, tasks)
+        found |= failed_logs(self._cluster, pods, tasks)
+        if _overlooked(owned.workload):
+            found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
         return found
 
-    def _list(self, kind: str, label_selector: str = "") -> Objects:
-        read = partial(self._cluster.list, kind, self._namespace, label_selector=label_selector)
+    def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:
+        read = partial(
+            self._cluster.list, kind, self._namespace, label_selector=label_selector, field_selector=field_selector
+        )
         return self._try(read, f"{kind}s of namespace {self._namespace}")
 
     def _try(self, read: Callable[[], Objects], what: str) -> Objects:
         try:
             return read()
         except NotFoundError:
+            return []
+        except ForbiddenError as error:
+            self._notes.add(f"{what} could not be read: not permitted to {error.right}")
             return []
         except UserError as error:
             self._notes.add(f"{what} could not be read: {error.message}")
@@ -199,14 +256,19 @@ def _tidy(objects: Objects) -> Objects:
 
 def _head_service(ray_cluster: Mapping[str, Any]) -> str:
     head = (ray_cluster.get("status") or {}).get("head") or {}
-    return str(head.get("serviceName") or f"{ray_cluster['metadata']['name']}-head-svc")
+    return str(head.get("serviceName") or kuberay.head_service(ray_cluster["metadata"]["name"]))
 
 
-def _overlooked(service: Mapping[str, Any] | None) -> bool:
+def _overlooked(workload: Mapping[str, Any] | None) -> bool:
     """Whether the operator has yet to look at the newest generation: then its own log is of interest."""
-    if service is None:
+    if workload is None:
         return False
-    return bool((service.get("status") or {}).get("observedGeneration") != service["metadata"].get("generation"))
+    return bool((workload.get("status") or {}).get("observedGeneration") != workload["metadata"].get("generation"))
+
+
+def _well(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def _claims(pod: Mapping[str, Any]) -> Iterator[str]:

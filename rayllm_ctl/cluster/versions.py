@@ -8,10 +8,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError
-
-OPERATOR = "app.kubernetes.io/name in (kuberay-operator,kuberay),!ray.io/cluster"
-"""Selects KubeRay's operator: its Helm chart and its kustomization (config/manager) name it differently, and the name
-that the latter gives is on every Ray pod as well."""
+from rayllm_ctl.model.kuberay import OPERATOR_SELECTOR
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:-[\w.]+)?)")
 
@@ -27,7 +24,7 @@ def kuberay_version(cluster: Cluster) -> str | None:
     It stands in the tag of the operator's image, else (latest, a digest) in the labels of its Helm chart.
     """
     try:
-        deployments = cluster.list("Deployment", label_selector=OPERATOR)
+        deployments = cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
     except ForbiddenError:
         return None
     for deployment in deployments:

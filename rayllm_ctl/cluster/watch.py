@@ -12,12 +12,12 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.cluster.client import Cluster, label, lines
+from rayllm_ctl.cluster.client import Cluster, label, lines, selectors
 from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
 from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.errors import UserError
@@ -46,34 +46,47 @@ class Change:
     object: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Subscription:
+    """The objects of one kind that are followed."""
+
+    kind: str
+    label_selector: str = ""
+    field_selector: str = ""
+
+
 class Watch:
     """Changes of several kinds, merged. Use as a context manager: leaving it ends the threads.
 
-    Raises, from `wait`, `drain` and iteration, the UserError that ended a thread: a right is missing, the kind is
+    Raises, from `wait` and `drain`, the UserError that ended a thread: a right is missing, the kind is
     unknown. Failures that may pass are retried; `trouble` says what they are while they last.
     """
 
-    def __init__(self, deadline: float | None = None) -> None:
-        self._deadline = deadline
+    def __init__(self, cluster: Cluster, namespace: str | None) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
         self._queue: queue.SimpleQueue[Change | UserError] = queue.SimpleQueue()
         self._ahead: list[Change] = []
-        self._followers: list[_Follower] = []
+        self._followers: dict[Subscription, _Follower] = {}
 
-    def follow(
-        self, cluster: Cluster, kind_name: str, namespace: str | None, label_selector: str, field_selector: str
-    ) -> None:
-        """Begin to follow one kind."""
-        follower = _Follower(cluster, kind_name, namespace, label_selector, field_selector, self._queue.put)
-        self._followers.append(follower)
-        follower.start()
+    def follow(self, subscriptions: Iterable[Subscription]) -> None:
+        """Follow these and no others: what is followed already goes on. At first every object is reported as ADDED."""
+        wanted = dict.fromkeys(subscriptions)
+        for subscription in [old for old in self._followers if old not in wanted]:
+            self._followers.pop(subscription).stop()
+        for subscription in wanted:
+            if subscription not in self._followers:
+                follower = _Follower(self._cluster, subscription, self._namespace, self._queue.put)
+                self._followers[subscription] = follower
+                follower.start()
 
     @property
     def trouble(self) -> str | None:
         """Why some changes may be late: what the last try met, while it has not been followed by a success."""
-        return next((text for text in (follower.trouble for follower in self._followers) if text), None)
+        return next((text for text in (follower.trouble for follower in self._followers.values()) if text), None)
 
     def wait(self, seconds: float) -> bool:
-        """Block until something changed, at most `seconds`. What changed is left for `drain` and iteration."""
+        """Block until something changed, at most `seconds`. What changed is left for `drain`."""
         if not self._ahead:
             change = self._next(seconds)
             if change is not None:
@@ -87,18 +100,9 @@ class Watch:
             changes.append(change)
         return changes
 
-    def __iter__(self) -> Iterator[Change]:
-        """Changes as they come, until the deadline (for ever without one)."""
-        while True:
-            left = 3600.0 if self._deadline is None else self._deadline - time.monotonic()
-            if left <= 0 and not self._ahead:
-                return
-            if self.wait(max(left, 0)):
-                yield self._ahead.pop(0)
-
     def close(self) -> None:
         """End the threads. They hold nothing but a connection each, so nothing waits for them."""
-        for follower in self._followers:
+        for follower in self._followers.values():
             follower.stop()
 
     def __enter__(self) -> Watch:
@@ -119,42 +123,21 @@ class Watch:
         return found
 
 
-def watch(
-    cluster: Cluster,
-    kinds: Sequence[str],
-    namespace: str | None,
-    *,
-    label_selector: str = "",
-    field_selector: str = "",
-    deadline: float | None = None,
-) -> Watch:
-    """Follow `kinds` ("RayService", "Pod") in `namespace`. Every object there is at first is reported as ADDED.
-
-    deadline: of iteration, on the clock of time.monotonic().
-    """
-    changes = Watch(deadline)
-    for kind_name in kinds:
-        changes.follow(cluster, kind_name, namespace, label_selector, field_selector)
-    return changes
-
-
 class _Follower:
     """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it."""
 
     def __init__(
         self,
         cluster: Cluster,
-        kind_name: str,
+        subscription: Subscription,
         namespace: str | None,
-        label_selector: str,
-        field_selector: str,
         put: Callable[[Change | UserError], None],
     ) -> None:
         self.trouble: str | None = None
         self._cluster = cluster
-        self._kind = kind(kind_name)
+        self._kind = kind(subscription.kind)
         self._namespace = namespace
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._subscription = subscription
         self._put = put
         self._known: dict[str, dict[str, Any]] = {}
         self._version = ""
@@ -199,7 +182,10 @@ class _Follower:
                 self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _list(self) -> None:
-        listing = self._cluster.listing(self._kind.name, self._namespace, **self._selectors)
+        listing = self._cluster.listing(
+            self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
+            field_selector=self._subscription.field_selector,
+        )  # fmt: skip
         self._succeeded()
         present = {_uid(item): item for item in listing.items}
         for uid, item in present.items():
@@ -220,8 +206,8 @@ class _Follower:
             ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
             ("timeoutSeconds", str(int(ROUND_SECONDS))),
         ]  # fmt: skip
-        names = {"label_selector": "labelSelector", "field_selector": "fieldSelector"}
-        query += [(names[key], value) for key, value in self._selectors.items() if value]
+        one = self._subscription
+        query += selectors(one.label_selector, one.field_selector)
         doing = f"watch {label(self._kind, None, self._namespace)}"
         with self._cluster.open(
             "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS

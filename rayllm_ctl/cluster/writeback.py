@@ -8,21 +8,43 @@ Source: KubeRay v1.6.2, rayservice_controller.go, Reconcile (seen with Kubernete
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model.quantities import parse_quantity
 
-OPERATOR = "kuberay-operator"
-"""The operator's field manager: the first part of the user agent that its main.go sets."""
-
 _OF_QUANTITIES = ("limits", "requests")
 _QUANTITIES = ("sizeLimit", "divisor")
+
+_MOST_SHOWN = 5
 
 
 def same_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two objects differ in nothing but how KubeRay's Go types would write them."""
     return bool(_meaning(one) == _meaning(other))
+
+
+def differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """The fields of a spec that mean something else now, one line each; empty if it is as it was applied."""
+    found = list(_differences(_meaning(applied), _meaning(live), "spec"))
+    more = len(found) - _MOST_SHOWN
+    return [*found[:_MOST_SHOWN], *([f"  and {more} more fields"] if more > 0 else [])]
+
+
+def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
+    if then == now:
+        return
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*then, *now}):
+            yield from _differences(then.get(key), now.get(key), f"{path}.{key}")
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for index, (one, other) in enumerate(zip(then, now, strict=True)):
+            yield from _differences(one, other, f"{path}[{index}]")
+    elif isinstance(then, int) and isinstance(now, int):
+        yield f"  {path} is {now}, {then} was applied"
+    else:
+        # Text is not quoted: a spec of somebody else's may hold what should have been in a Secret.
+        yield f"  {path} {'was removed' if now is None else 'was added' if then is None else 'has another value'}"
 
 
 def _meaning(value: Any, key: str = "", parent: str = "") -> Any:

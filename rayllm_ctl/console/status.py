@@ -53,18 +53,25 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     return "\n".join(lines) + "\n"
 
 
-def service_table(rows: Sequence[ServiceHealth], style: Printer) -> str:
-    """Services as a table that ends in a newline; a line that says so where there are none."""
+def service_table(rows: Sequence[ServiceHealth], style: Printer, *, namespaces: bool = False) -> str:
+    """Services as a table that ends in a newline; a line that says so where there are none.
+
+    namespaces: with a column that says in which one each is.
+    """
     if not rows:
         return "no services\n"
     header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "FOR", "MESSAGE")
     table = [header, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    if namespaces:
+        table = [
+            (where, *line) for where, line in zip(["NAMESPACE", *(row.namespace for row in rows)], table, strict=True)
+        ]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     lines = []
     for number, line in enumerate(table):
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
         if number:
-            cells[1] = style.paint(cells[1], _COLOURS[rows[number - 1].health.state])
+            cells[1 + namespaces] = style.paint(cells[1 + namespaces], _COLOURS[rows[number - 1].health.state])
         lines.append(style.plain("  ".join(cells)).rstrip())
     return "\n".join(lines) + "\n"
 

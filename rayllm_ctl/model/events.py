@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.model.health import Health
@@ -12,6 +12,13 @@ from rayllm_ctl.model.plan import Plan
 @dataclass(frozen=True)
 class Planned:
     plan: Plan
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The manifests that are about to be checked and applied: for whoever prints or records them, not for a display."""
+
+    manifests: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,12 @@ class Noted:
 
 @dataclass(frozen=True)
 class Ready:
+    """The service answers, `elapsed` seconds after the wait began."""
+
     name: str
     namespace: str
     elapsed: float
     health: Health
-    endpoint: dict[str, Any] = field(default_factory=dict)
 
 
 Event = Planned | Checked | Applied | Observed | Noted | Ready

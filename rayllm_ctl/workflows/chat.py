@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model import kuberay
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-PORT = 8000
-"""Ray Serve's HTTP port, which KubeRay's serve service forwards."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,34 @@ class Endpoint:
     models: tuple[str, ...]
 
 
-def serve_service(name: str) -> str:
-    """The Service that KubeRay makes for a RayService once its applications run."""
-    return f"{name}-serve-svc"
-
-
 def endpoint_url(name: str, namespace: str) -> str:
     """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it."""
-    return f"http://{serve_service(name)}.{namespace}:{PORT}/v1"
+    return f"http://{RAY_SERVICE.serve_service(name)}.{namespace}:{kuberay.SERVE_PORT}/v1"
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
-    """The OpenAI-compatible address of a service and the models it serves. UserError while it does not serve."""
-    from rayllm_ctl.cluster.proxy import request_json
+    """The OpenAI-compatible address of a service and the models it serves.
 
-    answer = request_json(cluster, namespace, serve_service(name), PORT, "/v1/models")
+    Raises UserError while it does not serve, and NotFoundError with the nearest name if there is no such service.
+    """
+    from rayllm_ctl.cluster.failures import NotFoundError
+    from rayllm_ctl.cluster.permissions import explained
+    from rayllm_ctl.cluster.proxy import request_json
+    from rayllm_ctl.cluster.services import require
+
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("chat")):
+        try:
+            answer = request_json(
+                cluster, namespace, RAY_SERVICE.serve_service(name), kuberay.SERVE_PORT, "/v1/models"
+            )  # fmt: skip
+        except NotFoundError:
+            require(cluster, RAY_SERVICE, name, namespace)
+            raise
     models = tuple(str(entry["id"]) for entry in answer.get("data", []) if isinstance(entry, Mapping) and "id" in entry)
+    if not models:
+        raise UserError(
+            f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
+        )
     return Endpoint(name, namespace, endpoint_url(name, namespace), models)
 
 
@@ -53,7 +64,8 @@ def ask(
 
     body = {"model": where.models[0], "messages": list(messages), "stream": True, **settings}
     path = "/v1/chat/completions"
-    with open_stream(cluster, where.namespace, serve_service(where.name), PORT, path, body) as lines:
+    service = RAY_SERVICE.serve_service(where.name)
+    with open_stream(cluster, where.namespace, service, kuberay.SERVE_PORT, path, body) as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
             if not line.startswith("data:") or not text:

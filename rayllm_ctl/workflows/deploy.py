@@ -1,17 +1,18 @@
-"""Deploy: check the cluster, apply the manifests, wait until the model answers. Every step is an event."""
+"""Deploy: plan, render, check the cluster, apply, wait until the model answers. Every step is an event."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from threading import Event as Stop
+from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted
+from rayllm_ctl.kinds import workload
+from rayllm_ctl.model.events import Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.workflows.chat import endpoint_url
-from rayllm_ctl.workflows.render import manifests as make_manifests
+from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -20,69 +21,128 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeployOptions:
-    """timeout: seconds to wait; None: the plan's limit. dry_run_server: the API server only checks."""
+    """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
-    dry_run_server: bool = False
+    timeout: seconds to wait; None: the plan's limit. accept_risk: deploy a plan that is risky. model_config, offline,
+    prices: where the facts of the plan come from, see workflows.plan.
+    """
+
+    dry_run: Literal["none", "client", "server"] = "none"
     wait: bool = True
     timeout: float | None = None
     force_conflicts: bool = False
     accept_risk: bool = False
+    model_config: Path | None = None
+    offline: bool = False
+    prices: Path | None = None
 
 
-def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOptions) -> Iterator[Event]:
-    """Apply `service` and wait until it is Ready, yielding events.
+@dataclass(frozen=True)
+class _Prepared:
+    """What is decided before a cluster is asked."""
 
-    Raises UserError: before anything is applied when the plan, the manifests or the cluster rule it out; afterwards as
-    soon as it is known that the service cannot become ready, or at the time-out.
+    service: LLMService
+    plan: Plan
+    manifests: Sequence[Mapping[str, Any]]
+
+
+def deploy(
+    services: Sequence[LLMService],
+    options: DeployOptions,
+    connect: Callable[[], Cluster],
+    stop: Stop | None = None,
+) -> Iterator[Event | Rendered]:
+    """Bring `services` up one after the other, yielding Planned, Rendered, Checked, Applied, Observed, Noted, Ready.
+
+    All are planned and rendered before `connect` is called: what cannot run is rejected even where there is no cluster.
+    `stop` ends a wait from another thread; what has been applied stays.
+
+    Raises UserError: before anything is applied when a plan, the manifests or the cluster rule a service out; later as
+    soon as it is known that it cannot become ready, or at the time-out.
     """
-    service = dataclasses.replace(service, namespace=service.namespace or cluster.namespace)
-    objects = make_manifests(service, plan, accept_risk=options.accept_risk)
-    yield from check(cluster, service, objects)
-    yield from put(cluster, service, objects, options)
-    if options.wait and not options.dry_run_server:
-        limit = options.timeout if options.timeout is not None else _limit(plan)
-        namespace = service.namespace or cluster.namespace
-        yield from wait_ready(cluster, service.name, namespace, limit)
-        yield Noted(f"chat      rayllm-ctl chat {service.name} -n {namespace}")
-        yield Noted(f"endpoint  {endpoint_url(service.name, namespace)} (in the cluster)")
+    prepared = [_prepare(service, options) for service in services]
+    if options.dry_run == "client":
+        for one in prepared:
+            yield Planned(one.plan)
+            yield Rendered(tuple(dict(item) for item in one.manifests))
+        return
+    cluster = connect()
+    for one in prepared:
+        yield Planned(one.plan)
+        yield Rendered(tuple(dict(item) for item in one.manifests))
+        yield from _roll_out(cluster, one, options, stop)
+        if stop is not None and stop.is_set():
+            return
 
 
-def check(cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    """Whether the cluster can take the service at all: KubeRay, namespace, rights; and room, for one that is new."""
-    from rayllm_ctl.cluster.failures import NotFoundError
+def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
+    from rayllm_ctl.workflows.plan import make_plan
+    from rayllm_ctl.workflows.render import manifests
+
+    plan = make_plan(
+        service, model_config=options.model_config, offline=options.offline, prices=options.prices
+    )  # fmt: skip
+    return _Prepared(service, plan, manifests(service, plan, accept_risk=options.accept_risk))
+
+
+def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
+    from rayllm_ctl.cluster.apply import apply
+    from rayllm_ctl.cluster.bounds import propagate_bounds
+
+    namespace = one.service.namespace or cluster.namespace
+    kind, manifest = workload(one.manifests)
+    dry = options.dry_run == "server"
+    yield from _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options))
+    placed = [_placed(item, namespace) for item in one.manifests]
+    stored: dict[str, Any] = {}
+    for applied, item in apply(
+        cluster, placed, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
+    ):
+        yield applied
+        if applied.kind == kind.name:
+            stored = item
+    if dry:
+        return
+    yield from propagate_bounds(cluster, kind, stored)
+    if options.wait:
+        limit = options.timeout if options.timeout is not None else _limit(one.plan)
+        yield from wait_ready(cluster, kind, stored, limit, stop=stop)
+
+
+def _placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """A manifest in the namespace that it goes to; the manifests of `render` may leave it open."""
+    metadata = {"namespace": namespace, **manifest["metadata"]}
+    return {**manifest, "metadata": metadata}
+
+
+def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
+    """Every right that this deployment will need, and those without which it can show less."""
+    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
+    rights = kind.rights_for("apply") | Rights(
+        tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
+    )
+    if options.dry_run == "server":
+        return rights
+    rights |= kind.rights_for("bounds")
+    return rights | kind.rights_for("follow") if options.wait else rights
+
+
+def _check(
+    cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], namespace: str, rights: Rights
+) -> Iterator[Checked]:
+    """Whether the cluster can take the service at all: KubeRay, namespace, rights; and the capacity for a new one."""
     from rayllm_ctl.cluster.nodes import all_nodes
     from rayllm_ctl.cluster.preflight import preflight
     from rayllm_ctl.health.capacity import capacity_check
 
-    namespace = service.namespace or cluster.namespace
-    yield from preflight(cluster, namespace)
-    manifest = next(item for item in objects if item["kind"] == "RayService")
-    try:
-        cluster.get("RayService", service.name, namespace)
-    except NotFoundError:
-        found = all_nodes(cluster)
-        yield (
-            Checked("capacity", None, "nodes may not be listed") if found is None else capacity_check(manifest, *found)
-        )
-    # What a service holds already is not free, and would be counted as missing.
-
-
-def put(
-    cluster: Cluster, service: LLMService, objects: Sequence[Mapping[str, Any]], options: DeployOptions
-) -> Iterator[Applied]:
-    """Apply `objects`; changed replica bounds go to the live RayCluster as well: KubeRay does not carry them."""
-    from rayllm_ctl.cluster.apply import apply, propagate_bounds
-
-    yield from apply(
-        cluster,
-        objects,
-        dry_run="server" if options.dry_run_server else "none",
-        force_conflicts=options.force_conflicts,
+    checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
+    yield from checks
+    if existing is not None:
+        return  # what a service holds already is not free, and would be counted as missing
+    found = all_nodes(cluster)
+    yield (
+        Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
     )
-    if not options.dry_run_server:
-        for manifest in objects:
-            if manifest["kind"] == "RayService":
-                yield from propagate_bounds(cluster, service.name, service.namespace or cluster.namespace, manifest)
 
 
 def _limit(plan: Plan) -> float:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from threading import Event as Stop
+from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.errors import UserError, WaitTimeoutError
-from rayllm_ctl.health import diagnose
+from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed, Ready
-from rayllm_ctl.model.health import Cause, Health, State
+from rayllm_ctl.model.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.watch import Watch
 
 LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
@@ -31,30 +35,94 @@ OLD_EVIDENCE_GRACE = 15.0
 """Seconds for which evidence from before the wait does not end it: somebody may have mended the cause and run deploy
 again, and Kubernetes and Ray need some seconds to try once more."""
 
-
-def look(cluster: Cluster, name: str, namespace: str) -> Health:
-    """The health of a service now."""
-    from rayllm_ctl.cluster.snapshot import collect
-
-    return diagnose(collect(cluster, name, namespace), name, namespace)
+_STOP_POLL = 0.25
+"""Seconds in which a stop is noticed."""
 
 
-def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = None) -> Iterator[Observed | Noted]:
+@dataclass(frozen=True)
+class Look:
+    """One look at a service, `elapsed` seconds after the first."""
+
+    snapshot: Snapshot
+    health: Health
+    elapsed: float
+
+
+def follow(
+    cluster: Cluster,
+    name: str,
+    namespace: str,
+    timeout: float | None = None,
+    *,
+    kind: WorkloadKind = RAY_SERVICE,
+    stop: Stop | None = None,
+) -> Iterator[Observed | Noted]:
     """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
 
     While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
+    `stop` ends it from another thread.
     """
+    from rayllm_ctl.cluster.permissions import explained
+
+    with explained(cluster, namespace, kind.rights_for("follow")):
+        for seen in _looks(cluster, kind, name, namespace, timeout, stop):
+            yield Observed(seen.health, seen.elapsed) if isinstance(seen, Look) else seen
+
+
+def wait_ready(
+    cluster: Cluster,
+    kind: WorkloadKind,
+    applied: dict[str, Any],
+    timeout: float,
+    *,
+    stop: Stop | None = None,
+) -> Iterator[Observed | Noted | Ready]:
+    """Follow the service of the object `applied`, as the API server stored it, until it is Ready.
+
+    Raises UserError at once when the service cannot become ready (a terminal cause, it was deleted), ConflictError when
+    somebody else has changed it since, WaitTimeoutError with the last state when `timeout` seconds have passed. After
+    `stop` it ends without a Ready.
+    """
+    name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
+    last: Health | None = None
+    for seen in _looks(cluster, kind, name, namespace, timeout, stop):
+        if isinstance(seen, Noted):
+            yield seen
+            continue
+        _still_ours(kind, applied, seen.snapshot)
+        last = seen.health
+        yield Observed(last, seen.elapsed)
+        if last.state is State.READY:
+            yield Ready(name, namespace, seen.elapsed, last)
+            return
+        _stop_if_hopeless(name, namespace, last, seen.elapsed)
+    if stop is not None and stop.is_set():
+        return
+    reasons = "\n".join(f"{cause.object}: {cause.message}" for cause in last.causes) if last else ""
+    state = f"{last.state}: {last.message}" if last else "not seen"
+    raise WaitTimeoutError(
+        f"{name} is not ready after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
+        hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
+    )
+
+
+def _looks(
+    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, timeout: float | None, stop: Stop | None
+) -> Iterator[Look | Noted]:
     from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
     from rayllm_ctl.cluster.snapshot import Collector
-    from rayllm_ctl.cluster.watch import watch
+    from rayllm_ctl.cluster.watch import Watch
 
     begin = time.monotonic()
-    collector = Collector(cluster, name, namespace)
+    collector = Collector(cluster, kind, name, namespace, following=True)
     out_since: float | None = None
-    with watch(cluster, ("RayService", "RayCluster", "Pod", "EndpointSlice"), namespace) as changes:
+    with Watch(cluster, namespace) as changes:
         while True:
+            # Before the look: what changes during it is a reason for the next one.
+            changes.follow(collector.subscriptions())
             try:
-                yield Observed(diagnose(collector.collect(), name, namespace), time.monotonic() - begin)
+                snapshot = collector.collect()
+                yield Look(snapshot, kind.diagnose(snapshot, name, namespace), time.monotonic() - begin)
                 out_since = None
             except (UnreachableError, ServerFailingError) as error:
                 if out_since is None:
@@ -63,35 +131,46 @@ def follow(cluster: Cluster, name: str, namespace: str, timeout: float | None = 
                 elif time.monotonic() - out_since > OUTAGE:
                     raise
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
-            if left <= 0:
+            if left <= 0 or not _pause(changes, left, stop):
                 return
-            if changes.wait(left):
-                time.sleep(SETTLE)
-                changes.drain()
 
 
-def wait_ready(cluster: Cluster, name: str, namespace: str, timeout: float) -> Iterator[Observed | Noted | Ready]:
-    """Follow a service until it is Ready.
+def _pause(changes: Watch, seconds: float, stop: Stop | None) -> bool:
+    """Until something changes, at most `seconds`; False after a stop."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
+        if changes.wait(left if stop is None else min(left, _STOP_POLL)):
+            time.sleep(SETTLE)
+            changes.drain()
+            break
+    return not (stop is not None and stop.is_set())
 
-    Raises UserError at once when a cause is terminal (no wait would mend it), WaitTimeoutError with the last state when
-    `timeout` seconds have passed.
-    """
-    last: Health | None = None
-    for seen in follow(cluster, name, namespace, timeout):
-        yield seen
-        if isinstance(seen, Noted):
-            continue
-        last = seen.health
-        if last.state is State.READY:
-            yield Ready(name, namespace, seen.elapsed, last)
-            return
-        _stop_if_hopeless(name, namespace, last, seen.elapsed)
-    reasons = "\n".join(f"{cause.object}: {cause.message}" for cause in last.causes) if last else ""
-    state = f"{last.state}: {last.message}" if last else "not seen"
-    raise WaitTimeoutError(
-        f"{name} is not ready after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
-        hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
-    )
+
+def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot) -> None:
+    """Raise an error if the service is no longer the one that was applied, or no longer as it was applied."""
+    from rayllm_ctl.cluster.writeback import differences
+
+    name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
+    what = f"{kind.name.lower()}/{name}"
+    live = next((o for o in snapshot.objects if o["kind"] == kind.name and o["metadata"]["name"] == name), None)
+    if live is None or "deletionTimestamp" in live["metadata"]:
+        raise UserError(
+            f"{what} was deleted while deploy was waiting for it", hint=f"rayllm-ctl status {name} -n {namespace}"
+        )
+    if live["metadata"]["uid"] != applied["metadata"]["uid"]:
+        raise ConflictError(
+            f"{what} was deleted, and created again by another client, while deploy was waiting for it",
+            hint=f"rayllm-ctl status {name} -n {namespace}",
+        )
+    changed = differences(applied.get("spec") or {}, live.get("spec") or {})
+    if changed:
+        raise ConflictError(
+            "\n".join([f"{what} was changed by another client while deploy was waiting for it:", *changed]),
+            hint=(
+                f"rayllm-ctl status {name} -n {namespace}",
+                "run the command again to apply your settings over these",
+            ),
+        )
 
 
 def _stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:

@@ -1,7 +1,8 @@
 """A small API server: enough of the protocol to test a client against what goes wrong.
 
 Objects live in memory under resourceVersions; lists page, watches stream with bookmarks, server-side apply merges,
-knows field owners and refuses conflicts. A test can answer a request in its place (`answer`) and cut watches (`send`).
+knows field owners and rejects conflicts, rights are enforced once `granted` is set. A test can answer a request in its
+place (`answer`) and cut watches (`send`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ _RESOURCES: dict[tuple[str, str], Kind] = {(kind.group, kind.plural): kind for k
 
 Key = tuple[str, str, str]
 Answer = tuple[int, Any]
+Grant = tuple[str, str, bool]
+"""Verb, resource (pods, pods/log, rayservices.ray.io), and whether it is for all namespaces."""
+
+_ALWAYS = ("/version", "selfsubjectaccessreviews")
+"""What every user may ask."""
 
 
 @dataclass
@@ -59,7 +65,11 @@ def status(code: int, message: str, reason: str = "", **details: Any) -> Answer:
 
 @dataclass
 class FakeAPI:
-    """The state of the server; `url` is where it listens. Methods may be called from any thread."""
+    """The state of the server; `url` is where it listens. Methods may be called from any thread.
+
+    granted: the rights of the user, all if None; denied: rights that a request lacked. applied: a controller that is
+    told of every object that a client applied.
+    """
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -67,11 +77,14 @@ class FakeAPI:
     namespaces: set[str] = field(default_factory=lambda: {"default", "llm"})
     oldest: int = 0
     page_limit: int | None = None
+    granted: set[Grant] | None = None
+    denied: list[Grant] = field(default_factory=list)
+    applied: Callable[[dict[str, Any]], None] = lambda _item: None
     ending: threading.Event = field(default_factory=threading.Event)
     _objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
     _owners: dict[Key, dict[str, str]] = field(default_factory=dict)
     _history: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
-    _watchers: list[tuple[str, str | None, queue.Queue[Any]]] = field(default_factory=list)
+    _watchers: list[tuple[str, str | None, queue.Queue[Any], dict[str, str]]] = field(default_factory=list)
     _rules: list[_Rule] = field(default_factory=list)
     _version: int = 100
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -114,7 +127,9 @@ class FakeAPI:
 
     def remove(self, kind: str, name: str, namespace: str = "llm") -> None:
         with self._lock:
-            item = self._objects.pop((kind, namespace, name))
+            item = self._objects.pop((kind, namespace, name), None)
+            if item is None:
+                return
             self._version += 1
             gone = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
             self._tell("DELETED", kind, gone)
@@ -127,13 +142,13 @@ class FakeAPI:
         with self._lock:
             self._version += 1
             event = {"metadata": {"resourceVersion": str(self._version)}}
-            for kind, _, watcher in self._watchers:
+            for kind, _, watcher, _ in self._watchers:
                 watcher.put({"type": "BOOKMARK", "object": {"kind": kind, **event}})
 
     def send(self, raw: Any) -> None:
         """Send every watch an event, a raw line (bytes; empty ends the answer), or None to cut the connection."""
         with self._lock:
-            for _, _, watcher in self._watchers:
+            for _, _, watcher, _ in self._watchers:
                 watcher.put(raw)
 
     def watching(self) -> int:
@@ -145,6 +160,9 @@ class FakeAPI:
     def respond(self, request: Request) -> Answer | queue.Queue[Any]:
         """What to send: a code and body, or the events of a watch."""
         self.requests.append(request)
+        forbidden = self._forbidden(request)
+        if forbidden is not None:
+            return forbidden
         for rule in self._rules:
             if rule.left and rule.method == request.method and rule.pattern.search(request.path):
                 made = rule.make(request)
@@ -160,10 +178,35 @@ class FakeAPI:
         with self._lock:
             return self._serve(request, kind, match["namespace"], match["name"])
 
+    def _forbidden(self, request: Request) -> Answer | None:
+        match = _PATH.fullmatch(request.path)
+        if self.granted is None or match is None or request.path.endswith(_ALWAYS):
+            return None
+        grant = _grant(request, match)
+        if self._allows(grant):
+            return None
+        self.denied.append(grant)
+        verb, resource, _ = grant
+        plural, _, group = resource.partition(".")
+        where = f'in the namespace "{match["namespace"]}"' if match["namespace"] else "at the cluster scope"
+        text = f'User "alice" cannot {verb} resource "{plural}" in API group "{group}" {where}'
+        return status(403, f"{plural} is forbidden: {text}", "Forbidden")
+
+    def _allows(self, grant: Grant) -> bool:
+        return self.granted is None or grant in self.granted or (*grant[:2], True) in self.granted
+
+    def _review(self, body: Mapping[str, Any]) -> Answer:
+        asked = body["spec"]["resourceAttributes"]
+        resource = "/".join(filter(None, (asked["resource"], asked["subresource"])))
+        resource += f".{asked['group']}" if asked["group"] else ""
+        return 201, {"status": {"allowed": self._allows((asked["verb"], resource, not asked["namespace"]))}}
+
     def _serve(
         self, request: Request, kind: Kind, namespace: str | None, name: str | None
     ) -> Answer | queue.Queue[Any]:
         if name is None:
+            if kind.name == "SelfSubjectAccessReview":
+                return self._review(request.json())
             if request.method == "POST":
                 return self._create(request.json(), kind, namespace)
             if request.query.get("watch"):
@@ -223,9 +266,9 @@ class FakeAPI:
             events.put(None)
             return events
         for version, type_, name, item in self._history:
-            if version > since and name == kind.name and _in(item, namespace):
+            if version > since and name == kind.name and _in(item, namespace) and _selected(item, request.query):
                 events.put({"type": type_, "object": item})
-        self._watchers.append((kind.name, namespace, events))
+        self._watchers.append((kind.name, namespace, events, request.query))
         return events
 
     def unwatch(self, events: queue.Queue[Any]) -> None:
@@ -257,7 +300,9 @@ class FakeAPI:
             return 200, old
         managed = [{"manager": m, "operation": "Apply"} for m in sorted(set(owners.values()))]
         merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
-        return (200 if old else 201), self._store(key, kind, merged)
+        stored = self._store(key, kind, merged)
+        self.applied(stored)
+        return (200 if old else 201), stored
 
     def _json_patch(self, request: Request, kind: Kind, key: Key) -> Answer:
         item = json.loads(json.dumps(self._objects[key]))
@@ -280,20 +325,37 @@ class FakeAPI:
             stored["metadata"]["namespace"] = key[1]
         if old is None or old.get("spec") != stored.get("spec"):
             stored["metadata"]["generation"] = (old or {"metadata": {}})["metadata"].get("generation", 0) + 1
+        elif "generation" in old["metadata"]:
+            stored["metadata"]["generation"] = old["metadata"]["generation"]
         self._objects[key] = stored
         self._tell("MODIFIED" if old else "ADDED", kind.name, stored)
         return stored
 
     def _tell(self, type_: str, kind: str, item: dict[str, Any]) -> None:
         self._history.append((self._version, type_, kind, item))
-        for watched, namespace, watcher in self._watchers:
-            if watched == kind and _in(item, namespace):
+        for watched, namespace, watcher, query in self._watchers:
+            if watched == kind and _in(item, namespace) and _selected(item, query):
                 watcher.put({"type": type_, "object": item})
 
     def _of(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
         for (name, where, _), item in sorted(self._objects.items()):
             if name == kind.name and namespace in (None, where):
                 yield item
+
+
+def _grant(request: Request, match: re.Match[str]) -> Grant:
+    """The right that a request needs."""
+    plural, name, subresource = match["plural"], match["name"], (match["subresource"] or "").partition("/")[0]
+    if subresource == "proxy" or name:
+        verb = {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[request.method]
+    elif request.query.get("watch"):
+        verb = "watch"
+    else:
+        verb = {"GET": "list", "POST": "create"}[request.method]
+    resource = f"{plural}/{subresource}" if subresource else plural
+    if plural == "namespaces":
+        return verb, resource, True
+    return verb, f"{resource}.{match['group']}" if match["group"] else resource, not match["namespace"]
 
 
 def _in(item: Mapping[str, Any], namespace: str | None) -> bool:

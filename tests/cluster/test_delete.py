@@ -10,6 +10,7 @@ from rayllm_ctl.cluster.delete import delete_service
 from rayllm_ctl.cluster.failures import NotFoundError
 from rayllm_ctl.cluster.inventory import inventory
 from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
 from tests.cluster.fakeapi import FakeAPI, Request
 
@@ -75,7 +76,7 @@ def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: Fake
     pod(api, "head")
     pod(api, "worker")
     leave(api, ("RayCluster", "tiny-bcdfg"), ("Pod", "head"), ("Pod", "worker"))
-    events = list(delete_service(cluster, "tiny", "llm", timeout=5))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert events == [
         Applied("RayService", "tiny", "llm", "deleted"),
         Applied("ConfigMap", "ours", "llm", "deleted"),
@@ -88,7 +89,7 @@ def test_pods_of_others_are_not_waited_for(api: FakeAPI, cluster: Cluster) -> No
     put(api, "RayService", "tiny")
     pod(api, "a", "tiny-2-bcdfg", deletionTimestamp="2026-11-21T10:00:00Z")
     pod(api, "b", "tiny-bcdfg")
-    events = list(delete_service(cluster, "tiny", "llm", timeout=0.2))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=0.2))
     assert events == [Applied("RayService", "tiny", "llm", "deleted")]
 
 
@@ -97,17 +98,17 @@ def test_run_again_it_goes_on_waiting_for_pods_that_are_left(api: FakeAPI, clust
     leave(api, ("ConfigMap", "x"))
     put(api, "ConfigMap", "x", managed=[])
     with pytest.raises(WaitTimeoutError) as caught:
-        list(delete_service(cluster, "tiny", "llm", timeout=0.05))
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=0.05))
     assert "Pod head: on node n1; being deleted since 2026-11-21T10:00:00Z" in caught.value.message
     api.remove("Pod", "head")
     with pytest.raises(NotFoundError):
-        list(delete_service(cluster, "tiny", "llm"))
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm"))
 
 
 def test_what_hangs_is_named_with_its_finalizers(api: FakeAPI, cluster: Cluster) -> None:
     put(api, "RayService", "tiny", finalizers=["ray.io/rayservice-finalizer"])
     with pytest.raises(WaitTimeoutError) as caught:
-        list(delete_service(cluster, "tiny", "llm", timeout=0.05))
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=0.05))
     assert "RayService tiny: finalizers ray.io/rayservice-finalizer; being deleted since" in caught.value.message
     assert caught.value.exit_code == 3
     assert any("is the KubeRay operator running?" in hint for hint in caught.value.hints)
@@ -115,13 +116,13 @@ def test_what_hangs_is_named_with_its_finalizers(api: FakeAPI, cluster: Cluster)
 
 def test_without_waiting(api: FakeAPI, cluster: Cluster) -> None:
     put(api, "RayService", "tiny", finalizers=["x"])
-    events = list(delete_service(cluster, "tiny", "llm", wait=False))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", wait=False))
     assert events == [Applied("RayService", "tiny", "llm", "deleted")]
 
 
 def test_a_service_of_another_hand_is_deleted_when_named(api: FakeAPI, cluster: Cluster) -> None:
     put(api, "RayService", "tiny", managed=[{"manager": "kubectl", "operation": "Update"}], labels={})
-    assert len(list(delete_service(cluster, "tiny", "llm"))) == 1
+    assert len(list(delete_service(cluster, RAY_SERVICE, "tiny", "llm"))) == 1
     with pytest.raises(KeyError):
         api.stored("RayService", "tiny")
 
@@ -135,19 +136,19 @@ def test_an_object_that_took_the_name_meanwhile_is_spared(api: FakeAPI, cluster:
 
     api.answer("DELETE", "rayservices", replace)
     with pytest.raises(UserError, match="was replaced by another object"):
-        list(delete_service(cluster, "tiny", "llm"))
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm"))
     assert api.stored("RayService", "tiny")
 
 
 def test_there_is_no_such_service(api: FakeAPI, cluster: Cluster) -> None:
     put(api, "RayService", "tiny")
     with pytest.raises(NotFoundError, match="there is no service tinny in namespace llm") as caught:
-        list(delete_service(cluster, "tinny", "llm"))
+        list(delete_service(cluster, RAY_SERVICE, "tinny", "llm"))
     assert caught.value.hints[0] == "did you mean tiny?"
-    assert list(delete_service(cluster, "tinny", "llm", ignore_not_found=True)) == []
+    assert list(delete_service(cluster, RAY_SERVICE, "tinny", "llm", ignore_not_found=True)) == []
 
 
 def test_kuberay_is_missing(api: FakeAPI, cluster: Cluster) -> None:
     api.installed -= {"RayService", "RayCluster"}
     with pytest.raises(UserError, match="KubeRay is not installed"):
-        list(delete_service(cluster, "tiny", "llm"))
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm"))

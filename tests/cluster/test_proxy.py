@@ -122,7 +122,7 @@ def test_what_a_service_answers_instead(
 def test_the_api_servers_own_refusals(api: FakeAPI, cluster: Cluster) -> None:
     text = '"x" is forbidden: User "a" cannot get resource "services/proxy" in API group "" in the namespace "llm"'
     api.answer("GET", "proxy", status(403, text, "Forbidden"), times=1)
-    with pytest.raises(ForbiddenError, match="may not get services/proxy in namespace llm"):
+    with pytest.raises(ForbiddenError, match="is not permitted to get services/proxy in namespace llm"):
         ask(cluster)
     api.answer("GET", "proxy", status(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(UnauthorizedError):

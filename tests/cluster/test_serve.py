@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from rayllm_ctl.cluster import Cluster, serve
+from rayllm_ctl.cluster.parallel import Tasks
 from tests.cluster.fakeapi import FakeAPI, Request, status
 
 NODE, OTHER = "a" * 56, "b" * 56
@@ -38,8 +38,8 @@ def log_of(request: Request) -> tuple[int, bytes]:
 
 
 def logs(cluster: Cluster, answer: dict[str, Any]) -> dict[str, str]:
-    with ThreadPoolExecutor(4) as pool:
-        return serve.failed_replica_logs(cluster, "llm", HEAD, answer, pool)
+    with Tasks() as tasks:
+        return serve.failed_replica_logs(cluster, "llm", HEAD, answer, tasks)
 
 
 def test_state(api: FakeAPI, cluster: Cluster) -> None:

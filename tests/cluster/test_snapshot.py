@@ -11,11 +11,13 @@ from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.snapshot import Collector, collect
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.health import diagnose
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.health import Snapshot, State
 from tests.cluster.fakeapi import FakeAPI, status
 
 RC = "tiny-bcdfg"
 FROM = {"ray.io/originated-from-cr-name": "tiny"}
+SERVES = {"kubernetes.io/service-name": "tiny-serve-svc"}
 NODE = {"images": [{"names": ["x"]}], "allocatable": {"cpu": "8"}, "conditions": []}
 FORBIDDEN = 'User "a" cannot list resource "x" in API group "" in the namespace "llm"'
 
@@ -39,7 +41,7 @@ def running(api: FakeAPI) -> FakeAPI:
     ray_pod(api, "worker")
     api.put(kind="Service", metadata={"name": "tiny-serve-svc", "labels": FROM})
     api.put(kind="Service", metadata={"name": f"{RC}-head-svc", "labels": {"ray.io/cluster": RC}})
-    api.put(kind="EndpointSlice", metadata={"name": "tiny-serve-svc-x", "labels": FROM})
+    api.put(kind="EndpointSlice", metadata={"name": "tiny-serve-svc-x", "labels": FROM | SERVES})
     for name in ("tiny", f"{RC}-worker-zzzzz", "tiny-zzzzz-head-1", "tiny-serve-svc", "tiny-2", "big-bcdfg-head"):
         api.put(kind="Event", metadata={"name": f"event-{name}"}, involvedObject={"kind": "Pod", "name": name})
     api.put(kind="RayService", metadata={"name": "big"})
@@ -56,7 +58,7 @@ def names(objects: Iterable[Any], kind: str) -> list[str]:
 
 
 def look(cluster: Cluster) -> Snapshot:
-    return collect(cluster, "tiny", "llm")
+    return collect(cluster, RAY_SERVICE, "tiny", "llm")
 
 
 def test_all_of_a_service_and_nothing_of_its_neighbour(running: FakeAPI, cluster: Cluster) -> None:
@@ -115,7 +117,7 @@ def test_while_a_pod_waits_for_a_node_all_nodes_and_their_pods_are_looked_at(
 def test_a_service_that_does_not_exist_is_shown_beside_those_that_may_be_meant(
     running: FakeAPI, cluster: Cluster
 ) -> None:
-    found = collect(cluster, "tny", "llm")
+    found = collect(cluster, RAY_SERVICE, "tny", "llm")
     assert names(found.objects, "RayService") == ["big", "tiny"]
     health = diagnose(found, "tny", "llm")
     assert health.state is State.NOT_FOUND
@@ -139,7 +141,7 @@ def test_what_may_not_be_read_is_left_out_and_noted(running: FakeAPI, cluster: C
     running.answer("GET", refused, status(403, FORBIDDEN, "Forbidden"))
     snapshot = look(cluster)
     assert names(snapshot.objects, "RayService") == ["tiny"]
-    assert any("could not be read: user 'a' may not list x" in note for note in snapshot.notes)
+    assert any("could not be read: not permitted to list x" in note for note in snapshot.notes)
 
 
 def test_the_service_itself_must_be_readable(running: FakeAPI, cluster: Cluster) -> None:
@@ -197,11 +199,11 @@ def test_claims_of_the_pods(running: FakeAPI, cluster: Cluster) -> None:
 
 
 def test_looks_have_a_known_price_and_later_ones_a_lower(running: FakeAPI, cluster: Cluster) -> None:
-    collector = Collector(cluster, "tiny", "llm")
+    collector = Collector(cluster, RAY_SERVICE, "tiny", "llm")
     first = collector.collect()
-    assert len(running.requests) == 15
+    assert len(running.requests) == 14
     assert running.count("GET", "/deployments") == 1
     second = collector.collect()
-    assert len(running.requests) == 15 + 10
+    assert len(running.requests) == 14 + 9
     assert running.count("GET", "/deployments") == 1
     assert len(first.objects) == len(second.objects)

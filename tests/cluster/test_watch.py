@@ -9,7 +9,7 @@ import pytest
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster import watch as module
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.watch import Watch, watch
+from rayllm_ctl.cluster.watch import Subscription, Watch
 from tests.cluster.fakeapi import FakeAPI, status
 
 FORBIDDEN = status(403, 'User "a" cannot watch resource "pods" in API group "" in the namespace "llm"', "Forbidden")
@@ -18,6 +18,12 @@ FORBIDDEN = status(403, 'User "a" cannot watch resource "pods" in API group "" i
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACK_OFF", (0.01, 0.05))
+
+
+def watch(cluster: Cluster, kinds: list[str], namespace: str, labels: str = "", fields: str = "") -> Watch:
+    changes = Watch(cluster, namespace)
+    changes.follow([Subscription(kind, labels, fields) for kind in kinds])
+    return changes
 
 
 def eventually(holds: Callable[[], object], seconds: float = 5.0) -> None:
@@ -59,7 +65,7 @@ def test_several_kinds_are_merged(api: FakeAPI, cluster: Cluster) -> None:
 
 
 def test_selectors_are_sent_to_list_and_watch(api: FakeAPI, cluster: Cluster) -> None:
-    with watch(cluster, ["Pod"], "llm", label_selector="ray.io/cluster=c", field_selector="metadata.name=a"):
+    with watch(cluster, ["Pod"], "llm", "ray.io/cluster=c", "metadata.name=a"):
         eventually(lambda: api.watching() == 1)
     listed, watched = api.requests
     for request in (listed, watched):
@@ -187,14 +193,6 @@ def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
     assert api.count("GET", "pods") < 8
 
 
-def test_iteration_ends_at_the_deadline(api: FakeAPI, cluster: Cluster) -> None:
-    pod(api, "a")
-    begun = time.monotonic()
-    with watch(cluster, ["Pod"], "llm", deadline=begun + 0.6) as changes:
-        assert [change.object["metadata"]["name"] for change in changes] == ["a"]
-    assert 0.6 <= time.monotonic() - begun < 3
-
-
 def test_waiting_ends_when_nothing_changes(cluster: Cluster) -> None:
     with watch(cluster, ["Pod"], "llm") as changes:
         assert not changes.wait(0.05)
@@ -208,3 +206,20 @@ def test_closing_is_quick_and_ends_the_threads(api: FakeAPI, cluster: Cluster) -
     changes.close()
     assert time.monotonic() - begun < 1
     eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("watch-")])
+
+
+def test_a_changed_subscription_replaces_the_old_one_and_keeps_the_rest(api: FakeAPI, cluster: Cluster) -> None:
+    service, old, new = (
+        Subscription("RayService"),
+        Subscription("Pod", "ray.io/cluster=c"),
+        Subscription("Pod", "app=d"),
+    )
+    with Watch(cluster, "llm") as changes:
+        changes.follow([service, old])
+        eventually(lambda: api.watching() == 2)
+        changes.follow([service, new])
+        pod(api, "a")
+        api.put(kind="Pod", metadata={"name": "b", "labels": {"app": "d"}})
+        assert seen(changes, 1) == ["ADDED Pod/b"]
+        eventually(lambda: api.watching() == 2)
+    assert api.count("GET", "rayservices") == 2

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
 from rayllm_ctl.cluster.failures import UnreachableError
-from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed, Ready
-from rayllm_ctl.model.health import Cause, Health, Snapshot, State
+from rayllm_ctl.model.health import Cause, Health, Object, Snapshot, State
 from rayllm_ctl.workflows import wait
 
 if TYPE_CHECKING:
@@ -21,14 +25,26 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CLUSTER = cast("Cluster", None)
 
 
-def looks(monkeypatch: pytest.MonkeyPatch, *healths: tuple[float, Health]) -> None:
-    """Let `follow` yield these looks and then end, as it does at its time-out."""
+APPLIED: dict[str, Any] = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayService",
+    "metadata": {"name": "qwen", "namespace": "llm", "uid": "1", "generation": 1},
+    "spec": {"rayClusterConfig": {"workerGroupSpecs": [{"groupName": "gpu", "maxReplicas": 2}]}},
+}
 
-    def follow(*_: object, **__: object) -> Iterator[Observed]:
+
+def looks(monkeypatch: pytest.MonkeyPatch, *healths: tuple[float, Health], live: Object | None = APPLIED) -> None:
+    """Let a wait see these healths and then end, as it does at its time-out; `live` is the RayService as it is then."""
+
+    def seen(*_: object, **__: object) -> Iterator[wait.Look]:
         for elapsed, health in healths:
-            yield Observed(health, elapsed)
+            yield wait.Look(Snapshot((live,) if live else (), NOW), health, elapsed)
 
-    monkeypatch.setattr(wait, "follow", follow)
+    monkeypatch.setattr(wait, "_looks", seen)
+
+
+def ready_within(timeout: float) -> list[Observed | Noted | Ready]:
+    return list(wait.wait_ready(CLUSTER, RAY_SERVICE, APPLIED, timeout))
 
 
 def failing(since_seconds_ago: float | None, terminal: bool = True) -> Health:
@@ -45,7 +61,7 @@ READY = Health(State.READY, "serves", observed_at=NOW)
 
 def test_it_ends_when_the_service_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, (0, PROGRESSING), (5, READY), (6, PROGRESSING))
-    events = list(wait.wait_ready(CLUSTER, "qwen", "llm", 60))
+    events = ready_within(60)
     assert [type(event) for event in events] == [Observed, Observed, Ready]
     assert events[-1] == Ready("qwen", "llm", 5, READY)
 
@@ -53,7 +69,7 @@ def test_it_ends_when_the_service_is_ready(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_terminal_cause_ends_it_with_reason_evidence_and_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, (0, PROGRESSING), (5, failing(2)), (600, READY))
     with pytest.raises(UserError) as caught:
-        list(wait.wait_ready(CLUSTER, "qwen", "llm", 600))
+        ready_within(600)
     assert caught.value.exit_code == 1
     for part in ("ImagePullFailed", "no such image none:0", "pod/x", "event: not found"):
         assert part in caught.value.message
@@ -62,29 +78,81 @@ def test_a_terminal_cause_ends_it_with_reason_evidence_and_hint(monkeypatch: pyt
 
 def test_a_cause_that_may_pass_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, (0, failing(1, terminal=False)), (30, READY))
-    assert isinstance(list(wait.wait_ready(CLUSTER, "qwen", "llm", 60))[-1], Ready)
+    assert isinstance(ready_within(60)[-1], Ready)
 
 
 def test_evidence_from_before_the_wait_is_given_time_to_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, (0, failing(300)), (5, failing(305)), (10, READY))
-    assert isinstance(list(wait.wait_ready(CLUSTER, "qwen", "llm", 60))[-1], Ready)
+    assert isinstance(ready_within(60)[-1], Ready)
     looks(monkeypatch, (0, failing(300)), (wait.OLD_EVIDENCE_GRACE + 1, failing(316)), (60, READY))
     with pytest.raises(UserError, match="ImagePullFailed"):
-        list(wait.wait_ready(CLUSTER, "qwen", "llm", 60))
+        ready_within(60)
 
 
 def test_a_time_out_says_the_last_state_and_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     looks(monkeypatch, (0, PROGRESSING), (60, failing(1, terminal=False)))
     with pytest.raises(WaitTimeoutError) as caught:
-        list(wait.wait_ready(CLUSTER, "qwen", "llm", 60))
+        ready_within(60)
     assert caught.value.exit_code == 3
     for part in ("1m00s", "Failed: no image", "pod/x: no such image none:0"):
         assert part in caught.value.message
     assert "rayllm-ctl status qwen -n llm" in caught.value.hints
 
 
+def changed(**parts: Any) -> dict[str, Any]:
+    """The applied RayService as another client has changed it."""
+    return {**copy.deepcopy(APPLIED), **parts}
+
+
+@pytest.mark.parametrize("live", [None, changed(metadata=APPLIED["metadata"] | {"deletionTimestamp": "now"})])
+def test_a_service_that_is_deleted_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, live: Object | None) -> None:
+    looks(monkeypatch, (0, PROGRESSING), (5, READY), live=live)
+    with pytest.raises(UserError) as caught:
+        ready_within(60)
+    assert caught.value.message == "rayservice/qwen was deleted while deploy was waiting for it"
+    assert caught.value.exit_code == 1
+
+
+def test_a_service_of_the_same_name_is_not_the_one_that_was_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks(monkeypatch, (0, READY), live=changed(metadata=APPLIED["metadata"] | {"uid": "2"}))
+    with pytest.raises(ConflictError, match="was deleted, and created again by another client"):
+        ready_within(60)
+
+
+def test_a_change_by_somebody_else_is_a_conflict_that_names_the_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [{"groupName": "gpu", "maxReplicas": 4}]
+    looks(monkeypatch, (0, READY), live=changed(spec={"rayClusterConfig": {"workerGroupSpecs": groups}}))
+    with pytest.raises(ConflictError) as caught:
+        ready_within(60)
+    assert caught.value.exit_code == 4
+    assert "spec.rayClusterConfig.workerGroupSpecs[0].maxReplicas is 4, 2 was applied" in caught.value.message
+
+
+def test_what_kuberay_writes_back_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [{"groupName": "gpu", "maxReplicas": 2, "scaleStrategy": {}}]
+    looks(monkeypatch, (0, READY), live=changed(spec={"rayClusterConfig": {"workerGroupSpecs": groups}}))
+    assert isinstance(ready_within(60)[-1], Ready)
+
+
+def test_a_stop_from_another_thread_ends_a_wait_soon(quiet: list[Snapshot | Exception]) -> None:
+    stop = threading.Event()
+    quiet += [Snapshot((APPLIED,), NOW)] * 3
+    events = wait.wait_ready(CLUSTER, RAY_SERVICE, APPLIED, 60, stop=stop)
+    assert isinstance(next(events), Observed)
+    stop.set()
+    begun = time.monotonic()
+    assert list(events) == []
+    assert time.monotonic() - begun < 1
+
+
 class Quiet:
     """A watch in which nothing changes."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def follow(self, subscriptions: object) -> None:
+        pass
 
     def __enter__(self) -> Quiet:
         return self
@@ -93,6 +161,7 @@ class Quiet:
         pass
 
     def wait(self, seconds: float) -> bool:
+        time.sleep(min(seconds, 0.01))
         return False
 
 
@@ -101,8 +170,11 @@ class Collector:
 
     answers: ClassVar[list[Snapshot | Exception]] = []
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         pass
+
+    def subscriptions(self) -> list[object]:
+        return []
 
     def collect(self) -> Snapshot:
         answer = self.answers.pop(0)
@@ -113,7 +185,8 @@ class Collector:
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
-    monkeypatch.setattr("rayllm_ctl.cluster.watch.watch", lambda *_, **__: Quiet())
+    monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Quiet)
+    monkeypatch.setattr(wait, "LOOK_EVERY", 0.3)
     monkeypatch.setattr("rayllm_ctl.cluster.snapshot.Collector", Collector)
     monkeypatch.setattr(Collector, "answers", [])
     return Collector.answers

@@ -1,0 +1,44 @@
+"""What `deploy` and `apply` share: how a roll-out is shown, and what is said when it is cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rayllm_ctl.cli.session import Display
+from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
+from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
+from rayllm_ctl.workflows.chat import endpoint_url
+
+
+def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
+    """Show `events`, then how to use what is ready. An interruption says what has been applied and goes on."""
+    started: Applied | None = None
+    try:
+        for event in events:
+            if isinstance(event, Rendered):
+                continue
+            display.handle(event)
+            if isinstance(event, Applied) and event.kind in WORKLOADS:
+                started = event
+            elif isinstance(event, Ready):
+                display.handle(Noted(f"chat      rayllm-ctl chat {event.name} -n {event.namespace}"))
+                display.handle(Noted(f"endpoint  {endpoint_url(event.name, event.namespace)} (in the cluster)"))
+    except FieldConflictError as error:
+        take_over = "--force-conflicts        take these fields over; their owner loses them"
+        raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error
+    except KeyboardInterrupt:
+        raise _interrupted(started) from None
+
+
+def _interrupted(started: Applied | None) -> UserError:
+    if started is None or started.action.endswith("(dry run)"):
+        return UserError("interrupted: nothing was applied", exit_code=INTERRUPTED)
+    what, where = f"{started.kind.lower()}/{started.name}", f"{started.name} -n {started.namespace}"
+    if started.action == "unchanged":
+        message = f"interrupted: {what} was not changed; only the wait for it has ended"
+    else:
+        message = f"interrupted: {what} was {started.action}, and the cluster goes on starting it"
+    follow = f"rayllm-ctl watch {where}     # follow it"
+    undo = f"rayllm-ctl delete {where}    # undo it" if started.action == "created" else ""
+    return UserError(message, hint=tuple(filter(None, (follow, undo))), exit_code=INTERRUPTED)

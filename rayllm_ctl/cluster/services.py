@@ -1,0 +1,41 @@
+"""The services of a cluster by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.workload import WorkloadKind
+
+
+def find(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any] | None:
+    """The object of a service; None if there is none. UserError where KubeRay is not installed."""
+    try:
+        return cluster.get(kind.name, name, namespace)
+    except NotFoundError as error:
+        if error.about:
+            return None
+        raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+
+
+def require(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any]:
+    """The object of a service. NotFoundError, with the nearest name, if there is none."""
+    found = find(cluster, kind, name, namespace)
+    if found is None:
+        raise not_found(cluster, kind, name, namespace)
+    return found
+
+
+def not_found(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> NotFoundError:
+    """The error for a name that no service of the namespace has."""
+    try:
+        known = [item["metadata"]["name"] for item in cluster.list(kind.name, namespace)]
+    except ForbiddenError:
+        known = []
+    close = nearest(name, known)
+    hints = [f"did you mean {close}?"] if close else []
+    hints.append(f"rayllm-ctl status -n {namespace}")
+    return NotFoundError(f"there is no service {name} in namespace {namespace}", status=404, hint=tuple(hints))

@@ -1,0 +1,60 @@
+"""What differs between the kinds of objects that run a service. The kinds themselves: rayllm_ctl.kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rayllm_ctl.model.health import Health, Object, Snapshot
+
+Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "delete"]
+"""What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """A verb on a kind, or on one of its subresources ("proxy" of Service). everywhere: in all namespaces."""
+
+    verb: str
+    kind: str
+    subresource: str = ""
+    everywhere: bool = False
+
+
+@dataclass(frozen=True)
+class Rights:
+    """`needed`: an activity fails without them. `display`: without them something cannot be shown or explained."""
+
+    needed: tuple[Right, ...] = ()
+    display: tuple[Right, ...] = ()
+
+    def __or__(self, other: Rights) -> Rights:
+        needed = tuple(dict.fromkeys((*self.needed, *other.needed)))
+        display = dict.fromkeys((*self.display, *other.display))
+        return Rights(needed, tuple(right for right in display if right not in needed))
+
+
+@dataclass(frozen=True)
+class WorkloadKind:
+    """A kind that KubeRay runs as RayClusters.
+
+    schema: name of its schema in render/schemas. rights: what each activity asks of the API server.
+    clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
+    makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
+    """
+
+    name: str
+    schema: str
+    rights: Mapping[Activity, Rights]
+    clusters_of: Callable[[Object], tuple[str, ...]]
+    made_for: Callable[[str], str]
+    serve_service: Callable[[str], str]
+    diagnose: Callable[[Snapshot, str, str], Health]
+
+    def rights_for(self, *activities: Activity) -> Rights:
+        """The rights of several activities together."""
+        total = Rights()
+        for activity in activities:
+            total |= self.rights[activity]
+        return total

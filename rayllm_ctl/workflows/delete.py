@@ -1,0 +1,23 @@
+"""Delete a service with what was applied for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.events import Applied, Noted
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def delete(
+    cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
+) -> Iterator[Applied | Noted]:
+    """Delete service `name`; see cluster.delete for what that includes and what is raised."""
+    from rayllm_ctl.cluster.delete import delete_service
+
+    yield from delete_service(
+        cluster, RAY_SERVICE, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+    )
