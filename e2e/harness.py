@@ -1,4 +1,4 @@
-"""What the tests on a real cluster share: the command line as a user runs it, kubectl, load, and dumps on failure."""
+"""What the tests on a real cluster share: the command line as a user runs it, kubectl, and dumps on failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,52 +176,6 @@ class Bench:
             name = pod["metadata"]["name"]
             log = self.kubectl("logs", "-n", self.namespace, name, "--all-containers", "--tail=200", check=False)
             (folder / f"{name}.log").write_text(log)
-
-
-class Load:
-    """Chat requests in flight, `clients` at a time, until stopped; counts answers and failures.
-
-    pause: seconds that a client waits after an answer.
-    """
-
-    def __init__(self, url: str, model: str, clients: int, max_tokens: int = 64, pause: float = 0) -> None:
-        self.url, self.model, self.max_tokens, self.pause = url, model, max_tokens, pause
-        self.answered = 0
-        self.failures: list[str] = []
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._client, args=(i,), daemon=True) for i in range(clients)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-
-    def _client(self, number: int) -> None:
-        import openai
-
-        client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="unused", max_retries=0, timeout=120)
-        messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
-        while not self._stop.is_set():
-            try:
-                # Without an early end a request is in flight for seconds: autoscaling counts what is in flight.
-                client.chat.completions.create(
-                    model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number,
-                    extra_body={"ignore_eos": True},
-                )  # fmt: skip
-            except openai.OpenAIError as error:
-                with self._lock:
-                    self.failures.append(repr(error)[:200])
-                time.sleep(1)
-            else:
-                with self._lock:
-                    self.answered += 1
-                self._stop.wait(self.pause)
 
 
 class Watched:

@@ -9,7 +9,8 @@ from typing import Any
 import openai
 import pytest
 
-from e2e.harness import Bench, Load, Watched
+from e2e.harness import Bench, Watched
+from e2e.load import Load
 
 NAME = "talk"
 FLAGS = (
@@ -96,7 +97,7 @@ def test_load_scales_to_two_replicas_and_back_and_watch_sees_it(shared: Bench) -
             shared.wait("two replicas are wanted", lambda: watched.wanted == 2, timeout=120, pause=0.2)
         with Load(base, "tiny", clients=1, max_tokens=16, pause=5) as load:
             shared.wait("two replicas run", lambda: watched.running[-1] == 2, timeout=300)
-        assert load.answered > 0, load.failures
+        assert load.answered > 0, load.failed
         shared.wait("one replica again", lambda: watched.running[-1] == 1, timeout=300)
     assert watched.running[:3] == [1, 2, 1], watched.running
 
