@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -132,23 +129,3 @@ def _post(url: str, body: str, timeout: float) -> str:
     finally:
         connection.close()
     return "" if answer.status == 200 else f"HTTP {answer.status}: {' '.join(text.split())[:200]}"
-
-
-@contextmanager
-def proxied(kubectl: str, environment: Mapping[str, str], namespace: str, service: str, port: int) -> Iterator[str]:
-    """The URL of a Service through `kubectl proxy` and the API server.
-
-    It outlives the service's pods, which a port-forward does not: that holds on to one pod.
-    """
-    process = subprocess.Popen(
-        [kubectl, "proxy", "--port=0"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert "Starting to serve on" in line, f"kubectl proxy: {line}"
-        address = line.rsplit(" ", 1)[1].strip()
-        yield f"http://{address}/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy"
-    finally:
-        process.terminate()
-        process.wait(10)

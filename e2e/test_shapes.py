@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from e2e.harness import Bench, Object, Target, Watched
+from e2e.harness import LLAMA, Bench, Object, Target, Watched
 from e2e.load import Load
-from e2e.simulate.shapes import SIMULATED
 
-LLAMA = ("deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline")
 ENGINE = "rayllm_standin.engine:StandInEngine"
 
 
@@ -21,18 +17,6 @@ def gpus(pod: Object) -> int:
 
 def workers(bench: Bench) -> list[Object]:
     return bench.items("pods", "ray.io/node-type=worker")
-
-
-@pytest.fixture
-def simulated(own: Target, bench: Bench) -> Bench:
-    """A namespace whose pods all go to simulated nodes."""
-    assert bench.target is own
-    bench.kubectl(
-        "annotate", "namespace", bench.namespace,
-        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
-        'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
-    )  # fmt: skip
-    return bench
 
 
 def test_llama_70b_becomes_ready_with_its_four_gpus_on_one_node(simulated: Bench) -> None:
