@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from e2e.harness import OWN_CLUSTER, Bench, Target, rig
+from e2e.simulate.shapes import SIMULATED
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
+
+
+def pytest_configure() -> None:
+    """Take interrupts as usual: a run in the background ignores them, and the commands that it starts would too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +93,18 @@ def shared(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = _bench(target, Path(request.node.name).stem)
     yield made
     _finish(made, request)
+
+
+@pytest.fixture
+def simulated(own: Target, bench: Bench) -> Bench:
+    """A namespace whose pods all go to simulated nodes."""
+    assert bench.target is own
+    bench.kubectl(
+        "annotate", "namespace", bench.namespace,
+        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
+        'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
+    )  # fmt: skip
+    return bench
 
 
 def _finish(bench: Bench, request: pytest.FixtureRequest) -> None:

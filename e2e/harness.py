@@ -1,4 +1,4 @@
-"""What the tests on a real cluster share: the command line as a user runs it, kubectl, load, and dumps on failure."""
+"""What the tests on a real cluster share: the command line as a user runs it, kubectl, and dumps on failure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 Object = dict[str, Any]
 
 OWN_CLUSTER = ("--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8")
 """What demo and tests ask of the project's own cluster: two real nodes, one claiming GPUs, and two simulated ones."""
+
+LLAMA = ("deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline")
+"""Deploys a model of four GPUs per replica, which simulated nodes take to Ready within seconds."""
 
 
 def rig(*args: str) -> subprocess.CompletedProcess[str]:
@@ -82,6 +87,14 @@ class Bench:
         self.processes.append(process)
         return process
 
+    def with_token(self, token: str, folder: Path) -> Bench:
+        """The same bench with a bearer token instead of the kubeconfig's own credentials; its file is in `folder`."""
+        config = yaml.safe_load(self.target.kubeconfig.read_text())
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+        path = folder / "token-config"
+        path.write_text(yaml.safe_dump(config))
+        return Bench(replace(self.target, kubeconfig=path), self.namespace)
+
     def run(self, *args: str, timeout: float = 420, code: int | None = 0) -> Result:
         """rayllm-ctl with `args`; asserts its exit code unless `code` is None."""
         begin = time.monotonic()
@@ -120,6 +133,11 @@ class Bench:
         items: list[Object] = json.loads(self.kubectl(*args))["items"]
         return items
 
+    def apply(self, *objects: Object) -> None:
+        """Apply objects in the namespace."""
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("apply", "--server-side", "-n", self.namespace, "-f", "-", input_text=json.dumps(listed))
+
     def tiny(self, name: str, *more: str) -> list[str]:
         """The flags that deploy the tiny model of the test image on CPU, and what all tests set."""
         return ["deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", name,
@@ -151,6 +169,15 @@ class Bench:
             process.terminate()
             process.wait(10)
 
+    @contextmanager
+    def proxied(self, service: str, port: int = 8000) -> Iterator[str]:
+        """The base URL of a Service, through kubectl proxy and the API server.
+
+        It outlives the service's pods, which a port-forward does not: that holds on to one pod.
+        """
+        with served_api(self.target) as url:
+            yield f"{url}/api/v1/namespaces/{self.namespace}/services/{service}:{port}/proxy"
+
     def close(self) -> None:
         for process in self.processes:
             with suppress(ProcessLookupError):
@@ -178,50 +205,21 @@ class Bench:
             (folder / f"{name}.log").write_text(log)
 
 
-class Load:
-    """Chat requests in flight, `clients` at a time, until stopped; counts answers and failures.
-
-    pause: seconds that a client waits after an answer.
-    """
-
-    def __init__(self, url: str, model: str, clients: int, max_tokens: int = 64, pause: float = 0) -> None:
-        self.url, self.model, self.max_tokens, self.pause = url, model, max_tokens, pause
-        self.answered = 0
-        self.failures: list[str] = []
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._client, args=(i,), daemon=True) for i in range(clients)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-
-    def _client(self, number: int) -> None:
-        import openai
-
-        client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="unused", max_retries=0, timeout=120)
-        messages: Sequence[Any] = [{"role": "user", "content": f"Question {number}"}]
-        while not self._stop.is_set():
-            try:
-                # Without an early end a request is in flight for seconds: autoscaling counts what is in flight.
-                client.chat.completions.create(
-                    model=self.model, messages=list(messages), max_tokens=self.max_tokens, seed=number,
-                    extra_body={"ignore_eos": True},
-                )  # fmt: skip
-            except openai.OpenAIError as error:
-                with self._lock:
-                    self.failures.append(repr(error)[:200])
-                time.sleep(1)
-            else:
-                with self._lock:
-                    self.answered += 1
-                self._stop.wait(self.pause)
+@contextmanager
+def served_api(target: Target) -> Iterator[str]:
+    """The URL of the API server through kubectl proxy, which adds the kubeconfig's credentials."""
+    process = subprocess.Popen(
+        [kubectl_program(), "proxy", "--port=0"],
+        env=target.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "Starting to serve on" in line, f"kubectl proxy: {line}"
+        yield f"http://{line.split()[-1]}"
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 class Watched:

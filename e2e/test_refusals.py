@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,19 +71,10 @@ def test_a_cluster_that_does_not_answer(bench: Bench, tmp_path: Path) -> None:
     assert result.seconds < 35
 
 
-def with_token(bench: Bench, tmp_path: Path, token: str) -> Bench:
-    """The same bench with a bearer token instead of the administrator's certificate."""
-    config = yaml.safe_load(bench.target.kubeconfig.read_text())
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    path = tmp_path / "token-config"
-    path.write_text(yaml.safe_dump(config))
-    return Bench(replace(bench.target, kubeconfig=path), bench.namespace)
-
-
 def test_a_token_that_has_expired(bench: Bench, tmp_path: Path) -> None:
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, {"exp": 10**9})]
     token = ".".join([*parts, "signature"])
-    result = with_token(bench, tmp_path, token).run("status", "-n", bench.namespace, code=5)
+    result = bench.with_token(token, tmp_path).run("status", "-n", bench.namespace, code=5)
     assert token not in result.err
     assert "rejected the credentials" in result.err
     assert "expired" in result.err, str(result)
@@ -93,7 +83,7 @@ def test_a_token_that_has_expired(bench: Bench, tmp_path: Path) -> None:
 def test_rights_that_are_lacking(bench: Bench, tmp_path: Path) -> None:
     bench.kubectl("create", "serviceaccount", "reader", "-n", bench.namespace)
     token = bench.kubectl("create", "token", "reader", "-n", bench.namespace).strip()
-    result = with_token(bench, tmp_path, token).run(
+    result = bench.with_token(token, tmp_path).run(
         "deploy", "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--offline", "-n", bench.namespace, code=5
     )
     assert "rayservices" in result.err

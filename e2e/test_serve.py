@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from e2e.harness import Bench, Load, Watched
+from e2e.harness import Bench, Watched
+from e2e.load import Load
 
 NAME = "talk"
 FLAGS = (
@@ -73,6 +75,78 @@ def test_the_openai_sdk_talks_to_the_endpoint(shared: Bench) -> None:
     assert len([piece for piece in pieces if piece]) > 1, pieces
 
 
+def test_a_dashboard_that_does_not_answer_makes_no_replica_disappear(shared: Bench) -> None:
+    head = pod(shared, "head")
+    dashboard = ("exec", "-n", shared.namespace, head, "-c", "ray-head", "--", "pkill", "-f", "dashboard/dashboard.py")
+    with shared.proxied(f"{NAME}-serve-svc") as url, Load(url, "tiny", clients=1, max_tokens=16, pause=0.5) as load:
+        watch = shared.start("watch", NAME, "-n", shared.namespace)
+        assert watch.stderr is not None
+        seen = [watch.stderr.readline()]
+        shared.kubectl(*dashboard, "-STOP")
+        try:
+            time.sleep(15)
+        finally:
+            shared.kubectl(*dashboard, "-CONT")
+        time.sleep(10)
+        watch.send_signal(signal.SIGINT)
+        seen += watch.communicate(timeout=30)
+    print(f"\nwhile the dashboard stood still for 15 s: {load.figures()}")
+    said = "".join(seen)
+    assert re.search(r"replica.* (RUNNING|running)", said), said
+    assert not re.search(r"replica.* gone", said), said
+    assert not load.failed, load.failed
+
+
+@pytest.mark.parametrize("kind", ["worker", "head"])
+def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, kind: str) -> None:
+    """From the first request that failed until the next answer, `status` says that the service does not serve."""
+    with shared.proxied(f"{NAME}-serve-svc") as url:
+        with Load(url, "tiny", clients=2, max_tokens=16, pause=0.2, timeout=10) as load:
+            shared.wait("answers", lambda: load.answered > 5, timeout=60)
+            shared.kubectl("delete", "pod", pod(shared, kind), "-n", shared.namespace, "--wait=false")
+            seen = outage(shared, load)
+            time.sleep(5)
+        shared.wait("Ready again", lambda: state(shared)["state"] == "Ready", timeout=120)
+    print(f"\n{kind} pod deleted: {load.figures()}")
+    for silent, code, health in seen:
+        causes = ", ".join(cause["code"] for cause in health["causes"])
+        print(f"  {silent:5.1f} s without an answer: exit {code}, {health['state']}: {causes}: {health['message']}")
+    during = [one for one in seen if one[0] > NOTICED]
+    assert during, "the outage was over before it could be noticed"
+    for _, code, health in during:
+        assert (code, health["state"]) in ((1, "Degraded"), (1, "Failed")), health
+        assert health["causes"], health
+    assert re.search(r"not (been )?serv\w* for \d+|no (running )?replica.* for \d+", str(during[-1][2])), during[-1][2]
+
+
+NOTICED = 12.0
+"""Seconds without an answer after which `status` has to know of it: Serve and KubeRay notice after up to ten."""
+
+
+def pod(bench: Bench, kind: str) -> str:
+    """The name of a running head or worker pod of the service."""
+    selector = f"ray.io/node-type={kind},ray.io/cluster={clusters(bench)[0]}"
+    pods = [item for item in bench.items("pods", selector) if "deletionTimestamp" not in item["metadata"]]
+    return str(pods[0]["metadata"]["name"])
+
+
+def outage(bench: Bench, load: Load) -> list[tuple[float, int, Any]]:
+    """What `status` said while nothing was answered: for how many seconds, its exit code, and the health.
+
+    A pod that is being deleted finishes its requests, so the outage begins some seconds after the deletion.
+    """
+    seen: list[tuple[float, int, Any]] = []
+    begin = load.now
+    while not (seen and load.silent() < 1):
+        assert load.now - begin < 300, f"no answer within 300 s: {load.figures()}"
+        silent, answered = load.silent(), load.answered
+        result = bench.run("status", NAME, "-n", bench.namespace, "-o", "json", code=None)
+        if load.answered == answered and silent > 2:
+            seen.append((silent, result.code, result.json()))
+        time.sleep(1)
+    return seen
+
+
 def test_deploying_again_changes_nothing(shared: Bench) -> None:
     before, names = shared.get("rayservice", NAME), clusters(shared)
     again = shared.run(*shared.tiny(NAME, *FLAGS))
@@ -96,7 +170,7 @@ def test_load_scales_to_two_replicas_and_back_and_watch_sees_it(shared: Bench) -
             shared.wait("two replicas are wanted", lambda: watched.wanted == 2, timeout=120, pause=0.2)
         with Load(base, "tiny", clients=1, max_tokens=16, pause=5) as load:
             shared.wait("two replicas run", lambda: watched.running[-1] == 2, timeout=300)
-        assert load.answered > 0, load.failures
+        assert load.answered > 0, load.failed
         shared.wait("one replica again", lambda: watched.running[-1] == 1, timeout=300)
     assert watched.running[:3] == [1, 2, 1], watched.running
 

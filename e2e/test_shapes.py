@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from e2e.harness import LLAMA, Bench, Object, Target, Watched
+from e2e.load import Load
 
-from e2e.harness import Bench, Load, Object, Target, Watched
-from e2e.simulate.shapes import SIMULATED
-
-LLAMA = ("deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline")
 ENGINE = "rayllm_standin.engine:StandInEngine"
 
 
@@ -20,18 +17,6 @@ def gpus(pod: Object) -> int:
 
 def workers(bench: Bench) -> list[Object]:
     return bench.items("pods", "ray.io/node-type=worker")
-
-
-@pytest.fixture
-def simulated(own: Target, bench: Bench) -> Bench:
-    """A namespace whose pods all go to simulated nodes."""
-    assert bench.target is own
-    bench.kubectl(
-        "annotate", "namespace", bench.namespace,
-        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
-        'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
-    )  # fmt: skip
-    return bench
 
 
 def test_llama_70b_becomes_ready_with_its_four_gpus_on_one_node(simulated: Bench) -> None:
@@ -77,7 +62,7 @@ def test_the_stand_in_engine_serves_and_scales_groups_of_four_gpus(own: Target, 
     with Watched(bench, name) as watched, bench.forwarded(f"{name}-serve-svc") as base:
         with Load(base, "meta-llama/Llama-3.1-70B-Instruct", clients=6, max_tokens=64) as load:
             bench.wait("two replicas of four GPUs", lambda: watched.running[-1] == 2, timeout=300)
-        assert not load.failures, load.failures[:3]
+        assert not load.failed, load.failed[:3]
         assert load.answered > 0
         bench.wait("one replica again", lambda: watched.running[-1] == 1, timeout=180)
         bench.wait("one group of four GPUs again", lambda: [gpus(pod) for pod in workers(bench)] == [4], timeout=240)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Final
 
 from e2e.cluster.errors import RigError
-from rayllm_ctl.catalog import gpus
-from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.hardware import GPU, NodeShape
+from e2e.simulate import gpus
 
 # KWOK manages the nodes with this annotation; the taint keeps pods away that do not know of it.
 MARK: Final = "kwok.x-k8s.io/node"
@@ -28,9 +24,9 @@ _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 24, 256
 
 @dataclass(frozen=True)
 class SimulatedNodes:
-    """`nodes` equal nodes, each with `gpus_per_node` GPUs of one kind."""
+    """`nodes` equal nodes, each with `gpus_per_node` GPUs of one kind (an entry of the product's catalog)."""
 
-    gpu: GPU
+    gpu: Mapping[str, Any]
     gpus_per_node: int
     nodes: int
 
@@ -45,11 +41,7 @@ def parse(text: str) -> list[SimulatedNodes]:
         matched = _SHAPE.fullmatch(part.strip())
         if not matched:
             raise RigError(f"not a shape of simulated nodes: {part.strip()!r}", _EXAMPLE)
-        try:
-            gpu = gpus.find(matched["gpu"])
-        except UserError as error:
-            raise RigError(error.message, " ".join(error.hints)) from None
-        shapes.append(SimulatedNodes(gpu, int(matched["per_node"]), int(matched["nodes"] or 1)))
+        shapes.append(SimulatedNodes(gpus.find(matched["gpu"]), int(matched["per_node"]), int(matched["nodes"] or 1)))
     return shapes
 
 
@@ -61,22 +53,22 @@ def node_manifests(shapes: Sequence[SimulatedNodes]) -> list[dict[str, Any]]:
     manifests = []
     numbers: dict[str, int] = {}
     for shape in shapes:
-        stem = f"sim-{re.sub(r'[^a-z0-9]+', '-', shape.gpu.name.lower())}-{shape.gpus_per_node}"
+        stem = f"sim-{re.sub(r'[^a-z0-9]+', '-', shape.gpu['name'].lower())}-{shape.gpus_per_node}"
         for _ in range(shape.nodes):
             numbers[stem] = numbers.get(stem, 0) + 1
             manifests.append(_node(f"{stem}-{numbers[stem]}", shape))
     return manifests
 
 
-def gpu_labels(gpu: GPU, count: int) -> dict[str, str]:
-    """The labels by which GPU feature discovery tells a node's GPUs: product, count, memory in MiB."""
-    vendor = "nvidia.com" if gpu.vendor == "nvidia" else "amd.com"
+def gpu_labels(gpu: Mapping[str, Any], count: int) -> dict[str, str]:
+    """The labels by which GPU feature discovery tells a node's GPUs: product, count, and the driver's memory in MiB."""
+    vendor = "nvidia.com" if gpu["vendor"] == "nvidia" else "amd.com"
     products = {
-        key: values[0] for key, values in gpu.node_labels.items() if key.startswith(vendor) and "product" in key
+        key: values[0] for key, values in gpu["nodeLabels"].items() if key.startswith(vendor) and "product" in key
     }
-    if gpu.vendor != "nvidia":
+    if gpu["vendor"] != "nvidia":
         return products
-    return {**products, f"{vendor}/gpu.count": str(count), f"{vendor}/gpu.memory": str(_driver_mib(gpu.name))}
+    return {**products, f"{vendor}/gpu.count": str(count), f"{vendor}/gpu.memory": str(gpu["driverMemoryMib"])}
 
 
 def _node(name: str, shape: SimulatedNodes) -> dict[str, Any]:
@@ -94,7 +86,7 @@ def _node(name: str, shape: SimulatedNodes) -> dict[str, Any]:
         "memory": f"{memory_gib}Gi",
         "ephemeral-storage": "2Ti",
         "pods": "110",
-        shape.gpu.resource: str(shape.gpus_per_node),
+        shape.gpu["resource"]: str(shape.gpus_per_node),
     }
     return {
         "apiVersion": "v1",
@@ -107,14 +99,8 @@ def _node(name: str, shape: SimulatedNodes) -> dict[str, Any]:
 
 def _machine(shape: SimulatedNodes) -> tuple[int, int, str]:
     """CPUs, memory in GiB and instance type of the first known machine with that many GPUs, rented ones first."""
-    fitting: list[NodeShape] = [one for one in shape.gpu.shapes if one.gpus == shape.gpus_per_node]
-    for machine in sorted(fitting, key=lambda one: one.cloud == "on-premises"):
-        rented = machine.cloud != "on-premises"
-        return machine.cpus, machine.memory_gib, machine.instance_type if rented else "simulated"
+    fitting = [one for one in shape.gpu["shapes"] if one["gpus"] == shape.gpus_per_node]
+    for machine in sorted(fitting, key=lambda one: bool(one["cloud"] == "on-premises")):
+        rented = machine["cloud"] != "on-premises"
+        return machine["cpus"], machine["memoryGib"], machine["instanceType"] if rented else "simulated"
     return _CPUS_PER_GPU * shape.gpus_per_node, _MEMORY_GIB_PER_GPU * shape.gpus_per_node, "simulated"
-
-
-def _driver_mib(name: str) -> int:
-    """What NVIDIA's driver reports as the GPU's memory, which is what the label says (torch reports less)."""
-    data = resources.files("rayllm_ctl.catalog").joinpath("data", "gpus.json").read_text(encoding="utf-8")
-    return next(int(entry["driverMiB"]) for entry in json.loads(data) if entry["name"] == name)

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import yaml
 
+from e2e.simulate import gpus
 from e2e.simulate.pods import CLUSTER_LABEL, PodTable, ray_pod
-from rayllm_ctl.catalog import gpus
 
 _WATCH_SECONDS: Final = 300
 _PAUSE_SECONDS: Final = 1.0
@@ -101,11 +101,7 @@ def list_and_watch(api: ApiServer, table: PodTable) -> None:
 
 def _note_node(node: Mapping[str, Any], accelerators: dict[str, str]) -> None:
     metadata = node["metadata"]
-    for key, value in metadata.get("labels", {}).items():
-        for gpu in gpus.by_node_label(key, value):
-            if "product" in key and gpu.ray_accelerator_type:
-                accelerators[metadata["name"]] = gpu.ray_accelerator_type
-    accelerators.setdefault(metadata["name"], "")
+    accelerators[metadata["name"]] = gpus.ray_accelerator_type(metadata.get("labels", {}))
 
 
 def _note_pod(manifest: Mapping[str, Any], accelerators: Mapping[str, str], table: PodTable) -> None:

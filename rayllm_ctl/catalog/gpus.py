@@ -119,6 +119,7 @@ def _gpu(
         vendor=entry["vendor"],
         memory_bytes=memory,
         memory_measured=bool(measured),
+        driver_memory_mib=entry["driverMiB"],
         bandwidth=entry["bandwidthGBps"] * 1e9,
         flops={dtype: tera * 1e12 for dtype, tera in entry["denseTFLOPS"].items()},
         architecture=entry["architecture"],

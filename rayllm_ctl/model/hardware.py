@@ -23,6 +23,7 @@ class GPU:
 
     memory_bytes: total memory as torch reports it (what gpu_memory_utilization multiplies).
     memory_measured: False where it is derived from the driver's figure rather than read from a log.
+    driver_memory_mib: total memory as the driver reports it, which is what GPU feature discovery labels nodes with.
     compute_capability: (major, minor); None for AMD. bandwidth: bytes/s.
     flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
     link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links.
@@ -40,6 +41,7 @@ class GPU:
     architecture: str
     compute_capability: tuple[int, int] | None = None
     memory_measured: bool = True
+    driver_memory_mib: int = 0
     interconnect: str = "pcie"
     link_bandwidth: float = 0.0
     resource: str = "nvidia.com/gpu"

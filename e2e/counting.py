@@ -1,0 +1,82 @@
+"""A proxy in front of the API server that notes every request, to count what a command asks."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from e2e.harness import Bench, served_api
+
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+
+
+class Counting(ThreadingHTTPServer):
+    """Passes requests on to `upstream`. `requests`: method and path with query of each, as in `GET /api/v1/pods`."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream = urlsplit(upstream).netloc
+        self.requests: list[str] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Counting
+
+    def handle_request(self) -> None:
+        self.server.requests.append(f"{self.command} {self.path}")
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in {*_HOP_BY_HOP, "host"}}
+        connection = http.client.HTTPConnection(self.server.upstream, timeout=600)
+        try:
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in _HOP_BY_HOP:
+                    self.send_header(name, value)
+            self.end_headers()  # HTTP/1.0: the end of the connection ends the answer, a watch's too.
+            while data := answer.read1():
+                self.wfile.write(data)
+        except OSError:
+            return  # The client of a watch has gone.
+        finally:
+            connection.close()
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """`requests` has it all."""
+
+
+@contextmanager
+def counted(bench: Bench, folder: Path) -> Iterator[tuple[Bench, list[str]]]:
+    """The same bench with its commands going through a counting proxy, and the list of what they asked."""
+    with served_api(bench.target) as url:
+        proxy = Counting(url)
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        config = yaml.safe_load(bench.target.kubeconfig.read_text())
+        for entry in config["clusters"]:
+            entry["cluster"] = {"server": f"http://127.0.0.1:{proxy.server_address[1]}"}
+        config["users"] = [{"name": user["name"], "user": {}} for user in config["users"]]
+        path = folder / "counting-config"
+        path.write_text(yaml.safe_dump(config))
+        made = Bench(replace(bench.target, kubeconfig=path), bench.namespace)
+        try:
+            yield made, proxy.requests
+        finally:
+            for process in made.processes:
+                process.kill()
+                process.wait(10)
+            proxy.shutdown()
+            proxy.server_close()

@@ -1,1 +1,0 @@
-"""Runs inside the Ray pods; imports nothing of the rest."""
