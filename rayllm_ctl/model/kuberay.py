@@ -1,0 +1,99 @@
+"""KubeRay's conventions: its labels, the names of what it makes for a RayService, and how its operator is found.
+
+Source: KubeRay v1.6.2, ray-operator/controllers/ray/utils (constant.go, util.go); unchanged in v1.5.1 and v1.7.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+CLUSTER = "ray.io/cluster"
+"""Label of pods, and of the services of one RayCluster: the RayCluster's name."""
+
+NODE_TYPE = "ray.io/node-type"
+"""Label of pods: head or worker."""
+
+GROUP = "ray.io/group"
+"""Label of pods: the worker group's name, `headgroup` on the head."""
+
+HEAD = "head"
+"""Value of NODE_TYPE on the head pod."""
+
+ORIGIN_NAME = "ray.io/originated-from-cr-name"
+"""Label of what KubeRay makes for a RayService or RayJob: the name of that object."""
+
+ORIGIN_KIND = "ray.io/originated-from-crd"
+"""Label beside ORIGIN_NAME: the kind of that object."""
+
+INITIALIZING_TIMEOUT = "ray.io/initializing-timeout"
+"""Annotation of a RayService: the time after which KubeRay gives a start up."""
+
+SERVE_PORT = 8000
+"""Ray Serve's HTTP port, which the serve service forwards."""
+
+DASHBOARD_PORT = "dashboard"
+"""Name of the head service's port to Ray's dashboard, which has Serve's REST API."""
+
+SERVICE_NAME = "kubernetes.io/service-name"
+"""Label of an EndpointSlice: the Service whose addresses it holds (set by Kubernetes)."""
+
+OPERATOR = "kuberay-operator"
+"""Name of the operator's Deployment, and its field manager (the first part of its user agent)."""
+
+OPERATOR_SELECTOR = f"app.kubernetes.io/name in ({OPERATOR},kuberay),!{CLUSTER}"
+"""Selects the operator's Deployment and pods: its Helm chart and its kustomization (config/manager) name it
+differently, and the name that the latter gives is on every Ray pod as well."""
+
+_SERVE = "-serve-svc"
+_HEAD = "-head-svc"
+
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+"""What is appended to a RayService's name for its RayCluster (k8s.io/apimachinery/pkg/util/rand)."""
+
+
+def serve_service(service: str) -> str:
+    """The Service in front of a RayService's applications; it exists once they run."""
+    return f"{service}{_SERVE}"
+
+
+def served_by(name: str) -> str:
+    """The RayService that a Service called `name` fronts; `name` itself if it is no serve service."""
+    return name.removesuffix(_SERVE)
+
+
+def head_service(owner: str) -> str:
+    """The Service of the head pod: of one RayCluster, or of a RayService (then of its active RayCluster)."""
+    return f"{owner}{_HEAD}"
+
+
+def made_for(service: str) -> str:
+    """Label selector of what KubeRay makes for the RayService `service`: RayClusters and services."""
+    return f"{ORIGIN_NAME}={service}"
+
+
+def part_of(clusters: Iterable[str]) -> str:
+    """Label selector of the pods, and the services, of RayClusters; empty where there is no RayCluster."""
+    names = sorted(clusters)
+    return f"{CLUSTER} in ({','.join(names)})" if names else ""
+
+
+def is_child_cluster(name: str, service: str) -> bool:
+    """Whether a RayCluster called `name` may be one that KubeRay made for the RayService `service`."""
+    return bool(re.fullmatch(_child(service), name))
+
+
+def is_child(name: str, service: str) -> bool:
+    """Whether an object called `name` may be one that KubeRay made for the RayService `service`, at any depth."""
+    own = rf"{re.escape(service)}-(head-svc|serve-svc|gateway|httproute)"
+    return bool(re.fullmatch(rf"{own}|{_child(service)}(-.*)?", name))
+
+
+def is_operator(labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels is the operator's: its Deployment, or a pod of it."""
+    # The Helm chart labels it by name, the kustomization by component.
+    return OPERATOR in (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
+
+
+def _child(service: str) -> str:
+    return rf"{re.escape(service)}-{_RANDOM}"
