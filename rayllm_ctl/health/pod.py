@@ -9,6 +9,7 @@ from typing import Any
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.quantity import Resources, pod_requests
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object
 
 
@@ -123,9 +124,9 @@ def read_pod(item: Object) -> Pod:
     return Pod(
         item=item,
         name=fields.name(item),
-        cluster=fields.label(item, "ray.io/cluster"),
-        group=fields.label(item, "ray.io/group"),
-        head=fields.label(item, "ray.io/node-type") == "head",
+        cluster=fields.label(item, kuberay.CLUSTER),
+        group=fields.label(item, kuberay.GROUP),
+        head=fields.label(item, kuberay.NODE_TYPE) == kuberay.HEAD,
         node=fields.text(item, "spec", "nodeName"),
         ip=fields.text(item, "status", "podIP"),
         phase=fields.text(item, "status", "phase"),
