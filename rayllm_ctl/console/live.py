@@ -113,5 +113,5 @@ class LiveTree:
 
 
 def _name(health: Health) -> str:
-    endpoint = next((part.name for part in health.parts if part.kind == "endpoint"), "")
+    endpoint = next((node.name for node in health.tree if node.kind == "endpoint"), "")
     return kuberay.served_by(endpoint)

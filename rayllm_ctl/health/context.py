@@ -113,6 +113,12 @@ class ServiceContext:
             named = [(fields.name(item), "pending") for item in alive[-1:]]
         return tuple(self._cluster(name, role) for name, role in named)
 
+    @cached_property
+    def retired(self) -> tuple[RayCluster, ...]:
+        """RayClusters of the service that KubeRay is about to remove, or of which only pods are left."""
+        kept = {cluster.name for cluster in self.clusters}
+        return tuple(self._cluster(name, "retired") for name in sorted(self.cluster_names - kept))
+
     def cluster_of(self, pod: Pod) -> RayCluster | None:
         """The RayCluster that counts now and to which the pod belongs."""
         return next((cluster for cluster in self.clusters if cluster.name == pod.cluster), None)
@@ -184,7 +190,7 @@ class ServiceContext:
         state = read_serve(answer) if answer is not None else ServeState(error="Serve was not asked")
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:
-            return read_status_applications(copied)
+            return read_status_applications(copied, state.error)
         return state
 
     def node_down(self, pod: Pod) -> bool:

@@ -95,9 +95,14 @@ class Pod:
         return str(fields.mapping(first, "resources", "limits").get("memory", ""))
 
     @property
+    def running(self) -> bool:
+        """Whether Ray's container runs, be it that the pod is being deleted."""
+        return self.main is not None and self.main.state == "running"
+
+    @property
     def up(self) -> bool:
         """Whether Ray's container runs. A worker without a Serve replica is up and, by design, never Ready."""
-        return self.alive and self.main is not None and self.main.state == "running"
+        return self.alive and self.running
 
     @property
     def accelerators(self) -> int:
