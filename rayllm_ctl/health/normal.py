@@ -8,7 +8,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import finding
 from rayllm_ctl.health.progress import step
-from rayllm_ctl.health.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
@@ -46,13 +46,9 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
         return _progressing(context, f"serving; an upgrade is in progress: {step(context, context.pending)}", since)
     if context.changed:
         return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
-    if not active.complete:
-        starts = [
-            replica.started
-            for deployment in active.serve.deployments
-            for replica in deployment.replicas
-            if replica.state not in RUNNING and replica.started is not None
-        ]
+    starting = [replica for one in active.serve.deployments for replica in one.replicas if replica.state == "STARTING"]
+    if starting or not active.complete:
+        starts = [replica.started for replica in starting if replica.started is not None]
         return _progressing(context, f"serving; {step(context, active)}", min(starts, default=None))
     coming = [pod for pod in active.workers if not pod.up]
     if coming:

@@ -16,7 +16,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.progress import step
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.rules.head import REPLACED
 from rayllm_ctl.health.serve import Application, Deployment
 from rayllm_ctl.health.serving import has_served
@@ -132,14 +132,8 @@ def is_rolling_out(cluster: RayCluster, app: Application, deployment: Deployment
 def _losses(context: ServiceContext, cluster: RayCluster, gone: list[Deployment]) -> list[_Loss]:
     """What was lost last, oldest first. What was lost before a lost replica was even started is none of it."""
     found = [*_ended_pods(context, cluster), *_ended_containers(cluster)] or _replaced_pods(context, cluster)
-    live = {pod.name for pod in cluster.live_pods}
-    known = [
-        replica.started
-        for one in gone
-        for replica in (*one.dead, *one.replicas)
-        if replica.started is not None and replica.pod and replica.pod not in live
-    ]
-    floor = max(known, default=None)
+    lost = [replica for one in gone for replica in (*one.dead, *(now for now in one.replicas if now.state in RUNNING))]
+    floor = max((replica.started for replica in lost if replica.started is not None), default=None)
     recent = sorted(
         (loss for loss in found if floor is None or loss.moment >= floor), key=lambda loss: loss.moment, reverse=True
     )
