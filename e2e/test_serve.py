@@ -48,11 +48,11 @@ def test_a_killed_deploy_can_be_run_again_and_ends_ready(shared: Bench) -> None:
     assert len(clusters(shared)) == 1
 
 
-def test_status_says_ready_and_shows_the_parts(shared: Bench) -> None:
+def test_status_says_ready_and_shows_the_tree(shared: Bench) -> None:
     health = state(shared)
     assert health["state"] == "Ready", health
     assert health["replicasRunning"] == 1
-    assert {part["kind"] for part in health["parts"]} >= {"head", "worker"}
+    assert {node["kind"] for node in health["tree"]} >= {"head", "worker"}
 
 
 def test_chat_streams_an_answer_in_words(shared: Bench) -> None:

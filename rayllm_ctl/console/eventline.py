@@ -1,14 +1,15 @@
-"""The one line of an event that is told once, the same in lines and beside the live tree."""
+"""The one line of an event, the same in lines and beside the live tree."""
 
 from __future__ import annotations
 
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.console.tree import format_replicas
 from rayllm_ctl.model.events import Applied, Checked, Noted, Observed, Planned, Ready
 from rayllm_ctl.model.quantities import format_duration
 
 
 def format_event(event: Applied | Checked | Noted | Ready | Observed | Planned, style: Printer) -> tuple[str, str]:
-    """Label and text of an event that is told once."""
+    """Label and text of an event other than a look at the service."""
     match event:
         case Applied():
             return "apply", f"{event.kind.lower()}/{event.name} {event.action}"
@@ -20,7 +21,7 @@ def format_event(event: Applied | Checked | Noted | Ready | Observed | Planned, 
         case Ready():
             health = event.health
             count = f"{health.endpoints} address{'' if health.endpoints == 1 else 'es'}"
-            replicas = f"{health.replicas_running} of {health.replicas_wanted} replicas"
+            replicas = f"{format_replicas(health)} replicas" if health.replicas_verified else "replicas not verified"
             took = format_duration(event.elapsed)
             return "ready", f"{event.name} after {took}: {replicas}, endpoint has {count}"
         case _:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import tree_lines
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Event, Observed, Planned, Ready
 from rayllm_ctl.model.health import Health, State
 from rayllm_ctl.model.quantities import format_duration
@@ -112,5 +113,5 @@ class LiveTree:
 
 
 def _name(health: Health) -> str:
-    endpoint = next((part.name for part in health.parts if part.kind == "endpoint"), "")
-    return endpoint.removesuffix("-serve-svc")
+    endpoint = next((node.name for node in health.tree if node.kind == "endpoint"), "")
+    return kuberay.served_by(endpoint)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
 from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.tree import label_of
+from rayllm_ctl.console.tree import format_replicas, label_of, worker_names
 from rayllm_ctl.model.events import Event, Observed, Planned
 from rayllm_ctl.model.health import Cause, Health, State, StatusNode
 
 _LABEL = 11
-_HEAD_POD = re.compile(r"(?P<cluster>.+)-head-[a-z0-9]{5}")
+_Key = tuple[str, str, str]
+"""What a node is known by: its RayCluster, kind and name."""
+
 _QUIET = frozenset({"StillStarting", "ScaledToZero"})
-"""Codes of causes that tell nothing which the parts do not."""
+"""Codes of causes that say nothing which the tree does not."""
 
 
 class Progress(Protocol):
@@ -45,13 +47,17 @@ def choose(style: Printer, live: bool = True) -> Progress:
 
 
 class LinePrinter:
-    """A line with the time when something becomes true; nothing twice while it stays so."""
+    """A line with the time when something becomes true; nothing twice while it stays so.
+
+    Nodes are known by what they are, not by where they stand in the tree, which changes when an upgrade begins.
+    """
 
     def __init__(self, style: Printer, clock: Callable[[], datetime] = datetime.now) -> None:
         self._style = style
         self._clock = clock
-        self._parts: dict[str, tuple[str, str]] = {}
-        self._causes: frozenset[tuple[str, str, str]] = frozenset()
+        self._nodes: dict[_Key, tuple[str, str]] = {}
+        self._causes: set[tuple[str, str, str]] = set()
+        self._notes: set[str] = set()
         self._counts = ""
         self._state: State | None = None
 
@@ -79,53 +85,79 @@ class LinePrinter:
             yield format_event(event, self._style)
 
     def _observed(self, health: Health) -> Iterator[tuple[str, str]]:
-        yield from self._part_lines(health)
-        counts = f"{health.replicas_running} of {health.replicas_wanted} replicas run"
-        if counts != self._counts and health.replicas_wanted + health.replicas_running > 0:
+        yield from self._node_lines(health)
+        counts = f"{format_replicas(health)} running"
+        if health.replicas_verified and counts != self._counts and health.replicas_wanted + health.replicas_running > 0:
             self._counts = counts
             yield "replicas", counts
-        causes = {_key(cause): cause for cause in health.causes if cause.code not in _QUIET}
-        for key, cause in causes.items():
-            if key not in self._causes:
+        for note in health.notes:
+            if _figureless(note) not in self._notes:
+                self._notes.add(_figureless(note))
+                yield "note", note
+        if health.state is State.READY:
+            self._causes.clear()  # what comes back after that is new
+        for cause in health.causes:
+            if cause.code not in _QUIET and _key(cause) not in self._causes:
+                self._causes.add(_key(cause))
                 yield "cause", f"{cause.code}: {cause.message}"
-        self._causes = frozenset(causes)
         if health.state is not self._state:
             self._state = health.state
-            # On the way, the message is the step, which the parts have told already.
-            told_already = health.state is State.PROGRESSING
-            yield "state", health.state.value if told_already else f"{health.state.value}: {health.message}"
+            # On the way, the message is the step, which the nodes have shown already.
+            shown = health.state is State.PROGRESSING
+            yield "state", health.state.value if shown else f"{health.state.value}: {health.message}"
 
-    def _part_lines(self, health: Health) -> Iterator[tuple[str, str]]:
-        workers = [part.name for part in health.parts if part.kind == "worker"]
-        parts = [part for top in health.parts for part in (top, *top.children)]
-        for part in parts:
-            seen = (part.state, part.detail)
-            key = f"{part.kind}/{part.name}"
-            unseen = key not in self._parts and part.kind == "endpoint" and not part.detail
-            if unseen or self._parts.get(key) == seen:
+    def _node_lines(self, health: Health) -> Iterator[tuple[str, str]]:
+        several = any(node.kind == "cluster" for node in health.tree)
+        present = set()
+        for node, siblings in _walk(health.tree):
+            key = (node.cluster, node.kind, node.name)
+            present.add(key)
+            seen = (node.state, node.detail)
+            nothing_yet = key not in self._nodes and node.kind == "endpoint" and not node.detail
+            unread = node.kind == "application" and node.cluster in health.serve_unread
+            if nothing_yet or unread or self._nodes.get(key) == seen:
                 continue
-            self._parts[key] = seen
-            yield _column(part), _sentence(part, workers)
-        here = {f"{part.kind}/{part.name}" for part in parts}
-        for key in [key for key in self._parts if key not in here]:
-            del self._parts[key]
-            yield "cluster" if not key.startswith("replica/") else "replica", f"{key} is gone"
+            self._nodes[key] = seen
+            where = f" ({node.cluster})" if several and node.kind in ("worker", "application", "replica") else ""
+            yield _column(node), _sentence(node, worker_names(siblings)) + where
+        for key in [key for key in self._nodes if key not in present and _is_gone(key, health)]:
+            del self._nodes[key]
+            _, kind, name = key
+            yield "replica" if kind == "replica" else "cluster", f"{kind}/{name} is gone"
 
 
-def _column(part: StatusNode) -> str:
-    return {"application": "serve", "replica": "replica", "endpoint": "endpoint"}.get(part.kind, "cluster")
+def _walk(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, Sequence[StatusNode]]]:
+    """Every node with its siblings, itself included."""
+    for node in nodes:
+        yield node, nodes
+        yield from _walk(node.children)
 
 
-def _sentence(part: StatusNode, workers: list[str]) -> str:
-    head = _HEAD_POD.fullmatch(part.name) if part.kind == "head" else None
-    who = f"{head['cluster']}: head" if head else label_of(part, workers)
-    if part.kind == "endpoint":
-        return part.detail or "no address any more"
-    state = part.state.lower() if part.state.istitle() else part.state
-    comma = "," if part.detail.startswith(("waits", "held", "container")) else ""
-    return f"{who} {state}{comma} {part.detail}".rstrip()
+def _is_gone(key: _Key, health: Health) -> bool:
+    """Whether what is not in the tree any more has ended. A slow dashboard hides replicas that run."""
+    cluster, kind, _ = key
+    if kind in ("replica", "application"):
+        return cluster not in health.serve_unread
+    return kind != "cluster" or not any(node.cluster == cluster for node in health.tree)
+
+
+def _column(node: StatusNode) -> str:
+    return {"application": "serve", "replica": "replica", "endpoint": "endpoint"}.get(node.kind, "cluster")
+
+
+def _sentence(node: StatusNode, workers: Sequence[str]) -> str:
+    who = f"{node.cluster}: head" if node.kind == "head" else label_of(node, workers)
+    if node.kind == "endpoint":
+        return node.detail or "no address"
+    state = node.state.lower() if node.state.istitle() else node.state
+    comma = "," if node.detail.startswith(("waits", "held", "container")) else ""
+    return f"{who} {state}{comma} {node.detail}".rstrip()
 
 
 def _key(cause: Cause) -> tuple[str, str, str]:
     """What makes a cause another one: figures in its message, such as ages, do not."""
-    return cause.code, cause.object, re.sub(r"\d+", "", cause.message)
+    return cause.code, cause.object, _figureless(cause.message)
+
+
+def _figureless(text: str) -> str:
+    return re.sub(r"\d+", "", text)

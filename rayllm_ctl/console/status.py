@@ -1,4 +1,4 @@
-"""What `status` prints: a service with its causes, evidence, hints and parts, or a table of services."""
+"""What `status` prints: a service with its causes, evidence, hints and status tree, or a table of services."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.tree import age, tree_lines
+from rayllm_ctl.console.tree import age, format_replicas, tree_lines
 from rayllm_ctl.model.health import Cause, Health, State
 
 WIDTH = 120
@@ -25,7 +25,7 @@ _COLOURS = {
     State.NOT_FOUND: "error",
 }
 _INFORMATIVE = frozenset({"StillStarting", "ScaledToZero"})
-"""Codes that tell a step, not a trouble."""
+"""Codes of a step or a remark, not of something wrong."""
 
 
 class ServiceHealth(Protocol):
@@ -46,7 +46,9 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     lines = [_headline(name, health, style)]
     for cause in health.causes:
         lines += _cause(cause, style)
-    if health.parts or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
+    for note in health.notes:
+        lines += _labelled("note", note, style, "warning")
+    if health.tree or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
         counts = style.plain(f"{_counts(health)} · namespace {namespace}")
         lines.append(f"  {style.paint('service'.ljust(_LABEL), 'dim')}{counts}")
     lines += [f"  {line}" for line in tree_lines(health, style)]
@@ -81,7 +83,7 @@ def _cells(row: ServiceHealth) -> tuple[str, ...]:
     return (
         row.name,
         health.state.value,
-        f"{health.replicas_running}/{health.replicas_wanted}",
+        f"{health.replicas_running}/{health.replicas_wanted}" if health.replicas_verified else "unknown",
         str(health.endpoints),
         age(health.since, health.observed_at),
         health.message,
@@ -118,7 +120,8 @@ def _labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
 
 
 def _counts(health: Health) -> str:
-    most = f" (at most {health.replicas_max})" if health.replicas_max > health.replicas_wanted else ""
+    autoscaled = health.replicas_verified and health.replicas_max > health.replicas_wanted
+    most = f" (at most {health.replicas_max})" if autoscaled else ""
     addresses = f"{health.endpoints} address{'' if health.endpoints == 1 else 'es'}"
     behind = addresses if health.endpoints else "no endpoint"
-    return f"replicas {health.replicas_running} of {health.replicas_wanted}{most} · {behind}"
+    return f"replicas {format_replicas(health)}{most} · {behind}"

@@ -1,4 +1,4 @@
-"""The parts of a service as lines of a tree, for `status` and for a terminal that follows a start."""
+"""The status tree of a service as lines, for `status` and for a terminal that follows a start."""
 
 from __future__ import annotations
 
@@ -7,58 +7,65 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.health import Health, StatusNode
+from rayllm_ctl.model.health import Health, StatusNode, format_count
 from rayllm_ctl.model.quantities import format_duration
 
-_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY"})
+_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active"})
 _MOVING = frozenset(
     {"Pending", "Scheduled", "Pulling", "Creating", "Waiting", "Starting", "STARTING", "DEPLOYING", "UPDATING",
-     "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None"}
+     "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing"}
 )  # fmt: skip
 
 FOLD = 6
-"""Parts of one kind and state, side by side, that are shown one by one; more become one line."""
+"""Nodes of one kind and state, side by side, that are shown one by one; more become one line."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the tree: depth 0 for a part of the service, 1 for a part of a part."""
+    """A line of the tree; `branch` is what is drawn before its label."""
 
-    depth: int
+    branch: str
     label: str
     state: str
     detail: str
-    last: bool
 
 
 def tree_lines(health: Health, style: Printer) -> list[str]:
-    """The tree, one line per part, in columns; ages where something is on its way."""
-    rows = list(_rows(health))
-    label = max((len(row.label) + 3 * row.depth for row in rows), default=0)
+    """The tree, one line per node, in columns; ages where something is on its way."""
+    rows = list(_rows(health.tree, "", health.observed_at))
+    label = max((len(row.branch) + len(row.label) for row in rows), default=0)
     state = max((len(row.state) for row in rows), default=0)
     lines = []
-    open_above = False
     for row in rows:
-        if row.depth == 0:
-            open_above = not row.last
-            branch = "└─ " if row.last else "├─ "
-        else:
-            branch = ("│  " if open_above else "   ") + ("└─ " if row.last else "├─ ")
-        name = row.label.ljust(label - 3 * row.depth)
+        name = row.label.ljust(label - len(row.branch))
         detail = f"{' ' * (state - len(row.state))}  {row.detail}" if row.detail else ""
-        lines.append(style.plain(f"{branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}"))
+        lines.append(style.plain(f"{row.branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}"))
     return lines
 
 
-def label_of(part: StatusNode, workers: Sequence[str]) -> str:
-    """What a part is called: "worker 2 of 4", "app chat"; `workers` are the names of all worker pods."""
-    if part.kind == "worker":
-        return f"worker {workers.index(part.name) + 1} of {len(workers)}" if part.name in workers else "worker"
-    if part.kind == "application":
-        return f"app {part.name}"
-    if part.kind == "replica":
-        return part.name.partition("#")[0]
-    return part.kind
+def worker_names(nodes: Sequence[StatusNode]) -> tuple[str, ...]:
+    """The names of the worker pods among siblings: those of one RayCluster."""
+    return tuple(node.name for node in nodes if node.kind == "worker")
+
+
+def label_of(node: StatusNode, workers: Sequence[str]) -> str:
+    """What a node is called: "worker 2 of 4", "app chat"; `workers` are the worker pods of the same RayCluster."""
+    match node.kind:
+        case "worker":
+            return f"worker {workers.index(node.name) + 1} of {len(workers)}" if node.name in workers else "worker"
+        case "application":
+            return f"app {node.name}"
+        case "replica":
+            return node.name.partition("#")[0]
+        case "cluster":
+            return f"cluster {node.name}"
+        case kind:
+            return kind
+
+
+def format_replicas(health: Health) -> str:
+    """How many replicas run: "1 of 2", or that it is unknown."""
+    return format_count(health.replicas_running, health.replicas_wanted) if health.replicas_verified else "unknown"
 
 
 def age(since: datetime | None, now: datetime | None) -> str:
@@ -68,34 +75,29 @@ def age(since: datetime | None, now: datetime | None) -> str:
     return format_duration((now - since).total_seconds())
 
 
-def _rows(health: Health) -> Iterator[Row]:
-    workers = [part.name for part in health.parts if part.kind == "worker"]
-    groups = list(_folded(health.parts, workers))
-    for number, (part, label, more) in enumerate(groups):
-        yield _row(0, part, label, more, health.observed_at, number == len(groups) - 1)
-        children = list(_folded(part.children, ()))
-        for index, (child, name, count) in enumerate(children):
-            yield _row(1, child, name, count, health.observed_at, index == len(children) - 1)
+def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Iterator[Row]:
+    groups = list(_folded(nodes))
+    for number, (node, label, count) in enumerate(groups):
+        last = number == len(groups) - 1
+        waited = age(node.since, now) if node.state not in _WELL and node.kind != "endpoint" else ""
+        detail = f"{node.detail}  {waited}".strip() if count == 1 else waited
+        yield Row(indent + ("└─ " if last else "├─ "), label, node.state, detail)
+        yield from _rows(node.children, indent + ("   " if last else "│  "), now)
 
 
-def _row(depth: int, part: StatusNode, label: str, count: int, now: datetime | None, last: bool) -> Row:
-    waited = age(part.since, now) if part.state not in _WELL and part.kind != "endpoint" else ""
-    detail = f"{part.detail}  {waited}".strip() if count == 1 else waited
-    return Row(depth, label if count == 1 else f"{label} ×{count}", part.state, detail, last)
-
-
-def _folded(parts: Sequence[StatusNode], workers: Sequence[str]) -> Iterator[tuple[StatusNode, str, int]]:
-    """Parts with their labels; long runs of the same kind and state as one."""
+def _folded(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, str, int]]:
+    """Nodes with their labels; long runs of the same kind and state as one."""
+    workers = worker_names(nodes)
     start = 0
-    while start < len(parts):
+    while start < len(nodes):
         end = start
-        while end < len(parts) and (parts[end].kind, parts[end].state) == (parts[start].kind, parts[start].state):
+        while end < len(nodes) and (nodes[end].kind, nodes[end].state) == (nodes[start].kind, nodes[start].state):
             end += 1
         if end - start > FOLD:
-            yield parts[start], label_of(parts[start], ()), end - start
+            yield nodes[start], f"{label_of(nodes[start], ())} ×{end - start}", end - start
         else:
-            for part in parts[start:end]:
-                yield part, label_of(part, workers), 1
+            for node in nodes[start:end]:
+                yield node, label_of(node, workers), 1
         start = end
 
 

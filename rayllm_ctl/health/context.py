@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -17,6 +16,7 @@ from rayllm_ctl.health.pod import Pod, read_pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rayservice import Service, read_service
 from rayllm_ctl.health.serve import ServeState, read_serve, read_status_applications
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object, Snapshot
 
 NEVER = float("inf")
@@ -73,7 +73,7 @@ class ServiceContext:
     def pods(self) -> tuple[Pod, ...]:
         """The pods of the service's RayClusters, old and new, by name."""
         mine = self.cluster_names
-        found = (item for item in self.of_kind("Pod") if fields.label(item, "ray.io/cluster") in mine)
+        found = (item for item in self.of_kind("Pod") if fields.label(item, kuberay.CLUSTER) in mine)
         return tuple(sorted((read_pod(item) for item in found), key=lambda pod: (not pod.head, pod.name)))
 
     @cached_property
@@ -81,9 +81,8 @@ class ServiceContext:
         """Names of all RayClusters of the service, those included of which only pods are left."""
         objects = {fields.name(item) for item in self.ray_clusters}
         foreign = {fields.name(item) for item in self.of_kind("RayCluster")} - objects
-        labels = {fields.label(item, "ray.io/cluster") for item in self.of_kind("Pod")}
-        pattern = re.compile(re.escape(self.name) + r"-[a-z0-9]{5}")
-        named = {label for label in labels if pattern.fullmatch(label) and label not in foreign}
+        labels = {fields.label(item, kuberay.CLUSTER) for item in self.of_kind("Pod")}
+        named = {label for label in labels - foreign if kuberay.is_child_cluster(label, self.name)}
         status = {self.service.active, self.service.pending} - {""} if self.service else set()
         return frozenset(objects | named | status)
 
@@ -92,8 +91,8 @@ class ServiceContext:
         """The RayCluster objects that this service made, oldest first."""
         found = [
             item for item in self.of_kind("RayCluster")
-            if fields.label(item, "ray.io/originated-from-cr-name") == self.name
-            and fields.label(item, "ray.io/originated-from-crd") in ("RayService", "")
+            if fields.label(item, kuberay.ORIGIN_NAME) == self.name
+            and fields.label(item, kuberay.ORIGIN_KIND) in ("RayService", "")
         ]  # fmt: skip
         return tuple(
             sorted(found, key=lambda item: (fields.text(item, "metadata", "creationTimestamp"), fields.name(item)))
@@ -113,6 +112,12 @@ class ServiceContext:
             alive = [item for item in self.ray_clusters if fields.deleted(item) is None]
             named = [(fields.name(item), "pending") for item in alive[-1:]]
         return tuple(self._cluster(name, role) for name, role in named)
+
+    @cached_property
+    def retired(self) -> tuple[RayCluster, ...]:
+        """RayClusters of the service that KubeRay is about to remove, or of which only pods are left."""
+        kept = {cluster.name for cluster in self.clusters}
+        return tuple(self._cluster(name, "retired") for name in sorted(self.cluster_names - kept))
 
     def cluster_of(self, pod: Pod) -> RayCluster | None:
         """The RayCluster that counts now and to which the pod belongs."""
@@ -136,7 +141,7 @@ class ServiceContext:
         """Addresses behind the serve service that take requests; the operator's count where no slice was collected."""
         slices = [
             item for item in self.of_kind("EndpointSlice")
-            if fields.label(item, "kubernetes.io/service-name") == f"{self.name}-serve-svc"
+            if fields.label(item, kuberay.SERVICE_NAME) == kuberay.serve_service(self.name)
         ]  # fmt: skip
         if not slices:
             return self.service.endpoints if self.service else 0
@@ -185,7 +190,7 @@ class ServiceContext:
         state = read_serve(answer) if answer is not None else ServeState(error="Serve was not asked")
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:
-            return read_status_applications(copied)
+            return read_status_applications(copied, state.error)
         return state
 
     def node_down(self, pod: Pod) -> bool:

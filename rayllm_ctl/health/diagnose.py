@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.parts import parts, replica_counts
-from rayllm_ctl.health.progress import step
+from rayllm_ctl.health.finding import Finding
+from rayllm_ctl.health.normal import normal_health
 from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.result import make_health
 from rayllm_ctl.health.rules import (
     AFTERMATH_RULES,
     CLUSTER_RULES,
@@ -24,6 +25,7 @@ from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
 from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
+from rayllm_ctl.health.serving import is_serving
 from rayllm_ctl.model.health import Health, Snapshot, State
 from rayllm_ctl.model.names import nearest
 
@@ -39,9 +41,6 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
 _ALONE = frozenset({"ValidationFailed"})
 """Service causes beside which nothing else is looked for: KubeRay makes nothing of a RayService that it refuses."""
 
-_YOUNG = 120.0
-"""Seconds in which a service may have nothing to show but its own object."""
-
 
 def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     """How the RayService `name` is, why, and what to do about it.
@@ -54,13 +53,15 @@ def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     if context.service.deleted is not None:
         return _deleting(context, f"{name} is being deleted")
     found = _findings(context)
-    if not found and not _serving(context) and not _is_suspended(context):
+    if not found and not is_serving(context) and not _is_suspended(context):
         found = [one for one in [halted(context)] if one is not None]
     if found:
         return _troubled(context, found)
     if _is_suspended(context):
-        return _health(context, State.SUSPENDED, "suspended: its pods are gone until it is resumed")
-    return _well(context)
+        return make_health(
+            context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
+        )
+    return normal_health(context)
 
 
 def _findings(context: ServiceContext) -> list[Finding]:
@@ -121,75 +122,13 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
 
 def _troubled(context: ServiceContext, findings: list[Finding]) -> Health:
     first = findings[0]
-    if _serving(context) or (first.cause.code == "HeadDown" and context.endpoints > 0):
+    if is_serving(context) or first.recovers:
         state = State.DEGRADED
     elif first.cause.code in _WAITS_FOR_THE_CLUSTER and not first.cause.terminal:
         state = State.STUCK
     else:
         state = State.FAILED
-    return _health(context, state, first.headline, findings)
-
-
-def _well(context: ServiceContext) -> Health:
-    """Nothing is wrong: ready, on its way, or not enough is known."""
-    service = context.service
-    assert service is not None
-    active = context.active
-    if _serving(context) and active is not None:
-        if context.pending is not None:
-            return _progressing(context, f"serves; an upgrade is on its way: {step(context, context.pending)}")
-        if context.changed:
-            return _progressing(context, "serves; a change waits for the KubeRay operator")
-        if not active.complete:
-            return _progressing(context, f"serves; {step(context, active)}")
-        if any(not pod.up for pod in active.workers):
-            return _progressing(context, f"serves; more workers are on their way: {step(context, active)}")
-        return _ready(context, active)
-    if not context.clusters:
-        if context.age(service.created) < _YOUNG:
-            return _progressing(context, "the KubeRay operator has yet to make the Ray cluster")
-        return _unknown(context, "no Ray cluster of the service can be seen")
-    newest = context.clusters[-1]
-    if not newest.pods and newest.serve.error and context.age(service.created) > _YOUNG:
-        return _unknown(context, "neither its pods nor Serve can be seen")
-    return _progressing(context, step(context, newest))
-
-
-def _unknown(context: ServiceContext, message: str) -> Health:
-    """Too little is known; what could not be read is the likely reason."""
-    return _health(context, State.UNKNOWN, "; ".join([message, *context.snapshot.notes[:2]]))
-
-
-def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
-    asleep = [one for one in cluster.models if one.target == 0 and one.autoscaled]
-    if not asleep:
-        return _health(context, State.READY, "serves")
-    names = ", ".join(f"{one.app}/{one.name}" for one in asleep)
-    note = finding(
-        "ScaledToZero",
-        f"application/{asleep[0].app}",
-        f"{names} has no replica now; the first request starts one",
-        headline="serves on demand: scaled to zero",
-        evidence=tuple(f"{one.app}/{one.name}: {one.status}, target 0, min_replicas {one.low}" for one in asleep),
-        hint=(f"rayllm-ctl chat {context.name} -n {context.namespace}   (starts a replica)",
-              "rayllm-ctl deploy … --min-replicas 1   (keep one ready)"),
-    )  # fmt: skip
-    return _health(context, State.READY, note.headline, [note])
-
-
-def _progressing(context: ServiceContext, message: str) -> Health:
-    service = context.service
-    since = fields.when(service.ready, "lastTransitionTime") or service.created if service else None
-    note = finding(
-        "StillStarting",
-        f"rayservice/{context.name}",
-        message,
-        headline=message,
-        evidence=(f"{context.age(since):.0f} s so far" if since else "",),
-        hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
-        since=since,
-    )
-    return _health(context, State.PROGRESSING, message, [note])
+    return make_health(context, state, first.headline, findings)
 
 
 def _absent(context: ServiceContext) -> Health:
@@ -199,7 +138,7 @@ def _absent(context: ServiceContext) -> Health:
         return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still to end")
     if context.ray_clusters:
         names = ", ".join(fields.name(item) for item in context.ray_clusters)
-        return _health(
+        return make_health(
             context,
             State.NOT_FOUND,
             f"there is no RayService {context.name}, but its RayCluster {names} was left behind",
@@ -208,48 +147,17 @@ def _absent(context: ServiceContext) -> Health:
         return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still to end")
     close = nearest(context.name, (fields.name(item) for item in context.of_kind("RayService")))
     meant = f"; did you mean {close}?" if close else ""
-    return _health(
+    return make_health(
         context, State.NOT_FOUND, f"there is no RayService {context.name} in namespace {context.namespace}{meant}"
     )
 
 
 def _deleting(context: ServiceContext, message: str) -> Health:
     blocked = deletion_blocked(context)
-    return _health(context, State.DELETING, blocked.headline if blocked else message, [blocked] if blocked else [])
-
-
-def _health(context: ServiceContext, state: State, message: str, findings: Iterable[Finding] = ()) -> Health:
-    findings = list(findings)
-    service = context.service
-    since = next((one.cause.since for one in findings if one.cause.since is not None), None)
-    if since is None and service is not None:
-        since = fields.when(service.ready, "lastTransitionTime") or service.created
-    running, wanted, most = replica_counts(context)
-    return Health(
-        state=state,
-        message=message,
-        causes=tuple(one.cause for one in findings),
-        parts=parts(context),
-        replicas_running=running,
-        replicas_wanted=wanted,
-        replicas_max=most,
-        endpoints=context.endpoints,
-        since=since,
-        observed_at=context.now,
+    since = context.service.deleted if context.service else None
+    return make_health(
+        context, State.DELETING, blocked.headline if blocked else message, [blocked] if blocked else [], since
     )
-
-
-def _serving(context: ServiceContext) -> bool:
-    """Whether requests are answered now: the service has addresses, and an application of the active cluster runs."""
-    active = context.active
-    if active is None or context.endpoints == 0 or context.service is None:
-        return False
-    if active.serve.error and context.service.upgrading:
-        # The operator blanks its copy during an upgrade; then Ready and a head that is well have to do.
-        return context.service.ready.get("status") == "True" and active.head is not None and active.head.ready
-    if active.serve.from_status and (active.head is None or not active.head.ready):
-        return False
-    return active.serving
 
 
 def _is_suspended(context: ServiceContext) -> bool:
@@ -257,6 +165,13 @@ def _is_suspended(context: ServiceContext) -> bool:
         return True
     items = [cluster.item for cluster in context.clusters if cluster.item is not None]
     return bool(items) and all(suspended(item) for item in items)
+
+
+def _suspended_since(context: ServiceContext) -> datetime | None:
+    items = [context.service.item if context.service else {}, *(cluster.item or {} for cluster in context.clusters)]
+    conditions = [fields.condition(item, type_) for item in items for type_ in ("Suspended", "RayClusterSuspended")]
+    moments = [fields.when(one, "lastTransitionTime") for one in conditions if one.get("status") == "True"]
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _first(results: Iterable[Finding | None]) -> Finding | None:

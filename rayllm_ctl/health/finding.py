@@ -11,11 +11,15 @@ from rayllm_ctl.model.health import Cause
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause found. `headline` says it in a few words; findings of one `key` are the same trouble of several pods."""
+    """A cause found. `headline` says it in a few words; findings of one `key` are the same trouble of several pods.
+
+    `recovers`: what was lost is being replaced, without anybody changing anything.
+    """
 
     cause: Cause
     headline: str
     key: tuple[str, ...] = ()
+    recovers: bool = False
 
 
 def finding(
@@ -29,7 +33,8 @@ def finding(
     terminal: bool = False,
     since: datetime | None = None,
     key: Sequence[str] = (),
+    recovers: bool = False,
 ) -> Finding:
     """A Finding with its Cause. `subject` is `kind/name`; findings without a `key` are never merged."""
     cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal, since)
-    return Finding(cause, headline, (code, *key) if key else (code, subject))
+    return Finding(cause, headline, (code, *key) if key else (code, subject), recovers)

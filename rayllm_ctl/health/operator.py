@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.exceptions import last_line
 from rayllm_ctl.health.pod import Pod, read_pod
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object
-
-NAME = "kuberay-operator"
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class Operator:
 
 def is_operator(item: Object) -> bool:
     """Whether a Deployment or Pod is (of) the KubeRay operator."""
-    # The Helm chart labels it by name, the kustomization by component.
-    by_label = NAME in (fields.label(item, "app.kubernetes.io/name"), fields.label(item, "app.kubernetes.io/component"))
-    return by_label or (fields.kind(item) == "Deployment" and fields.name(item) == NAME)
+    if kuberay.is_operator(fields.mapping(item, "metadata", "labels")):
+        return True
+    return fields.kind(item) == "Deployment" and fields.name(item) == kuberay.OPERATOR
 
 
 def read_operator(deployments: Iterable[Object], pods: Iterable[Object], logs: Mapping[str, str]) -> Operator:
@@ -42,7 +41,7 @@ def read_operator(deployments: Iterable[Object], pods: Iterable[Object], logs: M
     alive = [pod for pod in seen if pod.alive]
     if deployment is None:
         if not seen:
-            return Operator(None, f"deployment/{NAME}", "")
+            return Operator(None, f"deployment/{kuberay.OPERATOR}", "")
         namespace = fields.namespace(seen[0].item)
         running = any(_runs(pod) for pod in alive)
         why, evidence = ("", ()) if running else _why(alive, logs)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.quantity import Resources, pod_requests
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object
 
 
@@ -94,9 +95,14 @@ class Pod:
         return str(fields.mapping(first, "resources", "limits").get("memory", ""))
 
     @property
+    def running(self) -> bool:
+        """Whether Ray's container runs, be it that the pod is being deleted."""
+        return self.main is not None and self.main.state == "running"
+
+    @property
     def up(self) -> bool:
         """Whether Ray's container runs. A worker without a Serve replica is up and, by design, never Ready."""
-        return self.alive and self.main is not None and self.main.state == "running"
+        return self.alive and self.running
 
     @property
     def accelerators(self) -> int:
@@ -123,9 +129,9 @@ def read_pod(item: Object) -> Pod:
     return Pod(
         item=item,
         name=fields.name(item),
-        cluster=fields.label(item, "ray.io/cluster"),
-        group=fields.label(item, "ray.io/group"),
-        head=fields.label(item, "ray.io/node-type") == "head",
+        cluster=fields.label(item, kuberay.CLUSTER),
+        group=fields.label(item, kuberay.GROUP),
+        head=fields.label(item, kuberay.NODE_TYPE) == kuberay.HEAD,
         node=fields.text(item, "spec", "nodeName"),
         ip=fields.text(item, "status", "podIP"),
         phase=fields.text(item, "status", "phase"),

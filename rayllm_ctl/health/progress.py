@@ -7,8 +7,8 @@ import re
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.pulls import pulled, pulling
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.rules.images import pulled, pulling
 from rayllm_ctl.health.serve import Deployment, Replica
 
 # What vLLM's log says when a stage begins, last match wins (texts of vLLM 0.29).
@@ -63,10 +63,13 @@ def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
     return ("Creating", f"{where}, image pulled in {done[1]}") if done and done[1] else ("Scheduled", where)
 
 
-def replica_step(context: ServiceContext, deployment: Deployment, replica: Replica) -> tuple[str, str]:
+def replica_step(
+    context: ServiceContext, cluster: RayCluster, deployment: Deployment, replica: Replica
+) -> tuple[str, str]:
     """A replica's state as Serve calls it, and what it does: waits for a place, loads, runs."""
     if replica.state in RUNNING:
-        return replica.state, f"on {replica.pod}" if replica.pod else ""
+        gone = "" if not cluster.pods or replica.pod in {pod.name for pod in cluster.live_pods} else ", which is gone"
+        return replica.state, f"on {replica.pod}{gone}" if replica.pod else ""
     if replica.state != "STARTING":
         return replica.state, ""
     if not replica.pod:
@@ -80,7 +83,7 @@ def step(context: ServiceContext, cluster: RayCluster) -> str:
     """The step that a cluster's start is at: the first part that is not yet through."""
     head = cluster.head
     if head is None:
-        return f"{cluster.name}: the head pod is yet to be made"
+        return f"{cluster.name}: the head pod has not been created yet"
     if not head.ready:
         return _say("head", *pod_step(context, head))
     waiting = [pod for pod in cluster.workers if not pod.up]
@@ -89,20 +92,21 @@ def step(context: ServiceContext, cluster: RayCluster) -> str:
         number = len(cluster.workers) - len(waiting) + 1
         return _say(f"worker {number} of {wanted}", *pod_step(context, waiting[0]))
     if len(cluster.workers) < wanted:
-        return f"worker {len(cluster.workers) + 1} of {wanted} is yet to be made"
+        return f"worker {len(cluster.workers) + 1} of {wanted} has not been created yet"
     for deployment in sorted(cluster.serve.deployments, key=lambda one: one.ingress):
-        starting = [one for one in deployment.replicas if one.state not in RUNNING]
-        if starting and cluster.running(deployment) < deployment.target:
-            return _say(f"replica of {deployment.name}", *replica_step(context, deployment, starting[0]))
+        starting = [one for one in deployment.replicas if one.state == "STARTING"]
+        if starting:
+            return _say(f"replica of {deployment.name}", *replica_step(context, cluster, deployment, starting[0]))
     if not cluster.serve.applications:
-        return "Serve has yet to get its configuration" if not cluster.serve.error else "Serve has yet to answer"
+        return "Serve has not answered yet" if cluster.serve.error else "Serve has not received its configuration yet"
     states = ", ".join(f"{app.name} {app.status}" for app in cluster.serve.applications)
     return f"applications: {states}"
 
 
 def _say(who: str, state: str, detail: str) -> str:
     word = state.lower() if state.istitle() or state.isupper() else f"is in {state}"
-    return f"{who} {word} {detail}".rstrip()
+    comma = "," if detail.startswith(("waits", "held", "loading", "downloading", "compiling", "capturing")) else ""
+    return f"{who} {word}{comma} {detail}".rstrip()
 
 
 def _pending(pod: Pod) -> str:

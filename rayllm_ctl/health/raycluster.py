@@ -10,13 +10,15 @@ from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.serve import Application, Deployment, ServeState
 from rayllm_ctl.model.health import Object
 
-RUNNING = ("RUNNING", "PENDING_MIGRATION")
-"""States of a replica that answers: one that is to move goes on answering until its successor does."""
+RUNNING = ("RUNNING", "PENDING_MIGRATION", "RECOVERING", "UPDATING")
+"""States of a replica that answers: one that is to move goes on answering until its successor does; a controller that
+was restarted finds its replicas again; and a changed user configuration needs no restart."""
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """`role` is active or pending; `item` None: the object could not be read. `lost`: pods whose node is down."""
+    """`role` is active, pending or retired. `item` None: the object could not be read. `lost`: pods on a node that is
+    down."""
 
     name: str
     role: str
@@ -55,10 +57,13 @@ class RayCluster:
         return self.item is not None and fields.condition(self.item, "RayClusterProvisioned").get("status") == "True"
 
     def running(self, deployment: Deployment) -> int:
-        """Replicas of a deployment that answer: those on a pod that is gone or down, or on a dead node, do not."""
-        up = {pod.name for pod in self.live_pods if pod.up} - self.lost
+        """Replicas of a deployment that answer: those on a pod that is gone or down, or on a dead node, do not.
+
+        On a pod that is being deleted they go on answering until its container ends, 30 s later.
+        """
+        up = {pod.name for pod in self.pods if pod.running} - self.lost
         if self.serve.from_status:
-            somewhere = not self.workers or any(pod.name in up for pod in self.workers)
+            somewhere = not self.workers_wanted or any(pod.name in up for pod in self.workers)
             return int(somewhere and deployment.status in ("HEALTHY", "UPSCALING", "DOWNSCALING"))
         return sum(
             replica.state in RUNNING and (not self.pods or not replica.pod or replica.pod in up)
@@ -73,6 +78,12 @@ class RayCluster:
             self.running(one) > 0 or (one.target == 0 and one.low == 0 and not self.serve.from_status)
             for one in app.deployments
         )
+
+    @property
+    def unread(self) -> str:
+        """Why Serve's state is unknown although this cluster serves; empty where it is known. While a cluster starts,
+        that Serve does not answer yet is nothing to speak of."""
+        return self.serve.error if self.role == "active" else ""
 
     @property
     def serving(self) -> bool:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.model import kuberay
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Replica:
 class Deployment:
     """A Serve deployment. `target` is the number of replicas wanted now, `high` the most that autoscaling may ask for.
 
+    `trigger`: what brought the status about (CONFIG_UPDATE_STARTED, AUTOSCALING, HEALTH_CHECK_FAILED, …).
     `bundles`: what a replica needs, one mapping per process; `packed`: all of them on one node.
     """
 
     app: str
     name: str
     status: str
+    trigger: str
     message: str
     target: int
     low: int
@@ -57,9 +60,12 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Application:
+    """`deployed`: when Serve last got a configuration for it."""
+
     name: str
     status: str
     message: str
+    deployed: datetime | None
     deployments: tuple[Deployment, ...]
 
 
@@ -67,12 +73,15 @@ class Application:
 class ServeState:
     """What Serve says of one RayCluster.
 
-    `error`: why there is no answer. `from_status`: the operator's copy stands in for Serve, without replicas.
+    `error`: why there is no answer. `from_status`: the operator's copy stands in for it, without replicas.
+    `port`: where its proxies listen. `proxies`: the pods whose proxy answers, by Serve's own account.
     """
 
     applications: tuple[Application, ...] = ()
     error: str = ""
     from_status: bool = False
+    port: int = kuberay.SERVE_PORT
+    proxies: frozenset[str] = frozenset()
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -87,23 +96,30 @@ def read_serve(answer: Any) -> ServeState:
     error = fields.text(answer, "error")
     if error or not isinstance(fields.at(answer, "applications"), Mapping):
         return ServeState(error=error or "no answer of Serve")
-    return ServeState(tuple(_application(key, app) for key, app in fields.mapping(answer, "applications").items()))
+    proxies = fields.mapping(answer, "proxies").values()
+    return ServeState(
+        tuple(_application(key, app) for key, app in fields.mapping(answer, "applications").items()),
+        port=fields.integer(answer, "http_options", "port", default=kuberay.SERVE_PORT),
+        proxies=frozenset(
+            fields.text(proxy, "node_instance_id") for proxy in proxies if fields.text(proxy, "status") == "HEALTHY"
+        ),
+    )
 
 
-def read_status_applications(applications: Mapping[str, Any]) -> ServeState:
-    """The copy that the operator keeps in the RayService's status, where Serve itself could not be asked."""
+def read_status_applications(applications: Mapping[str, Any], error: str) -> ServeState:
+    """The copy that the operator keeps in the RayService's status, where Serve itself could not be asked (`error`)."""
     found = []
     for name, app in applications.items():
         deployments = tuple(
             Deployment(
-                app=name, name=key, status=fields.text(one, "status"), message=fields.text(one, "message"),
+                app=name, name=key, status=fields.text(one, "status"), trigger="", message=fields.text(one, "message"),
                 target=0, low=0, high=0, autoscaled=False, ingress=False, bundles=(), packed=False,
                 replicas=(), dead=(),
             )
             for key, one in fields.mapping(app, "serveDeploymentStatuses").items()
         )  # fmt: skip
-        found.append(Application(name, fields.text(app, "status"), fields.text(app, "message"), deployments))
-    return ServeState(tuple(found), from_status=True)
+        found.append(Application(name, fields.text(app, "status"), fields.text(app, "message"), None, deployments))
+    return ServeState(tuple(found), error=error, from_status=True)
 
 
 def _application(name: str, app: Any) -> Application:
@@ -112,7 +128,13 @@ def _application(name: str, app: Any) -> Application:
         _deployment(name, key, value, bool(ingress) and key == ingress)
         for key, value in fields.mapping(app, "deployments").items()
     )
-    return Application(name, fields.text(app, "status"), fields.text(app, "message"), deployments)
+    return Application(
+        name,
+        fields.text(app, "status"),
+        fields.text(app, "message"),
+        fields.epoch(app, "last_deployed_time_s"),
+        deployments,
+    )
 
 
 def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
@@ -125,6 +147,7 @@ def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
         app=app,
         name=name,
         status=fields.text(value, "status"),
+        trigger=fields.text(value, "status_trigger"),
         message=message,
         target=target,
         low=fields.integer(scaling, "min_replicas", default=1) if scaling else fixed,

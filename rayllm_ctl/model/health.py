@@ -42,10 +42,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class StatusNode:
-    """A node of the status tree: `kind` is head, worker, application, replica or endpoint.
+    """A node of the status tree: `kind` is cluster, head, worker, application, replica or endpoint.
 
-    `state` is one word (Pulling, Running, DEPLOYING), `detail` says where it is or what it waits for; neither changes
-    with time alone. `since`: how long it has been so.
+    `state` is one word (Pulling, Running, DEPLOYING; of a cluster its role), `detail` says where it is or what it waits
+    for; neither changes with time alone. `since`: when this state began. `cluster`: the RayCluster it belongs to.
     """
 
     kind: str
@@ -54,23 +54,35 @@ class StatusNode:
     detail: str = ""
     children: tuple[StatusNode, ...] = ()
     since: datetime | None = None
+    cluster: str = ""
+
+
+def format_count(running: int, wanted: int) -> str:
+    """Replicas for people: "1 of 2", or "2 (scaling down to 1)"."""
+    return f"{running} of {wanted}" if running <= wanted else f"{running} (scaling down to {wanted})"
 
 
 @dataclass(frozen=True)
 class Health:
-    """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began.
+    """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began; None
+    where that is unknown.
 
     replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
-    observed_at: the time of the Snapshot, from which ages count.
+    replicas_verified: Serve's own state was read; if not, the counts are those of worker pods.
+    serve_unread: RayClusters whose Serve state could not be read, so that their replicas are missing from the tree.
+    notes: what could not be read, and why. observed_at: the time of the Snapshot, from which ages count.
     """
 
     state: State
     message: str
     causes: tuple[Cause, ...] = ()
-    parts: tuple[StatusNode, ...] = ()
+    tree: tuple[StatusNode, ...] = ()
+    notes: tuple[str, ...] = ()
     replicas_running: int = 0
     replicas_wanted: int = 0
     replicas_max: int = 0
+    replicas_verified: bool = True
+    serve_unread: tuple[str, ...] = ()
     endpoints: int = 0
     since: datetime | None = None
     observed_at: datetime | None = None

@@ -10,7 +10,8 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.health import Cause, Health, State, StatusNode
 
 START = datetime(2026, 3, 1, 10, 40, 0, tzinfo=UTC)
-HEAD = "qwen3-32b-x7k2p-head-4tq9m"
+CLUSTER = "qwen3-32b-x7k2p"
+HEAD = f"{CLUSTER}-head-4tq9m"
 WORKERS = ("qwen3-32b-x7k2p-gpu-worker-9dq4c", "qwen3-32b-x7k2p-gpu-worker-zz7pk")
 
 
@@ -38,7 +39,7 @@ def at(seconds: float) -> datetime:
 
 
 def pod(kind: str, name: str, state: str, detail: str = "", since: float = 0) -> StatusNode:
-    return StatusNode(kind, name, state, detail, since=at(since))
+    return StatusNode(kind, name, state, detail, since=at(since), cluster=CLUSTER)
 
 
 def health(
@@ -48,7 +49,7 @@ def health(
     endpoint = StatusNode(
         "endpoint", "qwen3-32b-serve-svc", "Ready" if ready else "None", "2 addresses" if ready else ""
     )
-    base = Health(state, message, parts=(*parts, endpoint), replicas_wanted=2, since=START, observed_at=at(seconds))
+    base = Health(state, message, tree=(*parts, endpoint), replicas_wanted=2, since=START, observed_at=at(seconds))
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 

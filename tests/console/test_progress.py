@@ -11,7 +11,7 @@ from rayllm_ctl.console.live import LiveTree
 from rayllm_ctl.console.progress import LinePrinter, choose
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Ready
-from rayllm_ctl.model.health import State
+from rayllm_ctl.model.health import State, StatusNode
 from tests.conftest import Golden
 from tests.console.sample import PULLING, READY, STUCK, Screen, at, plain
 
@@ -61,11 +61,76 @@ def test_a_trouble_that_comes_back_is_told_again() -> None:
     assert len([line for line in lines if "InsufficientGPU" in line]) == 2
 
 
-def test_a_part_that_vanishes_is_told() -> None:
-    fewer = dataclasses.replace(READY, parts=READY.parts[:-2])
+def test_a_node_that_vanishes_is_reported() -> None:
+    fewer = dataclasses.replace(READY, tree=READY.tree[:-2])
     assert "worker/qwen3-32b-x7k2p-gpu-worker-zz7pk is gone" in draw(
         ((1, Observed(READY, 1)), (2, Observed(fewer, 2))), Screen()
     )
+
+
+def app(cluster: str, count: str, *replicas: StatusNode) -> StatusNode:
+    return StatusNode("application", "llm", "RUNNING", f"LLMServer {count}", replicas, cluster=cluster)
+
+
+def worker(cluster: str, name: str, state: str = "Running") -> StatusNode:
+    return StatusNode("worker", name, state, "on gpu-1", cluster=cluster)
+
+
+def replica(cluster: str, name: str) -> StatusNode:
+    return StatusNode("replica", f"LLMServer#{name}", "RUNNING", f"on w-{name}", cluster=cluster)
+
+
+SERVING = dataclasses.replace(READY, tree=(app("a", "1 of 1", replica("a", "r1")), worker("a", "w-r1")))
+UPGRADING = dataclasses.replace(
+    SERVING,
+    state=State.PROGRESSING,
+    tree=(
+        StatusNode("cluster", "a", "Active", children=SERVING.tree, cluster="a"),
+        StatusNode(
+            "cluster", "b", "Pending", children=(app("b", "0 of 1"), worker("b", "w-r2", "Pulling")), cluster="b"
+        ),
+    ),
+)
+
+
+def test_an_upgrade_prints_every_line_once_and_says_whose_it_is() -> None:
+    story = [(float(n), Observed(SERVING if n == 0 else UPGRADING, float(n))) for n in range(20)]
+    lines = [line[9:] for line in draw(tuple(story), Screen()).splitlines()]
+    assert len(lines) == len(set(lines))
+    assert "cluster     worker 1 of 1 pulling on gpu-1 (b)" in lines
+    assert "cluster     cluster b pending" in lines
+    assert not [line for line in lines if "gone" in line]
+    assert len([line for line in lines if "w-r1" in line]) == 1
+
+
+def test_the_old_cluster_is_reported_gone_once_it_is() -> None:
+    after = dataclasses.replace(SERVING, tree=(app("b", "1 of 1", replica("b", "r2")), worker("b", "w-r2")))
+    lines = draw(((1, Observed(UPGRADING, 1)), (2, Observed(after, 2))), Screen())
+    assert "worker/w-r1 is gone" in lines
+    assert "cluster/a is gone" in lines
+    assert "cluster/b is gone" not in lines
+
+
+def test_a_dashboard_that_does_not_answer_hides_no_replica() -> None:
+    slow = dataclasses.replace(
+        SERVING,
+        tree=(StatusNode("application", "llm", "RUNNING", cluster="a"), worker("a", "w-r1")),
+        replicas_running=1,
+        replicas_verified=False,
+        serve_unread=("a",),
+        notes=("Serve state could not be read: no answer within 4 s",),
+    )
+    story = tuple((float(n), Observed(slow if n % 2 else SERVING, float(n))) for n in range(10))
+    lines = draw(story, Screen())
+    assert "gone" not in lines
+    assert lines.count("app llm RUNNING") == 1
+    assert lines.count("Serve state could not be read") == 1
+    assert "1 of 2 running" not in lines
+
+
+def test_more_replicas_than_wanted_are_scaling_down() -> None:
+    fewer = dataclasses.replace(READY, replicas_running=1, replicas_wanted=0)
+    assert "1 (scaling down to 0) running" in draw(((1, Observed(fewer, 1)),), Screen())
 
 
 @pytest.mark.parametrize(

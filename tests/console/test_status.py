@@ -11,7 +11,7 @@ import pytest
 from rayllm_ctl.console.status import service_status, service_table
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import tree_lines
-from rayllm_ctl.model.health import Cause, Health, State
+from rayllm_ctl.model.health import Cause, Health, State, StatusNode
 from tests.conftest import Golden
 from tests.console.sample import HEAD, PULLING, READY, STUCK, Screen, health, plain, pod
 
@@ -50,6 +50,31 @@ def test_a_remark_is_no_cause() -> None:
 def test_a_service_that_is_not_there() -> None:
     missing = Health(State.NOT_FOUND, "there is no RayService x in namespace llm; did you mean y?")
     assert service_status("x", "llm", missing, plain()) == f"x  NotFound  {missing.message}\n"
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    unread = dataclasses.replace(
+        READY, replicas_verified=False, notes=("Serve state could not be read: not permitted to get services/proxy",)
+    )
+    text = service_status("x", "llm", unread, plain())
+    assert "note      Serve state could not be read: not permitted" in text
+    assert "replicas unknown" in text
+    assert "unknown" in service_table([Row("x", "llm", unread)], plain())
+
+
+def test_each_cluster_of_an_upgrade_has_its_own_part_of_the_tree() -> None:
+    def cluster(name: str, role: str, *workers: str) -> StatusNode:
+        nodes = tuple(StatusNode("worker", worker, "Running", cluster=name) for worker in workers)
+        return StatusNode("cluster", name, role, children=nodes, cluster=name)
+
+    shown = dataclasses.replace(READY, tree=(cluster("x-a", "Active", "w1", "w2"), cluster("x-b", "Pending", "w3")))
+    assert tree_lines(shown, plain()) == [
+        "├─ cluster x-a       Active",
+        "│  ├─ worker 1 of 2  Running",
+        "│  └─ worker 2 of 2  Running",
+        "└─ cluster x-b       Pending",
+        "   └─ worker 1 of 1  Running",
+    ]
 
 
 def test_the_table(golden: Golden) -> None:

@@ -27,6 +27,10 @@ def test_sample(folder: Path) -> None:
     if "object" in want:
         assert first is not None
         assert first.object == want["object"], told
+    if "since" in want:
+        assert health.since is not None, told
+        assert f"{health.since:%H:%M:%S}" == want["since"], told
+    assert list(health.notes) == want.get("notes", list(health.notes)), told
     for words in want.get("says", []):
         assert words in told, f"{words!r} is not in\n{told}"
     for words in want.get("hints", []):

@@ -17,6 +17,7 @@ from rayllm_ctl.health.rules import (
     head,
     images,
     machines,
+    outage,
     probes,
     reconciling,
     refusals,
@@ -70,8 +71,9 @@ AFTERMATH_RULES: tuple[ClusterRule, ...] = (machines.lost_pods,)
 
 CONSEQUENCE_RULES: tuple[ClusterRule, ...] = (
     head.head_down,
-    replicas.unhealthy_replica,
     replicas.unschedulable_replica,
+    outage.outage,
+    replicas.unhealthy_replica,
 )
 """What is said of a cluster only if no pod, no refusal and no exception explains it."""
 

@@ -8,7 +8,7 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.probes import START
 
-_REPLACED = 20.0
+REPLACED = 20.0
 """Seconds by which a head pod is younger than its cluster if it is not the cluster's first."""
 
 
@@ -34,6 +34,7 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         hint=(f"kubectl get pods -n {context.namespace} -l ray.io/cluster={cluster.name}",
               f"rayllm-ctl watch {context.name} -n {context.namespace}"),
         since=moment,
+        recovers=moment is None or context.age(moment) <= START,
     )  # fmt: skip
 
 
@@ -47,4 +48,4 @@ def _head_lost(context: ServiceContext, cluster: RayCluster) -> bool:
     if head.main.restarts > 0 and context.age(head.main.started) <= START:
         return True
     made = context.age(fields.created(cluster.item or {})) - context.age(head.created) if head.created else 0.0
-    return made > _REPLACED and context.age(head.created) <= START
+    return made > REPLACED and context.age(head.created) <= START

@@ -10,8 +10,8 @@ from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.operator import NAME
 from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.model import kuberay
 
 OVERLOOKED = 30.0
 """Seconds after which an operator that seems well should have written a status: it takes a second or two."""
@@ -106,7 +106,7 @@ def _short(cluster: RayCluster) -> bool:
 def _denied(context: ServiceContext) -> str:
     """What the API server refuses to the operator, by its log."""
     for key, log in context.snapshot.logs.items():
-        if NAME in key:
+        if kuberay.OPERATOR in key:
             found = [line for line in log.splitlines() if "is forbidden" in line and "cannot" in line]
             if found:
                 said = re.search(r"[\w.]+ is forbidden: [^\"\\]*(?:\\?\"[^\"\\]*)*", found[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.model import kuberay
 
 
 def validation_failed(context: ServiceContext) -> Finding | None:
@@ -33,7 +34,7 @@ def initializing_timeout(context: ServiceContext) -> Finding | None:
     if service is None or service.ready.get("reason") != "InitializingTimeout":
         return None
     message = fields.text(service.ready, "message")
-    limit = fields.annotation(service.item, "ray.io/initializing-timeout")
+    limit = fields.annotation(service.item, kuberay.INITIALIZING_TIMEOUT)
     event = context.events.last("RayService", context.name, "RayServiceInitializingTimeout")
     return finding(
         "InitializingTimeout",
@@ -41,7 +42,7 @@ def initializing_timeout(context: ServiceContext) -> Finding | None:
         f"KubeRay gave up after its limit of {limit or 'the annotation'}: {message}; it does not try again",
         headline="KubeRay gave up: the service was not ready in time",
         evidence=(
-            f"{service.subject}: annotation ray.io/initializing-timeout {limit}",
+            f"{service.subject}: annotation {kuberay.INITIALIZING_TIMEOUT} {limit}",
             event.quoted() if event else message,
         ),
         hint=(f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy it again)",),
@@ -89,7 +90,8 @@ def no_serve_port(context: ServiceContext) -> Finding | None:
     made = {fields.name(item) for item in context.of_kind("Service")}
     container = next(iter(fields.items(head.item, "spec", "containers")), {})
     ports = [fields.text(port, "name") for port in fields.items(container, "ports")]
-    if not made or f"{context.name}-serve-svc" in made or not ports or "serve" in ports:
+    serve_service = kuberay.serve_service(context.name)
+    if not made or serve_service in made or not ports or "serve" in ports:
         return None
     return finding(
         "ValidationFailed",
@@ -97,7 +99,7 @@ def no_serve_port(context: ServiceContext) -> Finding | None:
         "all applications run, but KubeRay makes no serve service: the head container lists ports "
         f"({', '.join(ports)}), and none of them is named serve",
         headline="the head container has no port named serve",
-        evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{context.name}-serve-svc"),
+        evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{serve_service}"),
         hint=(
             f"kubectl edit rayservice {context.name} -n {context.namespace}   (add port 8000 named serve to ray-head)",
         ),

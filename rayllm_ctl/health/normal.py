@@ -1,0 +1,110 @@
+"""The Health of a service in which nothing is wrong: it serves, is on its way, or too little is known of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.finding import finding
+from rayllm_ctl.health.progress import step
+from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.result import make_health, notes
+from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
+from rayllm_ctl.health.serving import has_served, is_serving, serving_since
+from rayllm_ctl.model.health import Health, State
+
+_YOUNG = 120.0
+"""Seconds in which a service may have nothing to show but its own object."""
+
+
+def normal_health(context: ServiceContext) -> Health:
+    """Nothing is wrong: ready, on its way, or not enough is known."""
+    service = context.service
+    assert service is not None
+    active = context.active
+    if active is not None and is_serving(context):
+        return _serving_well(context, active)
+    if not context.clusters:
+        if context.age(service.created) < _YOUNG:
+            return _progressing(context, "waiting for the KubeRay operator to create the RayCluster", service.created)
+        return _unknown(context, "no RayCluster of the service can be seen")
+    if active is not None and has_served(context):
+        return _interrupted(context, active)
+    newest = context.clusters[-1]
+    if not newest.pods and newest.serve.error and context.age(service.created) > _YOUNG:
+        return _unknown(context, "neither its pods nor Serve can be seen")
+    return _progressing(context, step(context, newest), service.created)
+
+
+def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
+    service = context.service
+    assert service is not None
+    if context.pending is not None:
+        condition = fields.condition(service.item, "UpgradeInProgress")
+        since = fields.when(condition, "lastTransitionTime") if condition.get("status") == "True" else None
+        return _progressing(context, f"serving; an upgrade is in progress: {step(context, context.pending)}", since)
+    if context.changed:
+        return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
+    starting = [replica for one in active.serve.deployments for replica in one.replicas if replica.state == "STARTING"]
+    if starting or not active.complete:
+        starts = [replica.started for replica in starting if replica.started is not None]
+        return _progressing(context, f"serving; {step(context, active)}", min(starts, default=None))
+    coming = [pod for pod in active.workers if not pod.up]
+    if coming:
+        since = min((pod.created for pod in coming if pod.created is not None), default=None)
+        return _progressing(context, f"serving; more workers are starting: {step(context, active)}", since)
+    return _ready(context, active)
+
+
+def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
+    """Nothing is wrong with a service that served and does not now: its replicas are being replaced, or are waking."""
+    if not active.serve.applications and active.serve.error:
+        return _unknown(context, "whether it serves is unknown")
+    apps = [(app, one) for app in active.serve.applications for one in app.deployments if not active.running(one)]
+    if any(is_rolling_out(active, app, one) for app, one in apps):
+        since = max((app.deployed for app, _ in apps if app.deployed is not None), default=None)
+        return _progressing(context, f"not serving while a change is rolled out: {step(context, active)}", since)
+    if any(is_waking(one) for _, one in apps):
+        starts = [replica.started for _, one in apps for replica in one.replicas if replica.started is not None]
+        message = f"scaling up from zero: {step(context, active)}"
+        return _progressing(context, message, min(starts, default=None))
+    return _progressing(context, step(context, active), outage_since(context))
+
+
+def _unknown(context: ServiceContext, message: str) -> Health:
+    """Too little is known; what could not be read is the likely reason."""
+    return make_health(context, State.UNKNOWN, "; ".join([message, *notes(context)[:2]]))
+
+
+def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
+    since = serving_since(context)
+    if cluster.unread:
+        return make_health(context, State.READY, "serving; replicas were not verified", since=since)
+    asleep = [one for one in cluster.models if one.target == 0 and one.autoscaled]
+    if not asleep:
+        return make_health(context, State.READY, "serving", since=since)
+    names = ", ".join(f"{one.app}/{one.name}" for one in asleep)
+    note = finding(
+        "ScaledToZero",
+        f"application/{asleep[0].app}",
+        f"{names} has no replica now; the first request starts one",
+        headline="scaled to zero: the first request starts a replica",
+        evidence=tuple(f"{one.app}/{one.name}: {one.status}, target 0, min_replicas {one.low}" for one in asleep),
+        hint=(f"rayllm-ctl chat {context.name} -n {context.namespace}   (starts a replica)",
+              "rayllm-ctl deploy … --min-replicas 1   (keeps one running)"),
+    )  # fmt: skip
+    return make_health(context, State.READY, note.headline, [note], since)
+
+
+def _progressing(context: ServiceContext, message: str, since: datetime | None) -> Health:
+    note = finding(
+        "StillStarting",
+        f"rayservice/{context.name}",
+        message,
+        headline=message,
+        evidence=(f"{context.age(since):.0f} s so far" if since else message,),
+        hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
+        since=since,
+    )
+    return make_health(context, State.PROGRESSING, message, [note])

@@ -1,0 +1,108 @@
+"""The status tree of a service: applications with their replicas, head, workers, endpoint."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.progress import pod_step, replica_step
+from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.serve import Application, Deployment
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.health import StatusNode, format_count
+
+_ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
+"""What a RayCluster is to its service, as the state of its node: it serves, is to serve, or is about to be removed."""
+
+
+def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
+    """The nodes in a stable order. A node per RayCluster holds the rest while there is more than one."""
+    if context.service is None:
+        return tuple(_pod(context, pod) for pod in context.pods)
+    clusters = (*context.clusters, *context.retired)
+    nodes = [(cluster, _cluster_nodes(context, cluster)) for cluster in clusters]
+    if len(nodes) > 1:
+        found = [
+            StatusNode(
+                "cluster",
+                cluster.name,
+                _ROLES[cluster.role],
+                children=children,
+                since=fields.created(cluster.item or {}),
+                cluster=cluster.name,
+            )
+            for cluster, children in nodes
+        ]
+    else:
+        found = [child for _, children in nodes for child in children]
+    count = context.endpoints
+    addresses = f"{count} address{'' if count == 1 else 'es'}" if count else ""
+    endpoint = StatusNode("endpoint", kuberay.serve_service(context.name), "Ready" if count else "None", addresses)
+    return (*found, endpoint) if nodes else ()
+
+
+def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
+    """Replicas of the model that run, that are wanted now, and that autoscaling may ask for; whether Serve says so.
+
+    Where Serve cannot be read, ready workers of the RayCluster stand in for replicas.
+    """
+    cluster = context.active or context.pending
+    if cluster is None:
+        return 0, 0, 0, True
+    models = cluster.models
+    if models and not cluster.serve.from_status:
+        running = sum(cluster.running(one) for one in models)
+        return running, sum(one.target for one in models), sum(max(one.high, one.target) for one in models), True
+    groups = cluster.spec.groups
+    ready = sum(pod.ready for pod in cluster.workers)
+    most = sum(min(group.high, 10**6) * group.hosts for group in groups)
+    return ready, max(ready, cluster.workers_wanted), most, not cluster.unread
+
+
+def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:
+    applications = (_application(context, cluster, app) for app in cluster.serve.applications)
+    return (*applications, *(_pod(context, pod) for pod in cluster.pods))
+
+
+def _application(context: ServiceContext, cluster: RayCluster, app: Application) -> StatusNode:
+    counted = [
+        f"{one.name} {format_count(cluster.running(one), one.target)}"
+        for one in app.deployments
+        if not cluster.serve.from_status
+    ]
+    return StatusNode(
+        "application",
+        app.name,
+        app.status or "NOT_STARTED",
+        " · ".join(counted),
+        tuple(node for deployment in app.deployments for node in _replicas(context, cluster, deployment)),
+        cluster=cluster.name,
+    )
+
+
+def _replicas(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> list[StatusNode]:
+    found = []
+    for replica in sorted(deployment.replicas, key=lambda one: (one.started or context.now, one.id)):
+        state, detail = replica_step(context, cluster, deployment, replica)
+        name = f"{deployment.name}#{replica.id}"
+        found.append(StatusNode("replica", name, state, detail, since=replica.started, cluster=cluster.name))
+    return found
+
+
+def _pod(context: ServiceContext, pod: Pod) -> StatusNode:
+    state, detail = pod_step(context, pod)
+    return StatusNode(pod.role, pod.name, state, detail, since=_since(pod), cluster=pod.cluster)
+
+
+def _since(pod: Pod) -> datetime | None:
+    """When the pod's present stage began, as far as its conditions tell."""
+    if pod.deleted is not None:
+        return None
+    if not pod.node:
+        return fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created
+    main = pod.main
+    if main is not None and main.started is not None:
+        return main.started
+    return fields.when(pod.condition("Initialized"), "lastTransitionTime") or pod.created
