@@ -57,8 +57,8 @@ def command(
 
     services = [resolve(file, {}, kube.namespace) for file in files]
     planned = [(service, make_plan(service, offline=offline)) for service in services]
-    for service, plan in planned:
-        manifests(service, plan, accept_risk=accept_risk)
+    for _, plan in planned:
+        manifests(plan, accept_risk=accept_risk)
     cluster = connect(kube)
     options = DeployOptions(dry_run == "server", wait, timeout, force_conflicts, accept_risk)
     with show(ctx, output) as display:

@@ -59,7 +59,7 @@ def command(
     service = resolve(file, overrides, kube.namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
     # Before anything is connected to: what cannot run is refused even where there is no cluster.
-    objects = manifests(service, plan, accept_risk=accept_risk)
+    objects = manifests(plan, accept_risk=accept_risk)
     if dry_run == "client":
         print_manifests(objects, output or "yaml")
         return

@@ -36,7 +36,7 @@ def deploy(cluster: Cluster, service: LLMService, plan: Plan, options: DeployOpt
     soon as it is known that the service cannot become ready, or at the time-out.
     """
     service = dataclasses.replace(service, namespace=service.namespace or cluster.namespace)
-    objects = make_manifests(service, plan, accept_risk=options.accept_risk)
+    objects = make_manifests(plan, accept_risk=options.accept_risk)
     yield from check(cluster, service, objects)
     yield from put(cluster, service, objects, options)
     if options.wait and not options.dry_run_server:
