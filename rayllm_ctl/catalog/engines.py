@@ -13,11 +13,9 @@ from functools import cache
 from typing import Any
 
 from rayllm_ctl.catalog import data
+from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.enginefacts import BatchDefault, EngineFacts
-
-DEFAULT_VERSION = "0.29.0"
-"""The version that Ray 2.60 pins for Ray Serve LLM."""
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.+]*|\+[\w.]+)?")
 
@@ -33,7 +31,7 @@ def engine(version: str | None = None) -> EngineFacts:
     A patch release that is not known takes the facts of the nearest one of its minor release, a release after the
     newest those of the newest; `note` then says so.
     """
-    return _engine(version or DEFAULT_VERSION)
+    return _engine(version or DEFAULT.vllm)
 
 
 def raw_versions() -> Mapping[str, Mapping[str, Any]]:
@@ -50,7 +48,7 @@ def raw_versions() -> Mapping[str, Mapping[str, Any]]:
 def _engine(version: str) -> EngineFacts:
     match = _VERSION.fullmatch(version.strip())
     if not match:
-        raise UsageError(f"{version!r} is not a vLLM version", hint=f"versions look like {DEFAULT_VERSION}")
+        raise UsageError(f"{version!r} is not a vLLM version", hint=f"versions look like {DEFAULT.vllm}")
     wanted = (int(match[1]), int(match[2]), int(match[3] or 0))
     known = {_release(name): name for name in versions()}
     oldest, newest = min(known), max(known)

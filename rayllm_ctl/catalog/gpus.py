@@ -20,8 +20,13 @@ from rayllm_ctl.model.quantities import GIB
 
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 
-_TAINTS = {"nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule"), "amd": ("sku=gpu:NoSchedule",)}
-"""GKE taints every GPU node so; on AKS the second is the documented convention (EKS leaves taints to the user)."""
+_TAINTS = {
+    "nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule"),
+    "amd": ("amd.com/gpu:NoSchedule", "sku=gpu:NoSchedule"),
+}
+"""GKE taints every GPU node with the resource's name, which is also what Kubernetes suggests for extended resources
+(admission plugin ExtendedResourceToleration); on AKS the second is the documented convention. EKS leaves taints to the
+user."""
 
 
 def load(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:

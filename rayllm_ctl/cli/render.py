@@ -38,4 +38,4 @@ def command(
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    print_manifests(manifests(service, plan, accept_risk=accept_risk), output)
+    print_manifests(manifests(plan, accept_risk=accept_risk), output)

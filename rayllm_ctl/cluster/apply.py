@@ -12,10 +12,9 @@ from typing import Any, Literal
 from rayllm_ctl.cluster.client import Cluster, label
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
 from rayllm_ctl.cluster.kinds import Kind, kind_of
-from rayllm_ctl.cluster.writeback import same_meaning
 from rayllm_ctl.errors import ConflictError, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied
-from rayllm_ctl.model.kuberay import GROUP_NAME, OPERATOR
+from rayllm_ctl.model.kuberay import GROUP_NAME
 from rayllm_ctl.model.labels import MANAGER
 
 _ORDER = (
@@ -64,26 +63,14 @@ def _apply_one(
         raise UserError(f"a {what.name} manifest has no metadata.name", hint="objects that are applied need a name")
     namespace = str(metadata.get("namespace") or cluster.namespace) if what.namespaced else None
 
-    def patch(force: bool, dry: bool) -> tuple[dict[str, Any], bool]:
-        query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force).lower())]
-        query += [("dryRun", "All")] if dry else []
-        kind_name, content_type = what.name, "application/apply-patch+yaml"
-        return cluster.patch(kind_name, name, namespace, manifest, content_type=content_type, query=query)
-
     dry = dry_run == "server"
+    query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
+    query += [("dryRun", "All")] if dry else []
     try:
         before = _before(cluster, what, name, namespace)
-        try:
-            after, created = patch(force_conflicts, dry)
-        except ApiError as error:
-            if before is None or not _written_back(error, what):
-                raise
-            # What KubeRay wrote back is what rayllm-ctl applied: no other client's fields are taken over.
-            after, created = patch(True, True)
-            if same_meaning(_content(before), _content(after)):
-                after = before
-            elif not dry:
-                after, created = patch(True, False)
+        after, created = cluster.patch(
+            what.name, name, namespace, manifest, content_type="application/apply-patch+yaml", query=query
+        )
     except ApiError as error:
         raise _explained(error, what, name, namespace) from error
     if created:
@@ -156,11 +143,6 @@ def _owned(error: ApiError) -> list[tuple[str, str]]:
             subresource = f" ({match['subresource']})" if match["subresource"] else ""
             owned.append((str(cause.get("field", "")).removeprefix("."), match["manager"] + subresource))
     return owned
-
-
-def _written_back(error: ApiError, what: Kind) -> bool:
-    owned = _owned(error) if error.status == 409 and what.group == GROUP_NAME else []
-    return bool(owned) and all(manager == OPERATOR for _, manager in owned)
 
 
 def _conflict(error: ApiError, shown: str) -> UserError:

@@ -19,11 +19,6 @@ _QUANTITIES = ("sizeLimit", "divisor")
 _MOST_SHOWN = 5
 
 
-def same_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two objects differ in nothing but how KubeRay's Go types would write them."""
-    return bool(_meaning(one) == _meaning(other))
-
-
 def differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """The fields of a spec that mean something else now, one line each; empty if it is as it was applied."""
     found = list(_differences(_meaning(applied), _meaning(live), "spec"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.plan import Band, MemoryPlan, Plan
+from rayllm_ctl.model.deployment import Deployment, Runtime
+from rayllm_ctl.model.plan import Band, Cost, MemoryPlan, Plan, Throughput, UnknownCost
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
 
 _WIDTH = 100
@@ -91,7 +91,7 @@ def _words(plan: Plan) -> str:
         "fits": "fits",
         "risky": "may fit" if plan.proven else "cannot be checked from here",
         "does-not-fit": "does not fit",
-        "invalid": "cannot be planned so",
+        "invalid": "invalid request",
     }[plan.verdict]
 
 
@@ -119,6 +119,9 @@ def _rows(plan: Plan, wide: bool) -> Iterator[tuple[str, str]]:
         yield "layout", _layout(plan)
     if plan.engine:
         yield "engine", _engine(plan)
+    if plan.deployment:
+        yield from (("serve", line) for line in _serve(plan.deployment, wide))
+        yield from (("image", line) for line in _image(plan.deployment.runtime))
     source = plan.facts_source
     yield "facts", source if wide or len(source) <= _WIDTH - _LABEL - 2 else source.partition(" (")[0]
 
@@ -145,9 +148,9 @@ def _limits(plan: Plan) -> str:
         full = plan.memory.max_concurrency
         text += f" · {_count(full)} request{'s' if full.typical >= 1.5 else ''} at full length"
     if plan.throughput:
-        load = plan.throughput["load"]
-        length = load["inputTokens"] + load["outputTokens"]
-        text += f" · {_count(plan.throughput['concurrencyAtLoad'])} of {length:,} tokens"
+        load = plan.throughput.load
+        length = load.input_tokens + load.output_tokens
+        text += f" · {_count(plan.throughput.concurrency_at_load)} of {length:,} tokens"
     return text
 
 
@@ -163,41 +166,76 @@ def _engine(plan: Plan) -> str:
     return " · ".join(parts)
 
 
-def _speed(speed: Mapping[str, Any], wide: bool) -> Iterator[str]:
-    load = speed["load"]
-    rows = ((f"{load['concurrency']:,.0f} in flight", speed["atLoad"]), ("1 alone", speed["oneRequest"]))
-    width = max(len(who) for who, _ in rows)
-    for who, part in rows:
-        tokens = _figure(part["outputTokensPerSecond"], "{:,.0f}", wide)
-        first, each = _figure(part["ttft"], "{:.2f}", wide), _figure(part["tpot"], "{:.1f}", wide, 1e3)
-        yield f"{who:>{width}}: {tokens} tokens/s, first after {first} s, then {each} ms each"
-    if speed["extrapolated"]:
-        yield "beyond what was measured: " + "; ".join(x if wide else x.split(":")[0] for x in speed["extrapolated"])
+def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
+    rows = (
+        (_requests(round(speed.load.concurrency)), speed.at_load),
+        (_requests(1), speed.one_request),
+    )
+    width = max(len(label) for label, _ in rows)
+    for label, figures in rows:
+        tokens = _figure(figures.output_tokens_per_second, "{:,.0f}", wide)
+        ttft, tpot = _figure(figures.ttft, "{:.2f}", wide), _figure(figures.tpot, "{:.1f}", wide, 1e3)
+        yield f"{label:>{width}}: {tokens} tokens/s, TTFT {ttft} s, TPOT {tpot} ms"
+    if speed.extrapolated:
+        yield "not covered by measurements: " + "; ".join(x if wide else x.split(":")[0] for x in speed.extrapolated)
+
+
+def _serve(deployment: Deployment, wide: bool) -> Iterator[str]:
+    serve = deployment.serve
+    scaling = serve.autoscaling
+    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
+    if scaling.max_replicas > scaling.min_replicas:
+        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
+        text += f" · scale up after {up}, down after {down}"
+    yield text
+    if not wide:
+        return
+    worker = deployment.worker
+    yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    if worker.placement.node_labels:
+        yield f"nodes known by {' or '.join(sorted(worker.placement.node_labels))}"
+    if worker.placement.node_selector:
+        yield f"nodes with {', '.join(f'{key}={value}' for key, value in worker.placement.node_selector.items())}"
+    if worker.placement.tolerations:
+        tolerated = [one.key if one.value is None else f"{one.key}={one.value}" for one in worker.placement.tolerations]
+        yield f"tolerates {', '.join(tolerated)}"
+    if deployment.env:
+        yield "env " + ", ".join(one.name if one.value is None else f"{one.name}={one.value}" for one in deployment.env)
+
+
+def _image(runtime: Runtime) -> Iterator[str]:
+    note = f" ({runtime.image_note})" if runtime.image and runtime.image_note else ""
+    image = runtime.image or f"none: {runtime.image_note}, deploy requires --image"
+    yield f"{image}{note} · Ray {runtime.ray_version}, vLLM {runtime.vllm_version}"
+    if runtime.assumed:
+        yield f"{' and '.join(runtime.assumed)} assumed (--vllm-version, spec.engine.rayVersion)"
+
+
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' if count != 1 else ''}"
 
 
 def _startup(plan: Plan, wide: bool) -> str:
     start = plan.startup
     assert start is not None
     steps = [("download", start.download), ("load", start.load), ("compile and capture", start.compile)]
-    told = ", ".join(f"{name} {_minutes(band.typical)}" for name, band in steps if band.typical >= 1)
+    parts = ", ".join(f"{name} {_minutes(band.typical)}" for name, band in steps if band.typical >= 1)
     total = start.total
     text = f"about {_minutes(total.typical)} ({_minutes(total.low)} to {_minutes(total.high)})"
-    return f"{text}: {told}" + (f"; given up after {_minutes(start.wait_seconds)}" if wide else "")
+    return f"{text}: {parts}" + (f"; timeout {_minutes(start.wait_seconds)}" if wide else "")
 
 
-def _cost(cost: Mapping[str, Any], wide: bool) -> str:
-    if not cost["known"]:
-        return str(cost["note"])
-    text = f"{_band(cost['perHour'], '{:.2f}')} USD/h"
-    if "smallestMachine" in cost:
-        text += f", a share of a machine of {cost['smallestMachine']}"
-    if cost["perHourAtMaxReplicas"] != cost["perHour"]:
-        text += f", at most {_figure(cost['perHourAtMaxReplicas'], '{:.2f}', wide)}"
-    if "perMillionOutputTokens" in cost:
-        text += (
-            f" · {_figure(cost['perMillionOutputTokens'], '{:.2f}', wide)} USD per million output tokens at that speed"
-        )
-    return text + (f" · prices: {cost['source']}" if wide else "")
+def _cost(cost: Cost | UnknownCost, wide: bool) -> str:
+    if isinstance(cost, UnknownCost):
+        return cost.note
+    text = f"{_band(cost.per_hour, '{:.2f}')} USD/h"
+    if cost.smallest_machine is not None:
+        text += f", a share of a machine with {cost.smallest_machine} GPUs"
+    if cost.per_hour_at_max_replicas != cost.per_hour:
+        text += f", at most {_figure(cost.per_hour_at_max_replicas, '{:.2f}', wide)}"
+    if cost.per_million_output_tokens is not None:
+        text += f" · {_figure(cost.per_million_output_tokens, '{:.2f}', wide)} USD per million output tokens"
+    return text + (f" · prices: {cost.source}" if wide else "")
 
 
 def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
@@ -209,12 +247,12 @@ def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
         width = round(_BAR * filled / total) - edge
         edge += width
         bar += _SHADES[name][ascii_only] * width
-    left = f", {gib(parts['left'])} left" if parts["left"] else ", too little"
+    left = f", {gib(parts['left'])} left" if parts["left"] else ", insufficient"
     yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
     legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
     yield f"  {'':<{_LABEL}}{'  '.join(legend)}"
     low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
-    held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "nothing left for a KV cache"
+    held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "no memory is left for a KV cache"
     yield f"  {'':<{_LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f} GiB"
 
 
@@ -246,10 +284,10 @@ def _explained(plan: Plan) -> Iterator[str]:
         yield ""
         yield f"  candidates ({len(plan.candidates)}, best first)"
         for row in plan.candidates:
-            shape = f"{row['tensor'] * row['pipeline']} × {row['gpu']}"
-            layout = f"TP {row['tensor']} PP {row['pipeline']}"
-            price = f"{row['pricePerHour']:.2f}" if row["pricePerHour"] is not None else "-"
-            yield f"    {row['verdict']:<13}{shape:<22}{layout:<11}{price:>8}  {row['line']}"
+            shape = f"{row.tensor * row.pipeline} × {row.gpu}"
+            layout = f"TP {row.tensor} PP {row.pipeline}"
+            price = f"{row.price_per_hour:.2f}" if row.price_per_hour is not None else "-"
+            yield f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {row.line}"
     if plan.formulas:
         yield ""
         yield "  formulas"

@@ -8,6 +8,11 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+OMIT_NONE = {"omit-none": True}
+"""Metadata of a dataclass field that has no key where its value is None."""
+
+_SPELLED = {"kv_cache_gib": "kvCacheGiB"}
+
 
 def camel(name: str) -> str:
     """snake_case as camelCase."""
@@ -22,7 +27,11 @@ def to_json(value: Any) -> Any:
     differ between versions of Python (3.12 adds floats more exactly), and equal input is to give equal bytes.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {camel(f.name): to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {
+            _SPELLED.get(field.name) or camel(field.name): to_json(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if not (field.metadata.get("omit-none") and getattr(value, field.name) is None)
+        }
     if isinstance(value, Mapping):
         return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rayllm_ctl.model.deployment import Deployment
+from rayllm_ctl.model.jsonform import OMIT_NONE
+
 Verdict = Literal["fits", "risky", "does-not-fit", "invalid"]
 
 
@@ -116,7 +119,8 @@ class StartupPlan:
 class GPUChoice:
     """The GPU as far as manifests need it: node labels (any of them identifies it), Ray's accelerator type.
 
-    `resource` is the extended resource that its device plugin offers (amd.com/gpu for AMD).
+    `resource` is the extended resource that its device plugin offers (amd.com/gpu for AMD). `taints`: those that its
+    nodes carry, as key[=value]:effect.
     """
 
     name: str
@@ -124,6 +128,83 @@ class GPUChoice:
     ray_accelerator_type: str | None
     node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resource: str = "nvidia.com/gpu"
+    taints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """Requests in flight in one replica, and the length of an average one in tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    concurrency: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One replica at a load: seconds to the first token and per further token, output tokens/s and requests/s."""
+
+    ttft: Band
+    tpot: Band
+    output_tokens_per_second: Band
+    requests_per_second: Band
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The speed of one replica at `load`, and for a request that has it for itself.
+
+    concurrency_at_load: requests of that length that the replica holds at once. extrapolated: what lies outside the
+    measurements behind the bands.
+    """
+
+    load: LoadPoint
+    concurrency_at_load: Band
+    one_request: Figures
+    at_load: Figures
+    extrapolated: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Prices in `currency`: per GPU-hour by cloud, per hour at the fewest and the most replicas.
+
+    smallest_machine: GPUs of the smallest machine that clouds rent, where a replica needs fewer.
+    """
+
+    known: Literal[True] = True
+    currency: str = "USD"
+    source: str
+    per_gpu_hour: Mapping[str, float]
+    per_hour: Band
+    per_hour_at_max_replicas: Band
+    smallest_machine: int | None = field(default=None, metadata=OMIT_NONE)
+    per_million_output_tokens: Band | None = field(default=None, metadata=OMIT_NONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownCost:
+    """Why there is no cost."""
+
+    known: Literal[False] = False
+    note: str
+
+
+@dataclass(frozen=True)
+class CandidateSummary:
+    """One layout that was considered, and the line that says how it fared. price_per_hour: USD for all replicas."""
+
+    gpu: str
+    tensor: int
+    pipeline: int
+    quantization: str | None
+    verdict: Verdict
+    replicas: int
+    price_per_hour: float | None
+    line: str
+    max_model_len: int | None = field(default=None, metadata=OMIT_NONE)
+    kv_cache_gib: float | None = field(default=None, metadata=OMIT_NONE)
+    tokens_per_second: int | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)
@@ -132,6 +213,7 @@ class Plan:
 
     `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
     sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
+    `deployment` is there for a plan that runs.
     """
 
     verdict: Verdict
@@ -144,13 +226,14 @@ class Plan:
     memory: MemoryPlan | None = None
     pods: PodSizes | None = None
     startup: StartupPlan | None = None
-    throughput: Mapping[str, Any] | None = None
-    cost: Mapping[str, Any] | None = None
+    throughput: Throughput | None = None
+    cost: Cost | UnknownCost | None = None
     suggestions: tuple[Suggestion, ...] = ()
-    candidates: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[CandidateSummary, ...] = ()
     formulas: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     proven: bool = True
+    deployment: Deployment | None = None
 
     @property
     def runs(self) -> bool:

@@ -9,6 +9,7 @@ _SUFFIX = {
     "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
+_POWER = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -21,6 +22,41 @@ def parse_quantity(text: str) -> float:
         raise ValueError(f'"{text}" is not a valid quantity, such as 500m, 4 or 16Gi')
     number, exponent, suffix = match.groups()
     return float(number + (exponent or "")) * _SUFFIX[suffix or ""]
+
+
+def canonical_quantity(text: str) -> str:
+    """`text` as Kubernetes writes it back: 1000m is 1, 0.5 is 500m, 1024Mi is 1Gi, 1.5Gi is 1536Mi.
+
+    The largest suffix of its kind (decimal, binary, exponent) with which the number is whole; what is finer than a
+    nano-unit is rounded up (k8s.io/apimachinery, pkg/api/resource, ParseQuantity and CanonicalizeBytes).
+    ValueError if it is no quantity.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 500m, 4 or 16Gi")
+    number, exponent, suffix = match.groups()
+    whole, _, fraction = number.lstrip("+-").partition(".")
+    power = int(exponent[1:]) if exponent else _POWER.get(suffix or "", 0)
+    factor = int(_SUFFIX[suffix]) if suffix and suffix.endswith("i") else 1
+    shift = 9 + power - len(fraction)
+    nano = int(whole + fraction) * factor * 10 ** max(0, shift)
+    nano = -(-nano // 10 ** max(0, -shift))
+    sign = "-" if number.startswith("-") and nano else ""
+    if factor > 1 and nano % 10**9 == 0 and nano // 10**9 >= 1024:
+        return sign + _reduced(nano // 10**9, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+    if exponent:
+        return sign + _reduced(nano, 1000, ("e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"))
+    return sign + _reduced(nano, 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E"))
+
+
+def _reduced(number: int, base: int, suffixes: tuple[str, ...]) -> str:
+    """`number` in the unit of the first suffix, in the largest unit that leaves it whole."""
+    if number == 0:
+        return "0"
+    step = 0
+    while number % base == 0 and step < len(suffixes) - 1:
+        number, step = number // base, step + 1
+    return f"{number}{suffixes[step]}"
 
 
 def parse_duration(text: str) -> float:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.plan import Band, Cost, UnknownCost
 
 
 def gpu_price(gpu: GPU) -> Band | None:
@@ -26,34 +23,32 @@ def replica_price(gpu: GPU, gpus_per_replica: int) -> float | None:
 
 def cost(
     gpu: GPU, gpus_per_replica: int, replicas: int, max_replicas: int, tokens_per_second: Band | None
-) -> Mapping[str, Any]:
-    """The cost section of a plan: USD per hour at the least and the most replicas, and per million output tokens.
+) -> Cost | UnknownCost:
+    """What the replicas cost per hour, and the output tokens of one.
 
-    smallestMachine is there where clouds rent the GPU only by more than a replica needs: the rest is for others.
     tokens_per_second: output of one replica at the load the plan assumes; None where it is not known.
     """
     price = gpu_price(gpu)
     if price is None:
-        return {"known": False, "note": f"no price of {gpu.name} is known; --prices FILE can add one"}
-    result: dict[str, Any] = {
-        "known": True,
-        "currency": "USD",
-        "source": gpu.price_source,
-        "perGpuHour": dict(sorted(gpu.price_per_hour.items())),
-        "perHour": _scaled(price, gpus_per_replica * replicas),
-        "perHourAtMaxReplicas": _scaled(price, gpus_per_replica * max_replicas),
-    }
+        return UnknownCost(note=f"the price of {gpu.name} is unknown; --prices FILE can add one")
     rented = [shape.gpus for shape in gpu.shapes if shape.cloud != "on-premises"]
-    if rented and min(rented) > gpus_per_replica:
-        result["smallestMachine"] = min(rented)
-    if tokens_per_second is not None and tokens_per_second.low > 0:
-        per_token = price.typical * gpus_per_replica / 3600
-        result["perMillionOutputTokens"] = Band(
-            round(1e6 * per_token / tokens_per_second.high, 3),
-            round(1e6 * per_token / tokens_per_second.typical, 3),
-            round(1e6 * per_token / tokens_per_second.low, 3),
-        )
-    return result
+    return Cost(
+        source=gpu.price_source,
+        per_gpu_hour=dict(sorted(gpu.price_per_hour.items())),
+        per_hour=_scaled(price, gpus_per_replica * replicas),
+        per_hour_at_max_replicas=_scaled(price, gpus_per_replica * max_replicas),
+        smallest_machine=min(rented) if rented and min(rented) > gpus_per_replica else None,
+        per_million_output_tokens=_per_million(price.typical * gpus_per_replica, tokens_per_second),
+    )
+
+
+def _per_million(per_hour: float, tokens_per_second: Band | None) -> Band | None:
+    """USD per million output tokens of a replica that costs `per_hour`."""
+    if tokens_per_second is None or tokens_per_second.low <= 0:
+        return None
+    per_second = per_hour / 3600
+    ends = (tokens_per_second.high, tokens_per_second.typical, tokens_per_second.low)
+    return Band(*(round(1e6 * per_second / tokens, 3) for tokens in ends))
 
 
 def _scaled(price: Band, gpus: int) -> Band:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from rayllm_ctl.model.plan import Reason
+from rayllm_ctl.model.plan import CandidateSummary, Reason
 from rayllm_ctl.model.quantities import gib
 from rayllm_ctl.planner.memory import Formula
 from rayllm_ctl.planner.request import Candidate, Request
@@ -27,9 +26,9 @@ def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def candidate_rows(ranked: Sequence[Candidate]) -> tuple[Mapping[str, Any], ...]:
-    """Every candidate as a row of plain data, in order."""
-    return tuple(_row(candidate) for candidate in ranked)
+def summaries(ranked: Sequence[Candidate]) -> tuple[CandidateSummary, ...]:
+    """Every candidate, in order."""
+    return tuple(_summary(candidate) for candidate in ranked)
 
 
 def formula_lines(formulas: Sequence[Formula]) -> tuple[str, ...]:
@@ -59,20 +58,19 @@ def _line(candidate: Candidate) -> str:
     return candidate.reasons[0].message if candidate.reasons else candidate.verdict
 
 
-def _row(candidate: Candidate) -> Mapping[str, Any]:
-    row: dict[str, Any] = {
-        "gpu": candidate.shape.gpu.name,
-        "tensor": candidate.shape.tensor,
-        "pipeline": candidate.shape.pipeline,
-        "quantization": candidate.shape.quantization,
-        "verdict": candidate.verdict,
-        "replicas": candidate.replicas,
-        "pricePerHour": None if candidate.total_price is None else round(candidate.total_price, 2),
-        "line": _line(candidate),
-    }
-    if candidate.estimate and candidate.settings:
-        row["maxModelLen"] = candidate.settings.max_model_len
-        row["kvCacheGiB"] = float(gib(candidate.estimate.plan.kv_cache_bytes.typical))
-    if candidate.throughput:
-        row["tokensPerSecond"] = round(candidate.throughput["atLoad"]["outputTokensPerSecond"].typical)
-    return row
+def _summary(candidate: Candidate) -> CandidateSummary:
+    found, settings, throughput = candidate.estimate, candidate.settings, candidate.throughput
+    judged = found is not None and settings is not None
+    return CandidateSummary(
+        gpu=candidate.shape.gpu.name,
+        tensor=candidate.shape.tensor,
+        pipeline=candidate.shape.pipeline,
+        quantization=candidate.shape.quantization,
+        verdict=candidate.verdict,
+        replicas=candidate.replicas,
+        price_per_hour=None if candidate.total_price is None else round(candidate.total_price, 2),
+        line=_line(candidate),
+        max_model_len=settings.max_model_len if judged and settings else None,
+        kv_cache_gib=float(gib(found.plan.kv_cache_bytes.typical)) if judged and found else None,
+        tokens_per_second=round(throughput.at_load.output_tokens_per_second.typical) if throughput else None,
+    )

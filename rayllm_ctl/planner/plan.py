@@ -8,7 +8,7 @@ from dataclasses import replace
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
 from rayllm_ctl.planner.checks import Refusal, request_problems
 from rayllm_ctl.planner.cost import cost
-from rayllm_ctl.planner.explain import candidate_rows, formula_lines, why
+from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.pods import gpu_pods
 from rayllm_ctl.planner.request import Candidate, Request, Settings
@@ -37,7 +37,7 @@ def decide(request: Request, *, explain: bool = False) -> Plan:
         facts_source=request.source,
         reasons=reasons,
         suggestions=changes,
-        candidates=candidate_rows(ranked) if explain else (),
+        candidates=summaries(ranked) if explain else (),
         formulas=formula_lines(formulas),
         notes=request.notes,
     )
@@ -74,6 +74,7 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         ray_accelerator_type=shape.gpu.ray_accelerator_type,
         node_labels=shape.gpu.node_labels,
         resource=shape.gpu.resource,
+        taints=shape.gpu.taints,
     )
     plan = replace(plan, gpu=gpu, parallelism=parallelism)
     if chosen.estimate is None or chosen.settings is None:
@@ -81,7 +82,7 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     memory = chosen.estimate.plan
     checkpoint = request.checkpoint_bytes or memory.parameter_bytes * shape.gpus
     pods = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, service.resources)
-    tokens = chosen.throughput["atLoad"]["outputTokensPerSecond"] if chosen.throughput else None
+    tokens = chosen.throughput.at_load.output_tokens_per_second if chosen.throughput else None
     return replace(
         plan,
         notes=(*plan.notes, *_notes(request, chosen, chosen.settings)),

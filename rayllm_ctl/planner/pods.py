@@ -6,7 +6,7 @@ import math
 
 from rayllm_ctl.model.hardware import GPU, NodeShape
 from rayllm_ctl.model.plan import PodSizes
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.quantities import GIB, canonical_quantity
 from rayllm_ctl.model.service import Resources
 from rayllm_ctl.planner.parallelism import gpus_of_a_node
 
@@ -53,10 +53,10 @@ def cpu_pods(weights_bytes: float, kv_bytes: float, tensor: int, resources: Reso
 
 def _sized(head: tuple[str, str], worker: tuple[str, str], gpus: int, workers: int, resources: Resources) -> PodSizes:
     return PodSizes(
-        head_cpu=resources.head.cpu or head[0],
-        head_memory=resources.head.memory or head[1],
-        worker_cpu=resources.worker.cpu or worker[0],
-        worker_memory=resources.worker.memory or worker[1],
+        head_cpu=canonical_quantity(resources.head.cpu or head[0]),
+        head_memory=canonical_quantity(resources.head.memory or head[1]),
+        worker_cpu=canonical_quantity(resources.worker.cpu or worker[0]),
+        worker_memory=canonical_quantity(resources.worker.memory or worker[1]),
         gpus_per_worker=gpus,
         workers_per_replica=workers,
         engine_cpus=1.0,

@@ -9,7 +9,7 @@ from typing import Any
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Reason, Verdict
+from rayllm_ctl.model.plan import Reason, Throughput, Verdict
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.work import ModelWork, model_work
@@ -118,7 +118,7 @@ class Candidate:
     reasons: tuple[Reason, ...]
     settings: Settings | None = None
     estimate: MemoryEstimate | None = None
-    throughput: Mapping[str, Any] | None = None
+    throughput: Throughput | None = None
     replicas: int = 1
     max_replicas: int = 1
     price: float | None = None

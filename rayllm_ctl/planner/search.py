@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterator
 
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
 from rayllm_ctl.planner.evaluate import evaluate, hopeless, longest_sure_context
 from rayllm_ctl.planner.parallelism import node_layouts, staged_layouts
 from rayllm_ctl.planner.request import Candidate, Request, Shape
@@ -124,15 +123,13 @@ def _by_cost(candidate: Candidate) -> tuple[float, ...]:
 def _by_throughput(candidate: Candidate) -> tuple[float, ...]:
     if candidate.throughput is None:
         return (0.0,)
-    tokens: Band = candidate.throughput["atLoad"]["outputTokensPerSecond"]
-    return (-tokens.typical / candidate.shape.gpus,)
+    return (-candidate.throughput.at_load.output_tokens_per_second.typical / candidate.shape.gpus,)
 
 
 def _by_latency(candidate: Candidate) -> tuple[float, ...]:
     if candidate.throughput is None:
         return (math.inf,)
-    alone: Band = candidate.throughput["oneRequest"]["requestsPerSecond"]
-    return (1 / alone.typical,)
+    return (1 / candidate.throughput.one_request.requests_per_second.typical,)
 
 
 def cheapest(candidates: list[Candidate], gpu: GPU | None = None) -> Candidate | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rayllm_ctl.model.plan import Band, Reason, Verdict
+from rayllm_ctl.model.plan import Band, Figures, Reason, Verdict
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Request, Workload
-from rayllm_ctl.planner.throughput import Figures, Speed, at_load
+from rayllm_ctl.planner.throughput import Speed, at_load
 
 _BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
 """Kinds of KV group whose blocks grow with the length without a limit."""

@@ -8,13 +8,11 @@ stands behind this, so its band is as wide as published utilizations of the tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.plan import Band, Figures, LoadPoint, Throughput
 from rayllm_ctl.planner.request import Workload
 from rayllm_ctl.planner.work import ModelWork
 
@@ -102,18 +100,15 @@ def speed(facts: ModelFacts, work: ModelWork, gpu: GPU, tensor: int, pipeline: i
     return Speed(work, gpu, tensor, pipeline, _error(facts), networked=tensor > gpu.max_per_node)
 
 
-def throughput(facts: ModelFacts, rate: Speed, load: Workload, batch: float, within: Band) -> Mapping[str, Any]:
-    """The throughput section of a plan, for one replica with `batch` requests in flight, of which it takes `within`.
-
-    Times in seconds, rates per second.
-    """
-    return {
-        "load": {"inputTokens": load.input_tokens, "outputTokens": load.output_tokens, "concurrency": round(batch, 1)},
-        "concurrencyAtLoad": Band(int(within.low), int(within.typical), int(within.high)),
-        "oneRequest": _section(at_load(rate, load, 1.0)),
-        "atLoad": _section(at_load(rate, load, batch)),
-        "extrapolated": list(extrapolations(facts, rate)),
-    }
+def throughput(facts: ModelFacts, rate: Speed, load: Workload, batch: float, within: Band) -> Throughput:
+    """The throughput section of a plan, for one replica with `batch` requests in flight, of which it takes `within`."""
+    return Throughput(
+        load=LoadPoint(load.input_tokens, load.output_tokens, round(batch, 1)),
+        concurrency_at_load=Band(int(within.low), int(within.typical), int(within.high)),
+        one_request=at_load(rate, load, 1.0),
+        at_load=at_load(rate, load, batch),
+        extrapolated=extrapolations(facts, rate),
+    )
 
 
 def extrapolations(facts: ModelFacts, rate: Speed) -> tuple[str, ...]:
@@ -142,16 +137,6 @@ def _error(facts: ModelFacts) -> Band:
     if facts.parameters < _SMALL:
         return _SMALL_MODEL
     return _MEDIUM_MODEL if facts.parameters < _MEDIUM * 0.9 else _DENSE
-
-
-@dataclass(frozen=True)
-class Figures:
-    """One replica at a load: seconds to the first token and per further token, output tokens/s and requests/s."""
-
-    ttft: Band
-    tpot: Band
-    tokens_per_second: Band
-    requests_per_second: Band
 
 
 def at_load(rate: Speed, load: Workload, batch: float) -> Figures:
@@ -187,12 +172,3 @@ def _figures(
     first = prompt + step + busy * prompt / (2 * (1 - busy))
     each = max(step, (batch * share - first) / max(1, load.output_tokens))
     return first, each, load.output_tokens / share, 1 / share
-
-
-def _section(figures: Figures) -> Mapping[str, Any]:
-    return {
-        "ttft": figures.ttft,
-        "tpot": figures.tpot,
-        "outputTokensPerSecond": figures.tokens_per_second,
-        "requestsPerSecond": figures.requests_per_second,
-    }

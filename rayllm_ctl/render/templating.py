@@ -29,6 +29,7 @@ def environment() -> Environment:
         autoescape=False,  # noqa: S701  YAML, not HTML: the filter quotes
     )
     env.filters["yaml"] = _quoted
+    env.filters["plain"] = _plain
     return env
 
 
@@ -38,6 +39,11 @@ def _quoted(value: Any) -> str:
     if isinstance(value, jinja2.Undefined):
         str(value)  # raises UndefinedError, with the name
     return flow(value)
+
+
+def _plain(number: float) -> int | float:
+    """2.0 as 2: figures as a person would write them."""
+    return int(number) if number == int(number) else number
 
 
 def fill(template: str, values: Mapping[str, Any]) -> Any:

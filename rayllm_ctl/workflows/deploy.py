@@ -82,7 +82,7 @@ def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
     plan = make_plan(
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
-    return _Prepared(service, plan, manifests(service, plan, accept_risk=options.accept_risk))
+    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk))
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:

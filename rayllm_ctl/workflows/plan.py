@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import LLMService, Model
@@ -38,16 +39,37 @@ def make_plan(
     A model that does not fit or contradicts itself is no error but the verdict of the plan.
     """
     from rayllm_ctl.catalog.engines import engine
+    from rayllm_ctl.catalog.releases import resolve
+    from rayllm_ctl.planner.deployment import with_deployment
 
-    version = engine(service.engine.vllm_version)
+    runtime = resolve(service.engine)
+    version = engine(runtime.vllm_version)
     if service.accelerator.kind == "cpu":
-        from rayllm_ctl.planner.cpu import plan_cpu
+        plan = _plan_cpu(service, version, model_config, offline)
+    else:
+        hand_sized = service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized
+        plan = _plan_gpu(service, version, model_config, offline, prices, explain, hand_sized)
+    return with_deployment(plan, service, runtime)
 
-        found = _find_for_cpu(service, model_config, offline)
-        if found is None:
-            return plan_cpu(service, version, None, _UNSEEN)
-        return plan_cpu(service, version, found.facts, found.source, found.warnings)
 
+def _plan_cpu(service: LLMService, version: EngineFacts, model_config: Path | None, offline: bool) -> Plan:
+    from rayllm_ctl.planner.cpu import plan_cpu
+
+    found = _find_for_cpu(service, model_config, offline)
+    if found is None:
+        return plan_cpu(service, version, None, _UNSEEN)
+    return plan_cpu(service, version, found.facts, found.source, found.warnings)
+
+
+def _plan_gpu(
+    service: LLMService,
+    version: EngineFacts,
+    model_config: Path | None,
+    offline: bool,
+    prices: Path | None,
+    explain: bool,
+    hand_sized: bool,
+) -> Plan:
     from rayllm_ctl.planner.plan import decide
     from rayllm_ctl.planner.request import Request
 
@@ -63,7 +85,7 @@ def make_plan(
         catalog=tuple(catalog.values()),
         checkpoint_bytes=found.exact_bytes,
         download=service.model.path is None,
-        hand_sized=service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized,
+        hand_sized=hand_sized,
         notes=(*found.warnings, *((version.note,) if version.note else ())),
         draft=draft,
         caveats=caveats,

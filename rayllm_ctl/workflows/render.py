@@ -1,4 +1,4 @@
-"""From a service and its plan to manifests: refuses what the plan says cannot run."""
+"""From a plan to manifests: rejects what the plan says cannot run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import LLMService
 
 
-def manifests(service: LLMService, plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
-    """The manifests of `service` as `plan` sizes it.
+def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
+    """The manifests of `plan`.
 
-    Raises UserError with the plan's reasons when it does not fit, and when it is risky without accept_risk.
+    Raises UserError with the plan's reasons when it does not fit, and when it is risky without accept_risk; UsageError
+    when no image is known for it.
     """
     require(plan, accept_risk=accept_risk)
     from rayllm_ctl.render import render
 
-    return render(service, plan)
+    return render(plan)
 
 
 def require(plan: Plan, *, accept_risk: bool) -> None:
@@ -28,5 +28,5 @@ def require(plan: Plan, *, accept_risk: bool) -> None:
     hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
     hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
     if plan.verdict == "risky":
-        hints.append("--accept-risk to go on all the same")
+        hints.append("--accept-risk to deploy it nevertheless")
     raise UserError(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))

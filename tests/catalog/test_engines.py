@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.catalog import engines, gpus
+from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.service import Engine, LLMService, Model
@@ -16,7 +17,7 @@ ALL = [engines.engine(version) for version in engines.versions()]
 def test_versions_are_in_order_and_every_minor_release_is_there() -> None:
     assert [facts.release for facts in ALL] == sorted(facts.release for facts in ALL)
     assert {facts.release[:2] for facts in ALL} == {(0, minor) for minor in range(6, 34)}
-    assert engines.engine().version == engines.DEFAULT_VERSION == "0.29.0"
+    assert engines.engine().version == DEFAULT.vllm == "0.29.0"
 
 
 @pytest.mark.parametrize("facts", ALL, ids=lambda facts: facts.version)

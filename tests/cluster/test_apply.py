@@ -126,23 +126,6 @@ def written_back(api: FakeAPI, cluster: Cluster) -> FakeAPI:
     return api
 
 
-@pytest.mark.parametrize(("options", "suffix"), [({}, ""), ({"dry_run": "server"}, " (dry run)")])
-def test_what_kuberay_wrote_back_is_no_change_and_no_conflict(
-    written_back: FakeAPI, cluster: Cluster, options: dict[str, Any], suffix: str
-) -> None:
-    before = written_back.stored("RayService", "tiny")
-    assert actions(cluster, with_group(), **options) == [f"RayService unchanged{suffix}"]
-    assert written_back.stored("RayService", "tiny") == before
-
-
-def test_a_change_of_what_kuberay_wrote_back_is_applied(written_back: FakeAPI, cluster: Cluster) -> None:
-    changed = with_group(replicas=3)
-    assert actions(cluster, changed, dry_run="server") == ["RayService configured (dry run)"]
-    assert actions(cluster, changed) == ["RayService configured"]
-    (stored,) = written_back.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
-    assert stored["maxReplicas"] == 3
-
-
 def test_somebody_else_beside_kuberay_is_a_conflict(written_back: FakeAPI, cluster: Cluster) -> None:
     actions(cluster, manifest(spec={"serveConfigV2": "a: 1\n"}), field_manager="argocd")
     both = with_group()

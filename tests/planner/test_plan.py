@@ -169,8 +169,8 @@ def test_tensor_parallelism_over_nodes_is_planned_by_the_user_s_word_and_slow() 
     assert any("TP 16 spans 2 nodes" in note for note in across.notes)
     assert inside.throughput is not None
     assert across.throughput is not None
-    assert any("across nodes" in line for line in across.throughput["extrapolated"])
-    assert across.throughput["oneRequest"]["tpot"].typical > inside.throughput["oneRequest"]["tpot"].typical
+    assert any("across nodes" in line for line in across.throughput.extrapolated)
+    assert across.throughput.one_request.tpot.typical > inside.throughput.one_request.tpot.typical
 
 
 def test_the_word_for_several_nodes_is_not_ignored_where_one_is_enough() -> None:
@@ -297,7 +297,7 @@ def test_limits_on_latency_are_kept_or_refused() -> None:
     found = plan(dense(), H100, tp=1, load=Load(tpot=0.02))
     assert found.verdict == "fits"
     assert found.throughput is not None
-    assert found.throughput["atLoad"]["tpot"].high <= 0.02
+    assert found.throughput.at_load.tpot.high <= 0.02
     slow = plan(dense(), L4, tp=1, max_model_len=8192, load=Load(tpot=0.02))
     assert (slow.verdict, codes(slow)[0]) == ("does-not-fit", "latency-not-reached")
 
@@ -320,8 +320,8 @@ def test_a_larger_tp_than_needed_is_told() -> None:
 def test_explaining_shows_candidates_and_formulas() -> None:
     brief, full = plan(dense()), plan(dense(), explain=True)
     assert (brief.candidates, brief.formulas) == ((), ())
-    assert {row["gpu"] for row in full.candidates} == {"T4", "L4", "H100-80GB"}
-    assert all(row["line"] for row in full.candidates)
+    assert {row.gpu for row in full.candidates} == {"T4", "L4", "H100-80GB"}
+    assert all(row.line for row in full.candidates)
     assert any(line.startswith("requested") for line in full.formulas)
 
 

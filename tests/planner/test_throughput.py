@@ -45,7 +45,7 @@ def test_cache_bytes_follow_heads_ranks_and_dtype() -> None:
 
 def test_more_requests_give_more_tokens_but_each_later() -> None:
     one, many = at_load(rate(), LOAD, 1), at_load(rate(), LOAD, 64)
-    assert many.tokens_per_second.typical > 5 * one.tokens_per_second.typical
+    assert many.output_tokens_per_second.typical > 5 * one.output_tokens_per_second.typical
     assert many.tpot.typical > one.tpot.typical
     assert many.ttft.typical > one.ttft.typical
 
@@ -53,7 +53,7 @@ def test_more_requests_give_more_tokens_but_each_later() -> None:
 def test_bands_are_in_order() -> None:
     for batch in (1, 7, 200):
         figures = at_load(rate(), LOAD, batch)
-        for band in (figures.ttft, figures.tpot, figures.tokens_per_second, figures.requests_per_second):
+        for band in (figures.ttft, figures.tpot, figures.output_tokens_per_second, figures.requests_per_second):
             assert 0 < band.low <= band.typical <= band.high
 
 

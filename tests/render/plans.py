@@ -1,9 +1,10 @@
-"""Plans made by hand: rendering is tested without the planner, whose figures may change."""
+"""Plans made by hand: rendering is tested without the planner's figures, which may change."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.model.plan import (
     Band,
     EngineSettings,
@@ -14,7 +15,9 @@ from rayllm_ctl.model.plan import (
     StartupPlan,
 )
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.deployment import with_deployment
 
+NVIDIA_TAINTS = ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule")
 H100 = GPUChoice(
     "H100-80GB",
     8,
@@ -23,11 +26,18 @@ H100 = GPUChoice(
         "nvidia.com/gpu.product": ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe"),
         "cloud.google.com/gke-accelerator": ("nvidia-h100-80gb", "nvidia-h100-mega-80gb"),
     },
+    taints=NVIDIA_TAINTS,
 )
-A100 = GPUChoice("A100-40GB", 4, "A100", {"nvidia.com/gpu.product": ("NVIDIA-A100-SXM4-40GB",)})
 L4 = GPUChoice("L4", 8, "L4", {"cloud.google.com/gke-accelerator": ("nvidia-l4",)})
 RTX_4090 = GPUChoice("RTX-4090", 2, None, {"nvidia.com/gpu.product": ("NVIDIA-GeForce-RTX-4090",)})
-MI300X = GPUChoice("MI300X", 8, "AMD-Instinct-MI300X-OAM", {"amd.com/gpu.product-name": ("X",)}, "amd.com/gpu")
+MI300X = GPUChoice(
+    "MI300X",
+    8,
+    "AMD-Instinct-MI300X-OAM",
+    {"amd.com/gpu.product-name": ("X",)},
+    "amd.com/gpu",
+    ("amd.com/gpu:NoSchedule", "sku=gpu:NoSchedule"),
+)
 
 
 def plan(
@@ -52,7 +62,7 @@ def plan(
         **engine,
     }
     minutes = Band(60, 120, 240)
-    return Plan(
+    fits = Plan(
         verdict="fits",
         model=service.model.id,
         facts_source="by hand",
@@ -62,10 +72,13 @@ def plan(
         pods=pods or PodSizes("1", "8Gi", "10", "80Gi", tensor if gpu else 0, pipeline, 1.0),
         startup=StartupPlan(minutes, minutes, minutes, minutes, wait_seconds),
     )
+    return with_deployment(fits, service, resolve(service.engine))
 
 
-def tiny(service: LLMService) -> Plan:
+def tiny(service: LLMService, tensor: int = 1) -> Plan:
     return plan(
-        service, None, pods=PodSizes("200m", "4Gi", "500m", "6Gi", 0, 1, 1.0), max_model_len=1024, max_num_seqs=8,
-        max_num_batched_tokens=2048, dtype="auto", args={"enforce_eager": True, "kv_cache_memory_bytes": 2**30},
+        service, None, tensor=tensor, pods=PodSizes("200m", "4Gi", "500m", "6Gi", 0, 1, 1.0), max_model_len=1024,
+        max_num_seqs=8,
+        max_num_batched_tokens=2048, dtype="auto",
+        args={"enforce_eager": True, "kv_cache_memory_bytes": 2**30, **service.engine.args},
     )  # fmt: skip

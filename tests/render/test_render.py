@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan import GPUChoice, Plan, PodSizes, Reason
 from rayllm_ctl.model.quantities import parse_quantity
@@ -37,14 +38,23 @@ few = settings(max_examples=15)
 """Each of them renders and validates whole manifests; together they see a hundred."""
 
 
+def _has_a_runtime(service: LLMService) -> bool:
+    """Whether its versions and its image do not contradict each other."""
+    try:
+        resolve(service.engine)
+    except UsageError:
+        return False
+    return True
+
+
 @st.composite
 def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
     """A service and a plan that could be its own."""
-    service = draw(services())
+    service = draw(services().filter(_has_a_runtime))
     tensor = service.parallelism.tensor or draw(st.integers(1, 8))
     pipeline = service.parallelism.pipeline or 1
     if service.accelerator.kind == "cpu":
-        return service, dataclasses.replace(tiny(service), parallelism=plan(service, None, tensor=tensor).parallelism)
+        return service, tiny(service, tensor)
     gpu = draw(st.sampled_from([H100, L4, RTX_4090, MI300X]))
     one_node = draw(st.booleans())
     pods = PodSizes("1", "8Gi", draw(st.sampled_from(["500m", "4", "32"])), "64Gi",
@@ -52,8 +62,8 @@ def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
     return service, plan(service, gpu, tensor=tensor, pipeline=pipeline, pods=pods)
 
 
-def rendered(service: LLMService, its_plan: Plan) -> dict[str, Any]:
-    [manifest] = render(service, its_plan)
+def rendered(its_plan: Plan) -> dict[str, Any]:
+    [manifest] = render(its_plan)
     return manifest
 
 
@@ -77,11 +87,11 @@ def container(group: dict[str, Any]) -> dict[str, Any]:
 
 @given(planned())
 def test_what_is_rendered_is_what_readers_read_and_always_the_same(case: tuple[LLMService, Plan]) -> None:
-    service, its_plan = case
-    manifests = render(service, its_plan)
+    its_plan = case[1]
+    manifests = render(its_plan)
     text = dump(manifests)
     assert list(yaml.load_all(text, Loader=yaml.CSafeLoader)) == manifests
-    assert dump(render(service, its_plan)) == text
+    assert dump(render(its_plan)) == text
     assert text.endswith("\n")
     assert "\r" not in text
 
@@ -90,13 +100,13 @@ def test_what_is_rendered_is_what_readers_read_and_always_the_same(case: tuple[L
 @given(planned())
 def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
     service, its_plan = case
-    manifest = rendered(service, its_plan)
+    manifest = rendered(its_plan)
     [model] = serve_config(manifest)["args"]["llm_configs"]
     for name, value in service.engine.args.items():
         assert model["engine_kwargs"][name] == value
     head = manifest["spec"]["rayClusterConfig"]["headGroupSpec"]
     for group in (head, worker_group(manifest)):
-        given_env = {variable["name"]: variable.get("value") for variable in container(group).get("env", [])}
+        given_env = {variable["name"]: variable.get("value", "") for variable in container(group).get("env", [])}
         assert given_env.items() >= service.engine.env.items()
         assert ("HF_TOKEN" in given_env) == (service.model.token_secret is not None)
         mounts = {mount["name"]: mount["mountPath"] for mount in container(group).get("volumeMounts", [])}
@@ -105,7 +115,7 @@ def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
         assert sources == list(mounts)
     assert container(head)["image"] == service.engine.image
     limits = container(worker_group(manifest))["resources"]["limits"]
-    assert limits["memory"] == (service.resources.worker.memory or (its_plan.pods and its_plan.pods.worker_memory))
+    assert limits["memory"] == (its_plan.pods and its_plan.pods.worker_memory)
 
 
 @few
@@ -115,7 +125,7 @@ def test_replicas_fit_into_the_workers(case: tuple[LLMService, Plan]) -> None:
     service, its_plan = case
     assert its_plan.pods is not None
     assert its_plan.parallelism is not None
-    manifest = rendered(service, its_plan)
+    manifest = rendered(its_plan)
     group, application = worker_group(manifest), serve_config(manifest)
     [model] = application["args"]["llm_configs"]
     engine, ingress = application["deployments"]
@@ -141,7 +151,7 @@ def test_replicas_fit_into_the_workers(case: tuple[LLMService, Plan]) -> None:
 @few
 @given(planned())
 def test_autoscaling_is_always_explicit(case: tuple[LLMService, Plan]) -> None:
-    manifest = rendered(*case)
+    manifest = rendered(case[1])
     cluster, group = manifest["spec"]["rayClusterConfig"], worker_group(manifest)
     for deployment in serve_config(manifest)["deployments"]:
         scaling = deployment["autoscaling_config"]
@@ -157,7 +167,7 @@ def test_autoscaling_is_always_explicit(case: tuple[LLMService, Plan]) -> None:
 @few
 @given(planned())
 def test_the_head_serves_nothing_and_kuberay_finds_its_ports(case: tuple[LLMService, Plan]) -> None:
-    head = rendered(*case)["spec"]["rayClusterConfig"]["headGroupSpec"]
+    head = rendered(case[1])["spec"]["rayClusterConfig"]["headGroupSpec"]
     assert head["rayStartParams"] == {"num-cpus": "0", "num-gpus": "0"}
     assert not any(name.endswith("gpu") for name in container(head)["resources"]["limits"])
     assert {port["name"] for port in container(head)["ports"]} >= {"serve", "dashboard", "gcs-server", "client"}
@@ -168,7 +178,7 @@ def test_a_change_of_bounds_restarts_nothing() -> None:
 
     def without_bounds(replicas: Replicas) -> dict[str, Any]:
         service = dataclasses.replace(GPU, replicas=replicas)
-        manifest = copy.deepcopy(rendered(service, plan(service, H100)))
+        manifest = copy.deepcopy(rendered(plan(service, H100)))
         group, application = worker_group(manifest), serve_config(manifest)
         del group["minReplicas"], group["maxReplicas"], application["deployments"]
         manifest["spec"]["serveConfigV2"] = application
@@ -181,35 +191,35 @@ def test_a_change_of_bounds_restarts_nothing() -> None:
 def test_the_engine_s_deployment_has_ray_s_name() -> None:
     # As recorded from Ray 2.60: the application's status lists LLMServer:<id with / as -- and . as _>.
     service = dataclasses.replace(GPU, model=Model("meta-llama/Llama-3.1-70B-Instruct"))
-    names = [deployment["name"] for deployment in serve_config(rendered(service, plan(service, H100)))["deployments"]]
+    names = [deployment["name"] for deployment in serve_config(rendered(plan(service, H100)))["deployments"]]
     assert names == ["LLMServer:meta-llama--Llama-3_1-70B-Instruct", "OpenAiIngress"]
 
 
 def test_tensor_parallelism_stays_on_one_node() -> None:
-    one = serve_config(rendered(GPU, plan(GPU, H100, tensor=4)))["args"]["llm_configs"][0]
+    one = serve_config(rendered(plan(GPU, H100, tensor=4)))["args"]["llm_configs"][0]
     assert one["placement_group_config"] == {"strategy": "STRICT_PACK", "bundle_per_worker": {"GPU": 1}}
-    two = serve_config(rendered(GPU, plan(GPU, H100, tensor=4, pipeline=2)))["args"]["llm_configs"][0]
+    two = serve_config(rendered(plan(GPU, H100, tensor=4, pipeline=2)))["args"]["llm_configs"][0]
     assert two["placement_group_config"]["strategy"] == "PACK"
-    group = worker_group(rendered(GPU, plan(GPU, H100, tensor=4, pipeline=2)))
+    group = worker_group(rendered(plan(GPU, H100, tensor=4, pipeline=2)))
     assert (group["minReplicas"], container(group)["resources"]["limits"]["nvidia.com/gpu"]) == (2, "4")
 
 
 def test_ray_s_autoscaler_learns_the_accelerator_type() -> None:
-    params = worker_group(rendered(GPU, plan(GPU, H100)))["rayStartParams"]
+    params = worker_group(rendered(plan(GPU, H100)))["rayStartParams"]
     assert json.loads(params["resources"][1:-1]) == {"accelerator_type:H100": 1}
-    model = serve_config(rendered(GPU, plan(GPU, RTX_4090)))["args"]["llm_configs"][0]
+    model = serve_config(rendered(plan(GPU, RTX_4090)))["args"]["llm_configs"][0]
     assert model["accelerator_config"] == {"kind": "gpu"}
-    assert "resources" not in worker_group(rendered(GPU, plan(GPU, RTX_4090)))["rayStartParams"]
+    assert "resources" not in worker_group(rendered(plan(GPU, RTX_4090)))["rayStartParams"]
 
 
 def test_nodes_are_found_by_any_label_of_the_gpu_unless_the_user_names_them() -> None:
-    spec = worker_group(rendered(GPU, plan(GPU, H100)))["template"]["spec"]
+    spec = worker_group(rendered(plan(GPU, H100)))["template"]["spec"]
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert [term["matchExpressions"][0]["key"] for term in terms] == sorted(H100.node_labels)
     service = dataclasses.replace(
         GPU, scheduling=Scheduling({"pool": "gpu"}, (Toleration("team", "search", "NoSchedule"), Toleration("spot")))
     )
-    manifest = rendered(service, plan(service, H100))
+    manifest = rendered(plan(service, H100))
     spec = worker_group(manifest)["template"]["spec"]
     assert "affinity" not in spec
     assert spec["nodeSelector"] == {"pool": "gpu"}
@@ -221,10 +231,10 @@ def test_nodes_are_found_by_any_label_of_the_gpu_unless_the_user_names_them() ->
 
 
 def test_other_vendors_have_their_own_resource_and_need_an_image() -> None:
-    with pytest.raises(UsageError, match="no public one with Ray and vLLM for MI300X"):
-        render(GPU, plan(GPU, MI300X))
+    with pytest.raises(UsageError, match="no public image with Ray and vLLM for MI300X"):
+        render(plan(GPU, MI300X))
     service = dataclasses.replace(GPU, engine=Engine(image="r/rocm:1"))
-    group = worker_group(rendered(service, plan(service, MI300X)))
+    group = worker_group(rendered(plan(service, MI300X)))
     assert container(group)["resources"]["limits"]["amd.com/gpu"] == "1"
     assert {"key": "amd.com/gpu", "operator": "Exists"} in group["template"]["spec"]["tolerations"]
 
@@ -232,20 +242,21 @@ def test_other_vendors_have_their_own_resource_and_need_an_image() -> None:
 def test_a_cpu_service_needs_an_image() -> None:
     service = dataclasses.replace(CPU, engine=Engine())
     with pytest.raises(UsageError, match="for CPUs") as caught:
-        render(service, tiny(service))
+        render(tiny(service))
     assert "--image" in caught.value.hints[0]
 
 
 def test_the_image_goes_with_ray() -> None:
-    service = dataclasses.replace(GPU, engine=Engine(ray_version="2.61.0"))
-    manifest = rendered(service, plan(service, H100))
-    assert container(worker_group(manifest))["image"] == "rayproject/ray-llm:2.61.0-py312-cu130"
-    assert manifest["spec"]["rayClusterConfig"]["rayVersion"] == "2.61.0"
+    service = dataclasses.replace(GPU, engine=Engine(ray_version="2.58.0"))
+    manifest = rendered(plan(service, H100))
+    assert container(worker_group(manifest))["image"] == "rayproject/ray-llm:2.58.0-py312-cu130"
+    assert manifest["spec"]["rayClusterConfig"]["rayVersion"] == "2.58.0"
+    assert manifest["metadata"]["labels"]["app.kubernetes.io/version"] == "0.26.0"
 
 
 def test_the_token_is_a_reference_on_head_and_workers() -> None:
     service = dataclasses.replace(GPU, model=Model("m", token_secret=SecretKey("hf", "token")))
-    manifest = rendered(service, plan(service, H100))
+    manifest = rendered(plan(service, H100))
     for group in (manifest["spec"]["rayClusterConfig"]["headGroupSpec"], worker_group(manifest)):
         assert container(group)["env"] == [
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
@@ -255,7 +266,7 @@ def test_the_token_is_a_reference_on_head_and_workers() -> None:
 def test_ray_s_limit_for_starting_is_only_raised() -> None:
     def limit(wait: int, env: dict[str, str]) -> str | None:
         service = dataclasses.replace(GPU, engine=Engine(env=env))
-        variables = container(worker_group(rendered(service, plan(service, H100, wait_seconds=wait)))).get("env", [])
+        variables = container(worker_group(rendered(plan(service, H100, wait_seconds=wait)))).get("env", [])
         return next((v["value"] for v in variables if v["name"] == "RAYLLM_ENGINE_START_TIMEOUT_S"), None)
 
     assert limit(600, {}) is None
@@ -265,7 +276,7 @@ def test_ray_s_limit_for_starting_is_only_raised() -> None:
 
 def test_the_longest_name() -> None:
     service = dataclasses.replace(GPU, name="x" * 47)
-    manifest = rendered(service, plan(service, H100))
+    manifest = rendered(plan(service, H100))
     assert manifest["metadata"]["name"] == "x" * 47
     assert manifest["metadata"]["labels"]["app.kubernetes.io/instance"] == "x" * 47
 
@@ -273,7 +284,7 @@ def test_the_longest_name() -> None:
 def test_a_plan_that_does_not_run_is_not_rendered() -> None:
     bad = Plan("does-not-fit", "m", "x", (Reason("weights", "weights need 17 GiB of 15"),))
     with pytest.raises(UserError, match="does-not-fit: weights need 17 GiB of 15"):
-        render(GPU, bad)
+        render(bad)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +298,7 @@ def test_a_plan_that_does_not_run_is_not_rendered() -> None:
     ],
 )  # fmt: skip
 def test_what_kuberay_would_refuse_is_found_here(path: tuple[Any, ...], value: Any, words: str) -> None:
-    manifest = copy.deepcopy(rendered(GPU, plan(GPU, H100)))
+    manifest = copy.deepcopy(rendered(plan(GPU, H100)))
     parent: Any = manifest
     for part in path[:-1]:
         parent = parent[part]
@@ -297,11 +308,11 @@ def test_what_kuberay_would_refuse_is_found_here(path: tuple[Any, ...], value: A
 
 
 def test_quantities_are_kubernetes_own() -> None:
-    resources = container(worker_group(rendered(GPU, plan(GPU, H100))))["resources"]
+    resources = container(worker_group(rendered(plan(GPU, H100))))["resources"]
     for amounts in resources.values():
         assert all(parse_quantity(amount) > 0 for amount in amounts.values())
 
 
 def test_no_gpu_label_no_affinity() -> None:
     bare = GPUChoice("X", 1, None)
-    assert "affinity" not in worker_group(rendered(GPU, plan(GPU, bare)))["template"]["spec"]
+    assert "affinity" not in worker_group(rendered(plan(GPU, bare)))["template"]["spec"]

@@ -6,7 +6,7 @@ import pytest
 
 from rayllm_ctl.model.plan import EngineSettings
 from rayllm_ctl.model.service import Replicas
-from rayllm_ctl.render.serve import target_ongoing_requests
+from rayllm_ctl.planner.serve import target_ongoing_requests
 
 
 @pytest.mark.parametrize(

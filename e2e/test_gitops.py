@@ -1,0 +1,39 @@
+"""Rendered manifests under GitOps: kubectl, Argo CD and Flux apply the same file for ever, next to the operator."""
+
+from __future__ import annotations
+
+import json
+
+from e2e.harness import Bench, Object
+
+FLAGS = (
+    "render", "--offline", "--model", "Qwen/Qwen3-32B", "--name", "gitops", "--gpu", "H100-80GB", "--tp", "4",
+    "--max-replicas", "2", "--env", "EMPTY=", "--env", "OMP_NUM_THREADS=4", "--toleration", "team=search",
+    "--volume", "pvc:models:/models", "--volume", "secret:ca:/ca", "--cpu", "8000m", "--memory", "65536Mi",
+)  # fmt: skip
+"""Quantities that Kubernetes would spell otherwise, an empty variable, volumes: what Go types write in a form of their
+own. Nothing has to run: the operator writes the object back before it makes a pod."""
+
+
+def operator_fields(bench: Bench) -> list[Object]:
+    """What the operator owns of the RayService beside its status; empty before it has looked at it."""
+    args = ("get", "rayservice", "gitops", "-n", bench.namespace, "--show-managed-fields", "-o", "json")
+    managers: list[Object] = json.loads(bench.kubectl(*args))["metadata"]["managedFields"]
+    own = [entry for entry in managers if entry["manager"] == "kuberay-operator" and "subresource" not in entry]
+    return [entry["fieldsV1"] for entry in own]
+
+
+def test_the_same_file_is_applied_again_and_a_changed_one_too(bench: Bench) -> None:
+    def apply(text: str) -> int:
+        bench.kubectl("apply", "--server-side", "-n", bench.namespace, "-f", "-", input_text=text)
+        generation: int = bench.get("rayservice", "gitops")["metadata"]["generation"]
+        return generation
+
+    first, changed = bench.run(*FLAGS).out, bench.run(*FLAGS, "--max-num-seqs", "128", "--max-replicas", "3").out
+    generation = apply(first)
+    written = bench.wait("the operator writes the object back", lambda: operator_fields(bench), timeout=60)
+    assert all("f:spec" not in fields for fields in written), written
+    assert apply(first) == generation
+    assert apply(changed) == generation + 1
+    assert apply(first) == generation + 2
+    assert all("f:spec" not in fields for fields in operator_fields(bench))

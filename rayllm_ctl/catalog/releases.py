@@ -1,0 +1,122 @@
+"""Which Ray, vLLM and image belong together.
+
+The vLLM version is the one that the extra `llm` of a Ray release requires exactly (Requires-Dist of ray 2.56.0 to
+2.60.0; before 2.56 it was a lower bound). The image is Ray's public one for NVIDIA GPUs, under this name since 2.56;
+the tags of 2.56.0 to 2.58.0 were seen on Docker Hub, those of later releases follow the same rule and were not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.deployment import Runtime
+from rayllm_ctl.model.service import Engine
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Ray release. verified: the image's tag was seen in its registry."""
+
+    ray: str
+    vllm: str
+    verified: bool
+
+    @property
+    def image(self) -> str:
+        return f"rayproject/ray-llm:{self.ray}-py312-cu130"
+
+
+RELEASES = (
+    Release("2.56.0", "0.22.0", verified=True),
+    Release("2.57.0", "0.25.1", verified=True),
+    Release("2.58.0", "0.26.0", verified=True),
+    Release("2.59.0", "0.27.0", verified=False),
+    Release("2.60.0", "0.29.0", verified=False),
+)
+DEFAULT = RELEASES[-1]
+"""What runs where the user names neither version nor image."""
+
+_PUBLIC_IMAGE = re.compile(r"(?:.*/)?rayproject/ray-llm:(\d+\.\d+\.\d+)(?:-.*)?")
+_NAME_AN_IMAGE = "--image REGISTRY/IMAGE:TAG"
+
+
+def resolve(engine: Engine) -> Runtime:
+    """Ray, vLLM and image as `engine` states them, the missing ones from the release that the others name.
+
+    Raises UsageError where two of them contradict each other.
+    """
+    ray, vllm = engine.ray_version, engine.vllm_version
+    if engine.image is not None:
+        return _with_image(engine.image, ray, vllm)
+    release = _find(ray, vllm)
+    if release is None:
+        _reject_contradiction(ray, vllm)
+        missing = f"vLLM {vllm} has no known image" if vllm else f"Ray {ray} has no known image"
+        return Runtime(ray or DEFAULT.ray, vllm or DEFAULT.vllm, None, missing, tuple(_assumed(ray, vllm)))
+    unseen = "" if release.verified else "tag not verified"
+    return Runtime(release.ray, release.vllm, release.image, unseen)
+
+
+def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
+    tag = _PUBLIC_IMAGE.fullmatch(image)
+    release = _find(tag[1], None) if tag else None
+    if release is None:
+        named = _find(ray, vllm) or DEFAULT
+        return Runtime(
+            ray or named.ray, vllm or named.vllm, image, "", tuple(_assumed(ray, vllm, (named.ray, named.vllm)))
+        )
+    for name, wanted, has in (("Ray", ray, release.ray), ("vLLM", vllm, release.vllm)):
+        if wanted is not None and _exact(wanted) != has:
+            raise UsageError(
+                f"image {image} contains {name} {has}, not {name} {wanted}",
+                hint=(f"leave out the {name} version, or the image", _NAME_AN_IMAGE),
+            )
+    return Runtime(release.ray, release.vllm, image)
+
+
+def _find(ray: str | None, vllm: str | None) -> Release | None:
+    """The release of both versions; None is any. The default one where neither is named."""
+    if ray is None and vllm is None:
+        return DEFAULT
+    return next(
+        (
+            release
+            for release in RELEASES
+            if (ray is None or _exact(ray) == release.ray) and (vllm is None or _exact(vllm) == release.vllm)
+        ),
+        None,
+    )
+
+
+def _reject_contradiction(ray: str | None, vllm: str | None) -> None:
+    if ray is None or vllm is None:
+        return
+    by_ray, by_vllm = _find(ray, None), _find(None, vllm)
+    if by_ray is None and by_vllm is None:
+        return
+    known = by_ray or by_vllm
+    assert known is not None
+    why = f"Ray {known.ray} comes with vLLM {known.vllm}"
+    hints = [f"--vllm-version {by_ray.vllm}  for Ray {by_ray.ray}"] if by_ray else []
+    hints += [f"rayVersion: {by_vllm.ray}  for vLLM {by_vllm.vllm} (spec.engine)"] if by_vllm else []
+    raise UsageError(
+        f"no known image contains Ray {ray} and vLLM {vllm}: {why}",
+        hint=(*hints, f"{_NAME_AN_IMAGE}  an image that contains both"),
+    )
+
+
+def _assumed(ray: str | None, vllm: str | None, found: tuple[str, str] = (DEFAULT.ray, DEFAULT.vllm)) -> Iterator[str]:
+    """The versions that nobody stated."""
+    if ray is None:
+        yield f"Ray {found[0]}"
+    if vllm is None:
+        yield f"vLLM {found[1]}"
+
+
+def _exact(version: str) -> str:
+    """`version` with three numbers, without a leading v and what a build appends: v0.29+cu130 is 0.29.0."""
+    numbers = version.strip().removeprefix("v").partition("+")[0]
+    return numbers + ".0" * max(0, 2 - numbers.count("."))

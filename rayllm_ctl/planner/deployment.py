@@ -1,0 +1,117 @@
+"""What the manifests of a plan that runs say: the Serve application, the Ray cluster, and how they scale.
+
+Read against Ray 2.60 (ray/llm/_internal/serve/core) and KubeRay 1.6.2 (ray-operator/controllers/ray/common/pod.go).
+Whatever stands in a RayService's rayClusterConfig counts for the hash by which KubeRay decides whether a change needs a
+second cluster (only replica bounds and tolerations do not), so nothing there may depend on what changes often.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
+from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.service import LLMService, Toleration
+from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
+
+ENGINE_START_SECONDS = 3600
+"""Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
+
+_START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
+
+AUTOSCALER = Autoscaler(cpu="100m", memory="512Mi", memory_limit="1Gi", idle_timeout=60)
+"""KubeRay's default limits it to half a core, with which autoscaler v2 stalls (kuberay#3794); without a CPU limit a
+small request is enough. The idle timeout is Ray's default, written so that it does not change with Ray's version."""
+
+READINESS = Probe(initial_delay=10, period=5, timeout=5, failure_threshold=2)
+"""KubeRay's own figures. Its probe runs `wget` in the container, which not every image has (kuberay#2063); an HTTP
+probe asks the Serve proxy for the same answer. A worker without a Serve replica has no proxy and is not ready: that is
+by design."""
+
+
+def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
+    """`plan` with its deployment, where it runs; `runtime` as the catalog resolves it for NVIDIA GPUs."""
+    engine, parallelism, pods = plan.engine, plan.parallelism, plan.pods
+    if not plan.runs or engine is None or parallelism is None or pods is None:
+        return plan
+    gpu = plan.gpu if service.accelerator.kind == "gpu" else None
+    held = plan.throughput.concurrency_at_load.low if plan.throughput else None
+    deployment = Deployment(
+        name=service.name,
+        namespace=service.namespace,
+        runtime=_runtime(runtime, service, gpu),
+        serve=serve_application(service, parallelism, engine, pods, gpu, held),
+        # The head needs no GPU: a selector for GPU nodes is not for it.
+        head_placement=PodPlacement(
+            {} if gpu else dict(service.scheduling.node_selector), {}, service.scheduling.tolerations
+        ),
+        worker=_worker(service, parallelism, pods, gpu),
+        autoscaler=AUTOSCALER,
+        env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
+        volumes=service.storage.volumes,
+    )
+    return replace(plan, deployment=deployment)
+
+
+def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:
+    """`runtime` without the public image, where it does not run: on CPUs and on other vendors' GPUs."""
+    if service.engine.image is not None or (gpu is not None and gpu.resource == "nvidia.com/gpu"):
+        return runtime
+    where = gpu.name if gpu else "CPUs"
+    return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
+
+
+def _worker(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> WorkerGroup:
+    scheduling = service.scheduling
+    labels = gpu.node_labels if gpu and not scheduling.node_selector else {}
+    kind = gpu.ray_accelerator_type if gpu else None
+    return WorkerGroup(
+        name=service.accelerator.kind,
+        min_workers=parallelism.replicas * pods.workers_per_replica,
+        max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
+        cpus=worker_cpus(parallelism, pods, gpu),
+        extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
+        # Ray finds the type on a running GPU node by itself. The autoscaler decides about workers that do not exist yet
+        # and knows of them only what stands here: without it a scale-up is "infeasible".
+        ray_resources=json.dumps({f"accelerator_type:{kind}": 1}) if kind else None,
+        placement=PodPlacement(
+            dict(scheduling.node_selector), labels, (*scheduling.tolerations, *(_tolerations(gpu) if gpu else ()))
+        ),
+        readiness=READINESS,
+    )
+
+
+def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:
+    """The logical CPUs that a worker tells Ray of.
+
+    They must hold a replica and an ingress replica, whatever the pod requests. On CPUs they must not hold two replicas,
+    since the pod's memory is that of one; on GPUs the GPUs see to that, and what is left is free for Ray's own tasks.
+    """
+    processes = 0 if gpu else parallelism.gpus_per_replica
+    needed = math.ceil(pods.engine_cpus + processes + INGRESS_CPUS)
+    return max(needed, math.floor(parse_quantity(pods.worker_cpu))) if gpu else needed
+
+
+def _environment(service: LLMService, startup: StartupPlan | None) -> Iterator[EnvVar]:
+    engine = service.engine
+    yield from (EnvVar(name, value) for name, value in engine.env.items())
+    if startup is not None and startup.wait_seconds > ENGINE_START_SECONDS and _START_LIMIT not in engine.env:
+        # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
+        # so that a slightly different estimate does not ask for a second cluster.
+        hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
+        yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
+    if service.model.token_secret is not None:
+        # On the head as well: it reads the model's configuration when it builds the application.
+        yield EnvVar("HF_TOKEN", secret=service.model.token_secret)
+
+
+def _tolerations(gpu: GPUChoice) -> Iterator[Toleration]:
+    """Those of the taints of the GPU's nodes. A taint with the resource's name is tolerated whatever its value:
+    clouds write present, operators and people true or nothing."""
+    for taint in gpu.taints:
+        key, _, value = taint.partition(":")[0].partition("=")
+        yield Toleration(key, None if key == gpu.resource else value or None)

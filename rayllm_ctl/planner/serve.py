@@ -1,0 +1,97 @@
+"""The Ray Serve application of a plan: placement, CPUs, targets of autoscaling, delays.
+
+Read against Ray 2.60 (ray/llm/_internal/serve/core). Two facts shape it: an application whose `args` change restarts
+all its replicas, while what `deployments` overrides is taken up in place; and Ray Serve LLM merges a target of 1e9
+ongoing requests where none is written, which would never scale up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rayllm_ctl.model.deployment import Autoscaling, ServeApplication
+from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, PodSizes
+from rayllm_ctl.model.service import LLMService, Replicas
+
+INGRESS_CPUS = 0.5
+"""Logical CPUs of a replica of the OpenAI ingress: it runs on a worker, since the head offers none."""
+
+LOOK_BACK_SECONDS = 15.0
+UPSCALE_DELAY_SECONDS = 15.0
+"""Ray waits 30 s over a window of 30 s. A new replica takes minutes, so the decision for it should come earlier."""
+
+DOWNSCALE_DELAY_SECONDS = 300.0
+"""Ray waits 600 s; a replica that is given back too early costs a start-up, one kept too long costs GPU minutes."""
+
+HEALTH_CHECK_PERIOD_SECONDS = 10
+HEALTH_CHECK_TIMEOUT_SECONDS = 30
+"""Ray Serve LLM gives up after 10 s, three times in a row: an engine busy with long prompts may need longer."""
+
+GRACEFUL_SHUTDOWN_SECONDS = 120
+"""Ray cuts answers off 20 s after it decides to stop a replica; long generations stream for a minute or two."""
+
+
+def serve_application(
+    service: LLMService,
+    parallelism: ParallelismPlan,
+    engine: EngineSettings,
+    pods: PodSizes,
+    gpu: GPUChoice | None,
+    capacity: float | None,
+) -> ServeApplication:
+    """The application. `gpu` is None for a service on CPUs.
+
+    capacity: requests of the expected length that a replica's KV cache surely holds; None where that is not planned.
+    """
+    replicas, target = service.replicas, target_ongoing_requests(service.replicas, engine, capacity)
+    scaling = Autoscaling(
+        min_replicas=parallelism.replicas,
+        max_replicas=max(1, parallelism.max_replicas),
+        target_ongoing_requests=target,
+        look_back_period=_or(replicas.look_back_period, LOOK_BACK_SECONDS),
+        upscale_delay=_or(replicas.upscale_delay, UPSCALE_DELAY_SECONDS),
+        downscale_delay=_or(replicas.downscale_delay, DOWNSCALE_DELAY_SECONDS),
+    )
+    return ServeApplication(
+        model_id=service.model.id,
+        model_source=service.model.path or service.model.id,
+        revision=service.model.revision,
+        accelerator_type=gpu.ray_accelerator_type if gpu else None,
+        # STRICT_PACK keeps tensor parallelism on the links inside a node; Ray's default PACK may spread it over nodes.
+        # A replica of several pods cannot be packed strictly. Each pod then holds the GPUs of exactly one pipeline
+        # stage, so PACK fills whole pods and a stage does not span nodes either, unless the user lets it: then each
+        # holds an equal part of one.
+        placement_strategy="STRICT_PACK" if pods.workers_per_replica == 1 else "PACK",
+        # vLLM's GPU processes ask Ray for no CPU.
+        bundle_resource=service.accelerator.kind.upper(),
+        engine_cpus=pods.engine_cpus,
+        ingress_cpus=INGRESS_CPUS,
+        deployment=engine_deployment(service.model.id),
+        # What exceeds the engine's batch waits in the router, which hands it to whichever replica is free first.
+        max_ongoing_requests=max(engine.max_num_seqs, target),
+        autoscaling=scaling,
+        # One ingress for each replica that is always there. With none (scale to zero) the ingress must go as well:
+        # as long as it runs it holds a worker, and with it the worker's GPUs.
+        ingress_autoscaling=replace(scaling, max_replicas=max(1, scaling.min_replicas)),
+        health_check_period=HEALTH_CHECK_PERIOD_SECONDS,
+        health_check_timeout=HEALTH_CHECK_TIMEOUT_SECONDS,
+        graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_SECONDS,
+    )
+
+
+def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity: float | None = None) -> int:
+    """Requests in flight that a replica should have: half of what it can batch and hold, unless the user said so.
+
+    The other half takes up what arrives while the next replica starts.
+    """
+    most = engine.max_num_seqs if capacity is None else min(engine.max_num_seqs, int(capacity))
+    return replicas.target_ongoing_requests or max(1, most // 2)
+
+
+def engine_deployment(model_id: str) -> str:
+    """The name that Ray Serve LLM gives to the deployment of a model."""
+    return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
