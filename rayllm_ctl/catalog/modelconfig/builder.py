@@ -1,4 +1,4 @@
-"""LayerBuilder that layers are made of, named and fused as vLLM does it (model_executor/layers)."""
+"""What layers are made of, named and fused as vLLM does it (model_executor/layers)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Builder:
     def __init__(self, fields: Fields, quantizer: Quantizer | None) -> None:
         self.fields = fields
         self.quantizer = quantizer
-        self.root = "layers"
         self._kinds: dict[tuple[Hashable, ...], Layer] = {}
 
     def layers(
@@ -44,9 +43,9 @@ class Builder:
             if not by_layer and (key,) in self._kinds:
                 made.append(self._kinds[(key,)])
                 continue
-            pieces = LayerBuilder(self, f"{self.root}.{index}.")
-            make(index, pieces)
-            layer = pieces.layer()
+            started = LayerBuilder(self, f"layers.{index}.")
+            make(index, started)
+            layer = started.layer()
             layer = seen.setdefault(layer, layer)
             self._kinds[(key,)] = layer
             made.append(layer)
@@ -54,7 +53,7 @@ class Builder:
         return tuple(made)
 
     def single(self, path: str = "") -> LayerBuilder:
-        """LayerBuilder that belong to no numbered layer."""
+        """A layer that stands outside the numbered ones."""
         return LayerBuilder(self, path)
 
 
