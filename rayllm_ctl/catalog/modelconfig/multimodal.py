@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
-from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
+from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, read_named, text_architecture
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
 
@@ -75,7 +75,7 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     text = _served(config)
     for names in known.path or (TEXT_PARTS,):
         text = text.child(*names)
-    usual = known.text if isinstance(known.text, str) else known.text(config)
+    usual = text_architecture(known, config)
     if not text:
         return usual, config
     named = text.texts("architectures", longest=16)
@@ -91,8 +91,8 @@ def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[
         return ()
     served = _served(config)
     found = []
-    for reader, part in ((known.sees, "vision_config"), (known.hears, "audio_config")):
-        encoder = reader(Source(served, served.child(part), hidden, builder)) if reader else None
+    for spec, part in ((known.vision, "vision_config"), (known.audio, "audio_config")):
+        encoder = read_named(spec, Source(served, served.child(part), hidden, builder)) if spec else None
         if encoder is not None:
             found.append(encoder)
     return tuple(found)

@@ -76,13 +76,7 @@ def _gptq(fields: Fields) -> Quantizer:
     group = fields.integer("group_size", default=128, low=-1)
     reorder = fields.flag("desc_act")
     scheme = Scheme(
-        "gptq",
-        bits,
-        group=max(group, 0),
-        scale_bytes=2,
-        zero_points=True,
-        activation_order=reorder,
-        weight_only=True,
+        "gptq", bits, group=max(group, 0), scale_bytes=2, zero_points=True, activation_order=reorder, weight_only=True
     )
     head = fields.flag("lm_head")
     ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))

@@ -35,5 +35,5 @@ ROWS = {
             name="block_sparse_moe.experts",
             router="block_sparse_moe.gate",
         ),
-    ),
+    )
 }

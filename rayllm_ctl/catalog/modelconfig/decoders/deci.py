@@ -72,5 +72,5 @@ ROWS = {
         sizes=_sizes,
         intermediate=_intermediate,
         norms=0,
-    ),
+    )
 }

@@ -133,5 +133,5 @@ ROWS = {
         intermediate=("moe_intermediate_size",),
         rotary=_tables,
         finish=_with_streams,
-    ),
+    )
 }

@@ -57,12 +57,7 @@ _EAGLE3 = LLAMA._replace(finish=_joined)
 
 ROWS = {
     **dict.fromkeys(
-        (
-            "LlamaForCausalLMEagle3",
-            "Eagle3LlamaForCausalLM",
-            "Eagle3Qwen2_5vlForCausalLM",
-            "Eagle3Qwen3vlForCausalLM",
-        ),
+        ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
         _EAGLE3,
     ),
     "Eagle3Qwen3ForCausalLM": QWEN3._replace(finish=_joined),

@@ -86,5 +86,5 @@ ROWS = {
         intermediate=("intermediate_size",),
         tied=True,
         rotary=_tables,
-    ),
+    )
 }

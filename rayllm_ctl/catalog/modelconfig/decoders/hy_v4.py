@@ -5,13 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import Body, Sizes, read_layers
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import feed_forward
-from rayllm_ctl.catalog.modelconfig.decoders.latent import (
-    DEEPSEEK_MOE,
-    LATENT,
-    indexer,
-    latent_attention,
-    latent_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.decoders.latent import DEEPSEEK_MOE, LATENT, indexer, latent_attention, latent_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Part, Vector
@@ -80,5 +74,5 @@ ROWS = {
         feed_forward=_blocks,
         moe=DEEPSEEK_MOE._replace(optional=False, dense=_dense, correction=True, router_float32=True),
         finish=_with_streams,
-    ),
+    )
 }

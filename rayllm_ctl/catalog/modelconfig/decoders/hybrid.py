@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rayllm_ctl.catalog.modelconfig.body import (
-    HIDDEN,
-    MOST_HEADS,
-    Sizes,
-    read_layers,
-    read_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.body import HIDDEN, MOST_HEADS, Sizes, read_layers, read_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, dense, feed_forward, shared_experts
 from rayllm_ctl.catalog.modelconfig.decoders.latent import body_sizes, latent_attention, latent_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import delta_net, kimi_delta, mamba1, mamba2
@@ -38,14 +32,7 @@ def _qwen_intermediate(fields: Fields) -> int:
     return fields.integer("intermediate_size" if has_dense else "moe_intermediate_size")
 
 
-_LETTERS = {
-    "mamba": "M",
-    "linear_attention": "M",
-    "attention": "*",
-    "full_attention": "*",
-    "moe": "E",
-    "mlp": "-",
-}
+_LETTERS = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "moe": "E", "mlp": "-"}
 """A layer's letter by its name in layers_block_type, before and since transformers 5."""
 
 

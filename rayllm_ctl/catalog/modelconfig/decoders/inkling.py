@@ -115,5 +115,5 @@ ROWS = {
         untied=True,
         rotary=False,
         finish=_ends,
-    ),
+    )
 }

@@ -45,5 +45,5 @@ ROWS = {
             shared_default=None,
             shared_name="mlp.shared_expert",
         ),
-    ),
+    )
 }

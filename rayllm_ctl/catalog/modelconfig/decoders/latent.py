@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.body import (
-    HEADS,
-    HIDDEN,
-    MOST_HEADS,
-    Body,
-    Sizes,
-    read_layers,
-)
+from rayllm_ctl.catalog.modelconfig.body import HEADS, HIDDEN, MOST_HEADS, Body, Sizes, read_layers
 from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec

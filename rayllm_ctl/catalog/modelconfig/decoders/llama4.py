@@ -37,5 +37,5 @@ ROWS = {
             shared_count=1,
             shared_name="feed_forward.shared_expert",
         ),
-    ),
+    )
 }

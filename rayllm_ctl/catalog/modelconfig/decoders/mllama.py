@@ -24,5 +24,5 @@ ROWS = {
         kinds=_crossing_layers,
         windowed=False,
         intermediate=("intermediate_size",),
-    ),
+    )
 }

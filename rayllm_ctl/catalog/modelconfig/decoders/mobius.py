@@ -59,5 +59,5 @@ ROWS = {
         moe=None,
         norms=lambda fields: 4 if fields.flag("layer_scale") else 2,
         finish=_banks_and_drafts,
-    ),
+    )
 }

@@ -33,20 +33,12 @@ _EXAONE = DecoderSpec(
 )
 
 ROWS: dict[str, DecoderSpec] = {
-    "MixtralForCausalLM": DecoderSpec(
-        window_uniform=True,
-        moe=_GRANITE,
-    ),
+    "MixtralForCausalLM": DecoderSpec(window_uniform=True, moe=_GRANITE),
     "Qwen2MoeForCausalLM": DecoderSpec(qkv_bias=True, moe=QWEN),
     "Qwen3MoeForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), qk_norm="head", moe=QWEN),
     "MellumForCausalLM": DecoderSpec(qkv_bias=("attention_bias",), qk_norm="head", moe=QWEN),
     "PhiMoEForCausalLM": DecoderSpec(
-        qkv_bias=True,
-        out_bias=True,
-        head_bias=True,
-        norm_bias=True,
-        window_uniform=True,
-        moe=_GRANITE,
+        qkv_bias=True, out_bias=True, head_bias=True, norm_bias=True, window_uniform=True, moe=_GRANITE
     ),
     "GptOssForCausalLM": DecoderSpec(
         qkv_bias=True,
@@ -113,11 +105,7 @@ ROWS: dict[str, DecoderSpec] = {
         norms=1,
         tied=True,
         window_pattern=4,
-        moe=MoESpec(
-            intermediate=("intermediate_size",),
-            shared_count=("num_shared_experts",),
-            dense=first_dense,
-        ),
+        moe=MoESpec(intermediate=("intermediate_size",), shared_count=("num_shared_experts",), dense=first_dense),
         intermediate=("prefix_dense_intermediate_size", "intermediate_size"),
     ),
     "DbrxForCausalLM": DecoderSpec(

@@ -77,5 +77,5 @@ ROWS = {
         head_bias=True,
         untied=True,
         rotary=_rotary,
-    ),
+    )
 }

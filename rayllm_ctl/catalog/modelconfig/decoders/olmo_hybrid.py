@@ -52,5 +52,5 @@ ROWS = {
         sizes=read_even_sizes,
         rotary=_rotary,
         intermediate=("intermediate_size",),
-    ),
+    )
 }

@@ -90,10 +90,7 @@ ROWS = {
         finish=_early_exit,
     ),
     "IQuestLoopCoderForCausalLM": DecoderSpec(
-        mixer=_iquest_attention,
-        sizes=read_even_sizes,
-        windowed=False,
-        intermediate=("intermediate_size",),
+        mixer=_iquest_attention, sizes=read_even_sizes, windowed=False, intermediate=("intermediate_size",)
     ),
     # norms without weights
     "HrmTextForCausalLM": DecoderSpec(

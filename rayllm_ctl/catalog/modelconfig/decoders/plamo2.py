@@ -46,5 +46,5 @@ ROWS = {
         norms=4,
         intermediate=("intermediate_size",),
         tied=True,
-    ),
+    )
 }

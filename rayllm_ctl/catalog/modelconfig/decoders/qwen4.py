@@ -157,5 +157,5 @@ ROWS = {
         norms=0,
         untied=True,
         finish=_ends,
-    ),
+    )
 }

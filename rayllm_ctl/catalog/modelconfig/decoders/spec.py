@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.body import (
-    EXPERTS,
-    MOE_INTERMEDIATE,
-    TOP_K,
-    Body,
-    Sizes,
-    read_sizes,
-)
+from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOE_INTERMEDIATE, TOP_K, Body, Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import WINDOW, Window
 from rayllm_ctl.catalog.modelconfig.fields import Fields

@@ -114,5 +114,5 @@ ROWS = {
         intermediate=_intermediate,
         rotary=_rotary,
         finish=_with_shared_blocks,
-    ),
+    )
 }

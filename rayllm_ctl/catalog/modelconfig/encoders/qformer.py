@@ -52,12 +52,12 @@ def query_layer(source: Source, former: Fields, inner: int) -> Layer:
 
 def crossing(source: Source, inner: int, features: int) -> Layer:
     """Attention of the queries to the features."""
-    pieces = stem_of(source)
-    plain(pieces, "crossattention.query", inner, inner, bias=True)
-    plain(pieces, "crossattention.key_value", features, 2 * inner, bias=True)
-    plain(pieces, "crossattention.output", inner, inner, bias=True)
-    pieces.norm(inner, bias=True)
-    return pieces.layer()
+    layer = stem_of(source)
+    plain(layer, "crossattention.query", inner, inner, bias=True)
+    plain(layer, "crossattention.key_value", features, 2 * inner, bias=True)
+    plain(layer, "crossattention.output", inner, inner, bias=True)
+    layer.norm(inner, bias=True)
+    return layer.layer()
 
 
 def read_granite4_vision(source: Source) -> MultiModalEncoder:

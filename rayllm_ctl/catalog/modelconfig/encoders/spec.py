@@ -1,0 +1,341 @@
+"""What describes an encoder: its sizes, its block, the layers around the blocks, and the largest item it takes.
+
+A row states these as data; read_encoder builds the encoder from them. Sizes go by name: a few are derived from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, VideoProfile
+
+Expression = int | str
+"""A number, the name of a size, or a multiple of one: "width", "width*4"."""
+
+_HIGHEST = {
+    "heads": MOST_HEADS, "kv_heads": MOST_HEADS, "depth": MOST_LAYERS, "image": 2**14, "patch": 256, "merge": 64,
+    "frames": 64, "tiles": 256, "layers": MOST_LAYERS, "bins": 2**12,
+}  # fmt: skip
+"""Larger numbers are damaged configs. Other sizes may have up to 2**34."""
+
+_DERIVED: dict[str, Callable[[Scope], int]] = {
+    "text": lambda scope: scope.source.hidden,
+    "merge": lambda _scope: 1,
+    "frames": lambda _scope: 1,
+    "merged": lambda scope: scope["width"] * scope["merge"] ** 2,
+    "grid": lambda scope: (scope["image"] // scope["patch"]) ** 2,
+    "values": lambda scope: 3 * scope["frames"] * scope["patch"] ** 2,
+    "pixels": lambda scope: 3 * scope["image"] ** 2,
+}
+"""text: the decoder's hidden size. merged: features of the patches that become one token. grid: patches of an image.
+values: input values of a patch. pixels: those of an image."""
+
+
+class Scope:
+    """The sizes of one encoder while it is read."""
+
+    source: Source
+
+    def __init__(self, source: Source, sizes: Mapping[str, Entry]) -> None:
+        self.source = source
+        self._entries = sizes
+        self._sizes: dict[str, int] = {}
+        for name in sizes:
+            self[name]
+
+    def __getitem__(self, expression: Expression) -> int:
+        if isinstance(expression, int):
+            return expression
+        name, _, times = expression.partition("*")
+        if name not in self._sizes:
+            self._sizes[name] = self._read(name)
+        return self._sizes[name] * int(times or 1)
+
+    def _read(self, name: str) -> int:
+        entry = self._entries[name] if name in self._entries else _DERIVED[name]
+        if isinstance(entry, Size):
+            default = entry.default(self) if callable(entry.default) else entry.default
+            default = None if default is None else self[default]
+            return self.fields(entry.part).integer(
+                *entry.names, default=default, low=entry.low, high=_HIGHEST.get(name, 2**34)
+            )
+        return entry(self) if callable(entry) else self[entry]
+
+    def fields(self, part: str) -> Fields:
+        """The vision (or audio) part, "config" for the whole, or one of its objects."""
+        if not part:
+            return self.source.vision
+        return self.source.config if part == "config" else self.source.config.child(part)
+
+    def holds(self, choice: Choice) -> bool:
+        if isinstance(choice, bool):
+            return choice
+        if isinstance(choice, Flag):
+            return self.fields(choice.part).flag(*choice.names, default=choice.default)
+        return choice(self)
+
+
+Default = Expression | Callable[["Scope"], int] | None
+
+
+class Size(NamedTuple):
+    """A size that the config states under one of `names`; default None: it must."""
+
+    names: tuple[str, ...]
+    default: Default = None
+    part: str = ""
+    low: int = 1
+
+
+class Flag(NamedTuple):
+    """What a field of the config switches."""
+
+    names: tuple[str, ...]
+    default: bool = False
+    part: str = ""
+
+
+Entry = Size | Expression | Callable[[Scope], int]
+Choice = bool | Flag | Callable[[Scope], bool]
+
+
+def size(names: str, default: Default = None, part: str = "", *, low: int = 1) -> Size:
+    """A size by its names, which spaces separate."""
+    return Size(tuple(names.split()), default, part, low)
+
+
+def flag(names: str, part: str = "", *, default: bool = False) -> Flag:
+    return Flag(tuple(names.split()), default, part)
+
+
+def vit(**sizes: int) -> dict[str, Entry]:
+    """The sizes of a vision transformer by their usual names, with what holds where a config is silent."""
+    return {name: Size(_USUAL[name], default) for name, default in sizes.items()}
+
+
+_USUAL = {
+    "width": ("hidden_size",),
+    "heads": ("num_attention_heads",),
+    "middle": ("intermediate_size",),
+    "depth": ("num_hidden_layers",),
+    "patch": ("patch_size",),
+    "image": ("image_size",),
+}
+
+
+def ratio(default: float) -> Callable[[Scope], int]:
+    """The feed-forward width as a multiple of the hidden size."""
+    return lambda scope: int(scope["width"] * max(scope.source.vision.number("mlp_ratio", default=default), 0.0))
+
+
+class Dense(NamedTuple):
+    """A projection (or a table of `inputs` rows), which no format quantizes. Without a split it is on every rank."""
+
+    inputs: Expression
+    outputs: Expression
+    bias: Choice = False
+    split: Split = "none"
+    float32: bool = False
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.linear(
+            f"{self.inputs} to {self.outputs}",
+            scope[self.inputs],
+            scope[self.outputs],
+            self.split,
+            bias=scope.holds(self.bias),
+            quantizable=False,
+            float32=self.float32,
+        )
+
+
+class Norm(NamedTuple):
+    """`times` norms, or other vectors of so many elements."""
+
+    size: Expression
+    times: Expression = 1
+    bias: Choice = False
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.norm(scope[self.size], scope[self.times], bias=scope.holds(self.bias))
+
+
+class Mlp(NamedTuple):
+    """A gated feed-forward block."""
+
+    size: Expression
+    middle: Expression
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.mlp(scope[self.size], scope[self.middle], quantizable=False)
+
+
+class Attention(NamedTuple):
+    """Attention from `inputs` features to `outputs`, divided by heads."""
+
+    inputs: Expression
+    outputs: Expression
+    heads: Expression
+    kv_heads: Expression
+    fused: bool = True
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        heads, kv_heads, outputs = scope[self.heads], scope[self.kv_heads], scope[self.outputs]
+        head = max(1, outputs // heads)
+        parts = (Part(heads, head), Part(kv_heads, head), Part(kv_heads, head))
+        for each in (parts,) if self.fused else ((part,) for part in parts):
+            layer.linear("attention", scope[self.inputs], each, bias=True, quantizable=False)
+        layer.linear("proj", heads * head, outputs, "row", bias=True, input_units=heads, quantizable=False)
+
+
+Step = Dense | Norm | Mlp | Attention
+
+
+def pair(
+    inputs: Expression, middle: Expression, outputs: Expression, *, bias: Choice = True, split: bool = True
+) -> tuple[Dense, Dense]:
+    """A projector of two layers, the first split by outputs and the second by inputs."""
+    first, second = Dense(inputs, middle, bias, "column"), Dense(middle, outputs, bias, "row")
+    return (first, second) if split else (first._replace(split="none"), second._replace(split="none"))
+
+
+def patches_in(*, bias: Choice = True) -> Dense:
+    """The projection of patches."""
+    return Dense("values", "width", bias)
+
+
+class Block(NamedTuple):
+    """One transformer block, as in blocks.encoder_block. `beside`: what else it holds."""
+
+    gated: Choice = False
+    bias: Choice = True
+    mlp_bias: Choice | None = None
+    out_bias: Choice | None = None
+    norm_bias: Choice = True
+    norms: int = 2
+    split: Choice = True
+    split_attention: Choice = True
+    inner: Expression = 0
+    kv_heads: Expression = 0
+    key_bias: Choice = True
+    head_norms: bool = False
+    beside: tuple[Norm, ...] = ()
+
+
+Limit = Callable[[Scope], tuple[int, int, int]]
+"""(tokens, patches, input values) of the largest item that vLLM profiles."""
+
+
+class EncoderSpec(NamedTuple):
+    """A row. `stem`: what stands around the blocks; `projector`: what follows. The rest is as in MultiModalEncoder."""
+
+    sizes: Mapping[str, Entry]
+    limit: Limit
+    stem: tuple[Step, ...] = ()
+    projector: tuple[Step, ...] = ()
+    block: Block = Block()
+    modality: str = "image"
+    sharded: Choice = True
+    masked: bool = False
+    kept: Callable[[Scope], int] | None = None
+    video: Callable[[Scope], VideoProfile] | None = None
+
+
+def of_tokens(tokens: Expression) -> Limit:
+    """An image in its own shape, of so many tokens."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = scope[tokens] * scope["merge"] ** 2
+        return scope[tokens], patches, patches * scope["values"]
+
+    return limit
+
+
+def of_patches(patches: Expression) -> Limit:
+    """An image in its own shape, of so many patches."""
+    return lambda scope: (scope[patches] // scope["merge"] ** 2, scope[patches], scope[patches] * scope["values"])
+
+
+def of_pixels(pixels: int) -> Limit:
+    """An image in its own shape, of so many pixels."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = pixels // scope["patch"] ** 2
+        return patches // scope["merge"] ** 2, patches, 3 * pixels
+
+    return limit
+
+
+def of_crops(crops: Expression) -> Limit:
+    """So many crops (tiles) of the encoder's own image size, the overview among them."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = scope[crops] * scope["grid"]
+        return patches // scope["merge"] ** 2, patches, scope[crops] * scope["pixels"]
+
+    return limit
+
+
+def of_queries(tokens: Expression) -> Limit:
+    """One image of the encoder's own size, condensed to a fixed number of tokens."""
+    return lambda scope: (scope[tokens], scope["grid"], scope["pixels"])
+
+
+def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder:
+    """The encoder that `spec` describes, with the sizes of this config."""
+    scope = Scope(source, spec.sizes)
+    stem = source.builder.single("vision_tower.")
+    add_steps((*spec.stem, *spec.projector), stem, scope)
+    tokens, patches, pixels = spec.limit(scope)
+    return MultiModalEncoder(
+        spec.modality,
+        ((read_block(spec.block, scope), scope["depth"]), (stem.layer(), 1)),
+        scope["width"],
+        tokens,
+        patches,
+        pixels,
+        sharded=scope.holds(spec.sharded),
+        masked=spec.masked,
+        kept=spec.kept(scope) if spec.kept else 0,
+        video=spec.video(scope) if spec.video else None,
+    )
+
+
+def add_steps(steps: tuple[Step, ...], layer: LayerBuilder, scope: Scope) -> None:
+    for step in steps:
+        if scope.holds(step.when):
+            step.add(layer, scope)
+
+
+def read_block(block: Block, scope: Scope) -> Layer:
+    layer = encoder_block(
+        scope.source.builder,
+        scope["width"],
+        scope["heads"],
+        scope["middle"],
+        gated=scope.holds(block.gated),
+        bias=scope.holds(block.bias),
+        mlp_bias=None if block.mlp_bias is None else scope.holds(block.mlp_bias),
+        out_bias=None if block.out_bias is None else scope.holds(block.out_bias),
+        norm_bias=scope.holds(block.norm_bias),
+        norms=block.norms,
+        split=scope.holds(block.split),
+        split_attention=scope.holds(block.split_attention),
+        inner=scope[block.inner],
+        kv_heads=scope[block.kv_heads],
+        key_bias=scope.holds(block.key_bias),
+        head_norms=block.head_norms,
+    )
+    beside = scope.source.builder.single()
+    add_steps(block.beside, beside, scope)
+    return replace(layer, vectors=layer.vectors + tuple(beside.vectors)) if block.beside else layer
