@@ -20,20 +20,12 @@ def _blocks(context: LayerContext) -> None:
 
 ROWS = {
     "ArcticForCausalLM": DecoderSpec(
-        sizes=read_even_sizes,
-        windowed=False,
-        mlp="block_sparse_moe.mlp.",
-        mlp_names=_NAMES,
-        mlp_shards=_SHARDS,
-        intermediate=("intermediate_size",),
-        feed_forward=_blocks,
+        sizes=read_even_sizes, windowed=False, mlp="block_sparse_moe.mlp.", mlp_names=_NAMES, mlp_shards=_SHARDS,
+        intermediate=("intermediate_size",), feed_forward=_blocks,
         moe=MoESpec(
-            intermediate=("intermediate_size",),
-            experts=("num_local_experts",),
-            top_k_default=None,
+            intermediate=("intermediate_size",), experts=("num_local_experts",), top_k_default=None,
             dense=lambda fields, index: (index + 1) % fields.integer("moe_layer_frequency", default=2) != 0,
-            name="block_sparse_moe.experts",
-            router="block_sparse_moe.gate",
+            name="block_sparse_moe.experts", router="block_sparse_moe.gate",
         ),
-    )
-}
+    ),
+}  # fmt: skip

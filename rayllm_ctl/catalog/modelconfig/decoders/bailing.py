@@ -94,28 +94,16 @@ def _gated_latent_attention(context: LayerContext) -> None:
 
 
 _MOE = MoESpec(
-    intermediate=("moe_intermediate_size",),
-    top_k_default=None,
-    dense=first_dense,
-    router_float32=lambda fields: fields.text("router_dtype") == "fp32",
-    correction=("moe_router_enable_expert_bias",),
-    shared_count=("num_shared_experts",),
-    shared_width=("moe_shared_expert_intermediate_size",),
+    intermediate=("moe_intermediate_size",), top_k_default=None, dense=first_dense,
+    router_float32=lambda fields: fields.text("router_dtype") == "fp32", correction=("moe_router_enable_expert_bias",),
+    shared_count=("num_shared_experts",), shared_width=("moe_shared_expert_intermediate_size",),
     shared_bias=("use_bias",),
-)
+)  # fmt: skip
 _GROUPED = DecoderSpec(
-    qkv_bias=_qkv_bias,
-    out_bias=("use_bias",),
-    mlp_bias=("use_bias",),
-    attention="attention.",
-    projections=("query_key_value", "dense"),
-    qkv_shards=("query_key_value",),
-    qk_norm=_head_norm,
-    windowed=False,
-    qk_norm_if=("use_qk_norm",),
-    intermediate=("intermediate_size",),
-    moe=_MOE,
-)
+    qkv_bias=_qkv_bias, out_bias=("use_bias",), mlp_bias=("use_bias",), attention="attention.",
+    projections=("query_key_value", "dense"), qkv_shards=("query_key_value",), qk_norm=_head_norm, windowed=False,
+    qk_norm_if=("use_qk_norm",), intermediate=("intermediate_size",), moe=_MOE,
+)  # fmt: skip
 _LATENT = LATENT._replace(mlp_bias=("use_bias",), untied=True)
 
 ROWS = {
@@ -124,15 +112,12 @@ ROWS = {
     "SarvamMoEForCausalLM": _GROUPED,
     # Ring and Ling 2.5
     "BailingMoeV2_5ForCausalLM": _LATENT._replace(
-        mixers={True: _lightning, False: latent_attention},
-        kinds=_linear_layers,
-        rotary=_two_rotations,
+        mixers={True: _lightning, False: latent_attention}, kinds=_linear_layers, rotary=_two_rotations,
         moe=_MOE._replace(router_float32=lambda fields: fields.text("router_dtype", default="fp32") == "fp32"),
     ),
     # Ling 3.0
     "BailingMoeV3ForCausalLM": _LATENT._replace(
-        mixers={True: _delta, False: _gated_latent_attention},
-        kinds=_delta_layers,
+        mixers={True: _delta, False: _gated_latent_attention}, kinds=_delta_layers,
         moe=_MOE._replace(router_float32=True, correction=True),
     ),
-}
+}  # fmt: skip

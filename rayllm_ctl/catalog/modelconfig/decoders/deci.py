@@ -65,12 +65,7 @@ def _nothing(_context: LayerContext) -> None:
 
 ROWS = {
     "DeciLMForCausalLM": DecoderSpec(
-        mixer=_layer,
-        kinds=lambda fields, _sizes: _kinds(fields, read_sizes(fields)),
-        feed_forward=_nothing,
-        windowed=False,
-        sizes=_sizes,
-        intermediate=_intermediate,
-        norms=0,
-    )
-}
+        mixer=_layer, kinds=lambda fields, _sizes: _kinds(fields, read_sizes(fields)), feed_forward=_nothing,
+        windowed=False, sizes=_sizes, intermediate=_intermediate, norms=0,
+    ),
+}  # fmt: skip

@@ -69,10 +69,8 @@ def _with_streams(body: Body, fields: Fields, builder: Builder) -> Body:
 
 ROWS = {
     "HYV4ForCausalLM": LATENT._replace(
-        mixer=_attention,
-        kinds=_scoring_layers,
-        feed_forward=_blocks,
+        mixer=_attention, kinds=_scoring_layers, feed_forward=_blocks,
         moe=DEEPSEEK_MOE._replace(optional=False, dense=_dense, correction=True, router_float32=True),
         finish=_with_streams,
-    )
-}
+    ),
+}  # fmt: skip

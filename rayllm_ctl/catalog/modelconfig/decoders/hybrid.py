@@ -235,15 +235,10 @@ def _kimi_layers(fields: Fields, sizes: Sizes) -> list[bool]:
 
 QWEN_MOE = QWEN._replace(optional=True, top_k_default=None)
 QWEN_NEXT = DecoderSpec(
-    qkv_bias=("attention_bias", "qkv_bias"),
-    gate=lambda fields: fields.flag("attn_output_gate", default=True),
-    qk_norm="head",
-    mixers={True: attention, False: delta_net},
-    kinds=qwen_layers,
-    windowed=False,
-    intermediate=_qwen_intermediate,
-    moe=QWEN_MOE,
-)
+    qkv_bias=("attention_bias", "qkv_bias"), gate=lambda fields: fields.flag("attn_output_gate", default=True),
+    qk_norm="head", mixers={True: attention, False: delta_net}, kinds=qwen_layers, windowed=False,
+    intermediate=_qwen_intermediate, moe=QWEN_MOE,
+)  # fmt: skip
 _NEMOTRON = DecoderSpec(
     attention="mixer.",
     mixers={"M": _nemotron_mamba, "*": attention, "E": _nothing, "-": _nothing},
@@ -275,59 +270,29 @@ _NEMOTRON = DecoderSpec(
     ),
 )
 _BAMBA = DecoderSpec(
-    qkv_bias=("attention_bias",),
-    out_bias=("attention_bias",),
-    mixers={True: attention, False: granite_mamba},
-    kinds=_attends("attention", "attn_layer_indices"),
-    windowed=False,
-    mlp="feed_forward.",
-    feed_forward=_granite_block,
-    intermediate=("intermediate_size", "shared_intermediate_size"),
-    rotary=_granite_rotary,
+    qkv_bias=("attention_bias",), out_bias=("attention_bias",), mixers={True: attention, False: granite_mamba},
+    kinds=_attends("attention", "attn_layer_indices"), windowed=False, mlp="feed_forward.", feed_forward=_granite_block,
+    intermediate=("intermediate_size", "shared_intermediate_size"), rotary=_granite_rotary,
     moe=MoESpec(
-        intermediate=("intermediate_size", "shared_intermediate_size"),
-        experts=("num_local_experts",),
-        top_k_default=None,
-        optional=True,
-        name="block_sparse_moe.experts",
-        router="block_sparse_moe.gate",
-        shared_total=("shared_intermediate_size",),
-        shared_name="shared_mlp",
-        shared_shards=("input_linear",),
+        intermediate=("intermediate_size", "shared_intermediate_size"), experts=("num_local_experts",),
+        top_k_default=None, optional=True, name="block_sparse_moe.experts", router="block_sparse_moe.gate",
+        shared_total=("shared_intermediate_size",), shared_name="shared_mlp", shared_shards=("input_linear",),
     ),
-)
+)  # fmt: skip
 _MAMBA = DecoderSpec(
-    mixer=_mamba,
-    windowed=False,
-    sizes=_mamba_sizes,
-    intermediate=_mamba_inner,
-    feed_forward=_nothing,
-    norms=1,
-    tied=True,
-    rotary=False,
-)
+    mixer=_mamba, windowed=False, sizes=_mamba_sizes, intermediate=_mamba_inner, feed_forward=_nothing, norms=1,
+    tied=True, rotary=False,
+)  # fmt: skip
 _LFM2 = DecoderSpec(
-    projections=("qkv_proj", "out_proj"),
-    qk_norm="head",
-    mixers={True: attention, False: _short_convolution},
-    kinds=_attends("full_attention", "full_attn_idxs"),
-    windowed=False,
-    mlp="feed_forward.",
-    mlp_names=("w13", "w2"),
-    mlp_shards=("w1", "w3"),
-    intermediate=_lfm2_width,
-    tied=True,
+    projections=("qkv_proj", "out_proj"), qk_norm="head", mixers={True: attention, False: _short_convolution},
+    kinds=_attends("full_attention", "full_attn_idxs"), windowed=False, mlp="feed_forward.", mlp_names=("w13", "w2"),
+    mlp_shards=("w1", "w3"), intermediate=_lfm2_width, tied=True,
     moe=MoESpec(
-        intermediate=("moe_intermediate_size",),
-        experts=("num_experts",),
-        top_k_default=None,
-        optional=True,
+        intermediate=("moe_intermediate_size",), experts=("num_experts",), top_k_default=None, optional=True,
         dense=lambda fields, index: index < fields.integer("num_dense_layers", default=0, low=0),
-        name="feed_forward.experts",
-        router="feed_forward.gate",
-        correction=True,
+        name="feed_forward.experts", router="feed_forward.gate", correction=True,
     ),
-)
+)  # fmt: skip
 
 ROWS = {
     # qwen3_next.py, qwen3_5.py
@@ -339,32 +304,19 @@ ROWS = {
     "NemotronHPuzzleForCausalLM": _NEMOTRON,
     # kimi_linear.py: three layers of delta attention to one latent one; Kimi K3's experts work in a smaller space
     "KimiLinearForCausalLM": DecoderSpec(
-        mixers={True: kimi_delta, False: _kimi_latent},
-        kinds=_kimi_layers,
-        windowed=False,
-        sizes=body_sizes,
-        rotary=False,
-        intermediate=("intermediate_size",),
+        mixers={True: kimi_delta, False: _kimi_latent}, kinds=_kimi_layers, windowed=False, sizes=body_sizes,
+        rotary=False, intermediate=("intermediate_size",),
         norms=lambda fields: 6 if fields.has("attn_res_block_size") else 2,
         moe=MoESpec(
-            intermediate=("moe_intermediate_size",),
-            experts=("num_experts",),
-            top_k_default=None,
-            dense=first_dense,
-            correction=True,
-            latent=("routed_expert_hidden_size",),
-            latent_projections=("mlp.routed_expert_down_proj", "mlp.routed_expert_up_proj"),
-            latent_norm=True,
-            latent_quantizable=False,
-            shared_count=("num_shared_experts",),
+            intermediate=("moe_intermediate_size",), experts=("num_experts",), top_k_default=None, dense=first_dense,
+            correction=True, latent=("routed_expert_hidden_size",),
+            latent_projections=("mlp.routed_expert_down_proj", "mlp.routed_expert_up_proj"), latent_norm=True,
+            latent_quantizable=False, shared_count=("num_shared_experts",),
         ),
     ),
     # falcon_h1.py: attention and Mamba 2 side by side in every layer
     "FalconH1ForCausalLM": DecoderSpec(
-        mixer=_attention_and_mamba,
-        windowed=False,
-        mlp="feed_forward.",
-        mlp_bias=("mlp_bias",),
+        mixer=_attention_and_mamba, windowed=False, mlp="feed_forward.", mlp_bias=("mlp_bias",),
         intermediate=("intermediate_size",),
     ),
     # bamba.py, granitemoehybrid.py
@@ -372,19 +324,11 @@ ROWS = {
     "GraniteMoeHybridForCausalLM": _BAMBA,
     # jamba.py
     "JambaForCausalLM": DecoderSpec(
-        mixers={True: attention, False: _jamba_mamba},
-        kinds=_jamba_layers,
-        windowed=False,
-        mlp="feed_forward.",
-        intermediate=("intermediate_size",),
-        rotary=False,
+        mixers={True: attention, False: _jamba_mamba}, kinds=_jamba_layers, windowed=False, mlp="feed_forward.",
+        intermediate=("intermediate_size",), rotary=False,
         moe=MoESpec(
-            intermediate=("intermediate_size",),
-            experts=("num_experts",),
-            top_k_default=2,
-            dense=_jamba_dense,
-            name="feed_forward.experts",
-            router="feed_forward.router",
+            intermediate=("intermediate_size",), experts=("num_experts",), top_k_default=2, dense=_jamba_dense,
+            name="feed_forward.experts", router="feed_forward.router",
         ),
     ),
     # mamba.py, mamba2.py
@@ -394,4 +338,4 @@ ROWS = {
     # lfm2.py, lfm2_moe.py
     "Lfm2ForCausalLM": _LFM2,
     "Lfm2MoeForCausalLM": _LFM2,
-}
+}  # fmt: skip

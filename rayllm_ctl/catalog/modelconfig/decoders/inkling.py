@@ -106,14 +106,7 @@ def _ends(body: Body, fields: Fields, builder: Builder) -> Body:
 
 ROWS = {
     "InklingForCausalLM": DecoderSpec(
-        mixer=_attention,
-        kinds=_kinds,
-        windowed=False,
-        feed_forward=_blocks,
-        intermediate=_intermediate,
-        norms=0,
-        untied=True,
-        rotary=False,
-        finish=_ends,
-    )
-}
+        mixer=_attention, kinds=_kinds, windowed=False, feed_forward=_blocks, intermediate=_intermediate, norms=0,
+        untied=True, rotary=False, finish=_ends,
+    ),
+}  # fmt: skip

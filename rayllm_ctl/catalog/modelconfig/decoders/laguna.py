@@ -29,21 +29,12 @@ def _dense(fields: Fields, index: int) -> bool:
 
 ROWS = {
     "LagunaForCausalLM": DecoderSpec(
-        qkv_bias=("qkv_bias",),
-        out_bias=("attention_bias",),
-        qk_norm="head",
-        mixer=_attention,
-        varies=_heads,
+        qkv_bias=("qkv_bias",), out_bias=("attention_bias",), qk_norm="head", mixer=_attention, varies=_heads,
         intermediate=("intermediate_size",),
         moe=MoESpec(
-            intermediate=("moe_intermediate_size",),
-            experts=("num_experts",),
-            top_k_default=None,
-            dense=_dense,
-            correction=True,
-            shared_total=("shared_expert_intermediate_size",),
-            shared_default=None,
+            intermediate=("moe_intermediate_size",), experts=("num_experts",), top_k_default=None, dense=_dense,
+            correction=True, shared_total=("shared_expert_intermediate_size",), shared_default=None,
             shared_name="mlp.shared_expert",
         ),
-    )
-}
+    ),
+}  # fmt: skip

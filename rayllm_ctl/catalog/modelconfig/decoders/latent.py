@@ -148,21 +148,15 @@ def _sarvam_dense(fields: Fields, index: int) -> bool:
 
 DEEPSEEK_MOE = MoESpec(
     intermediate=("moe_intermediate_size", "expert_ffn_hidden_size"),
-    shared_count=("n_shared_experts", "num_shared_experts"),
-    optional=True,
-    dense=first_dense,
-    correction=_corrected,
-)
+    shared_count=("n_shared_experts", "num_shared_experts"), optional=True, dense=first_dense, correction=_corrected,
+)  # fmt: skip
 LATENT = DecoderSpec(
     mixer=latent_attention, windowed=False, sizes=body_sizes, rotary=latent_rotary, intermediate=("intermediate_size",)
 )
 _DEEPSEEK = LATENT._replace(
-    mixers={False: latent_attention, True: sparse_latent_attention},
-    kinds=_scoring_layers,
-    intermediate=("intermediate_size", "ffn_hidden_size"),
-    moe=DEEPSEEK_MOE,
-    finish=_choices,
-)
+    mixers={False: latent_attention, True: sparse_latent_attention}, kinds=_scoring_layers,
+    intermediate=("intermediate_size", "ffn_hidden_size"), moe=DEEPSEEK_MOE, finish=_choices,
+)  # fmt: skip
 
 
 def _deepseek(fields: Fields) -> DecoderSpec:
@@ -177,14 +171,8 @@ def _deepseek(fields: Fields) -> DecoderSpec:
 ROWS = {
     **dict.fromkeys(
         (
-            "AXK1ForCausalLM",
-            "DeepseekV2ForCausalLM",
-            "DeepseekV3ForCausalLM",
-            "DeepseekV32ForCausalLM",
-            "Glm4MoeLiteForCausalLM",
-            "GlmMoeDsaForCausalLM",
-            "MistralLarge3ForCausalLM",
-            "PanguUltraMoEForCausalLM",
+            "AXK1ForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM",
+            "Glm4MoeLiteForCausalLM", "GlmMoeDsaForCausalLM", "MistralLarge3ForCausalLM", "PanguUltraMoEForCausalLM",
         ),
         _deepseek,
     ),
@@ -192,14 +180,11 @@ ROWS = {
     "SarvamMLAForCausalLM": LATENT._replace(
         mlp_bias=("use_bias",),
         moe=MoESpec(
-            intermediate=("moe_intermediate_size",),
-            top_k_default=None,
-            dense=_sarvam_dense,
+            intermediate=("moe_intermediate_size",), top_k_default=None, dense=_sarvam_dense,
             router_float32=lambda fields: fields.text("router_dtype", default="fp32") == "fp32",
             correction=lambda fields: fields.flag("moe_router_enable_expert_bias", default=True),
-            shared_count=("num_shared_experts",),
-            shared_width=("moe_shared_expert_intermediate_size",),
+            shared_count=("num_shared_experts",), shared_width=("moe_shared_expert_intermediate_size",),
             shared_bias=("use_bias",),
         ),
     ),
-}
+}  # fmt: skip

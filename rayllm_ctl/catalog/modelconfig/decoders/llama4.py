@@ -23,19 +23,12 @@ def _dense(fields: Fields, index: int) -> bool:
 
 ROWS = {
     "Llama4ForCausalLM": DecoderSpec(
-        qkv_bias=("attention_bias",),
-        out_bias=("attention_bias",),
-        windows=_chunks,
-        mlp="feed_forward.",
+        qkv_bias=("attention_bias",), out_bias=("attention_bias",), windows=_chunks, mlp="feed_forward.",
         intermediate=("intermediate_size_mlp", "intermediate_size"),
         moe=MoESpec(
-            intermediate=("intermediate_size",),
-            experts=("num_local_experts",),
-            dense=_dense,
-            name="feed_forward.experts",
-            router="feed_forward.router",
-            shared_count=1,
+            intermediate=("intermediate_size",), experts=("num_local_experts",), dense=_dense,
+            name="feed_forward.experts", router="feed_forward.router", shared_count=1,
             shared_name="feed_forward.shared_expert",
         ),
-    )
-}
+    ),
+}  # fmt: skip

@@ -53,11 +53,9 @@ def _ngram_embeddings(body: Body, fields: Fields, builder: Builder) -> Body:
 
 
 _LONGCAT = LATENT._replace(
-    mixer=_two_attentions,
-    feed_forward=_two_blocks_and_experts,
-    intermediate=("ffn_hidden_size", "intermediate_size"),
+    mixer=_two_attentions, feed_forward=_two_blocks_and_experts, intermediate=("ffn_hidden_size", "intermediate_size"),
     norms=4,
-)
+)  # fmt: skip
 
 ROWS = {
     "LongcatFlashForCausalLM": _LONGCAT,

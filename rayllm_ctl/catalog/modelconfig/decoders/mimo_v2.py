@@ -37,18 +37,12 @@ def _two_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
 
 
 _MIMO = DecoderSpec(
-    qkv_bias=("attention_bias",),
-    windows=_windows,
-    mixer=_attention,
-    intermediate=("intermediate_size",),
+    qkv_bias=("attention_bias",), windows=_windows, mixer=_attention, intermediate=("intermediate_size",),
     rotary=_two_tables,
     moe=MoESpec(
-        intermediate=("moe_intermediate_size",),
-        top_k_default=None,
-        dense=first_dense,
-        router_float32=True,
+        intermediate=("moe_intermediate_size",), top_k_default=None, dense=first_dense, router_float32=True,
         correction=True,
     ),
-)
+)  # fmt: skip
 
 ROWS = {"MiMoV2FlashForCausalLM": _MIMO, "MiMoV2ForCausalLM": _MIMO}

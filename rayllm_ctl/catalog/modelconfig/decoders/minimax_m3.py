@@ -41,23 +41,13 @@ def _blocks(context: LayerContext) -> None:
 
 
 _M3 = DecoderSpec(
-    kinds=_scored_layers,
-    windowed=False,
-    mixer=_attention,
-    feed_forward=_blocks,
+    kinds=_scored_layers, windowed=False, mixer=_attention, feed_forward=_blocks,
     intermediate=("moe_intermediate_size", "intermediate_size"),
     moe=MoESpec(
-        intermediate=("moe_intermediate_size", "intermediate_size"),
-        experts=("num_local_experts",),
-        top_k_default=None,
-        dense=first_dense,
-        name="block_sparse_moe.experts",
-        router="block_sparse_moe.gate",
-        router_float32=True,
-        correction=True,
-        shared_count=("n_shared_experts",),
-        shared_name="block_sparse_moe.shared_experts",
+        intermediate=("moe_intermediate_size", "intermediate_size"), experts=("num_local_experts",), top_k_default=None,
+        dense=first_dense, name="block_sparse_moe.experts", router="block_sparse_moe.gate", router_float32=True,
+        correction=True, shared_count=("n_shared_experts",), shared_name="block_sparse_moe.shared_experts",
     ),
-)
+)  # fmt: skip
 
 ROWS = {"MiniMaxM3SparseForCausalLM": _M3, "MiniMaxM3ForCausalLM": _M3}

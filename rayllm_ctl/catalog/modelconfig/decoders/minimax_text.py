@@ -64,24 +64,14 @@ def _float32_head(body: Body, _fields: Fields, _builder: Builder) -> Body:
 
 
 _MINIMAX = DecoderSpec(
-    mixers={True: _lightning, False: attention},
-    kinds=_linear_layers,
-    windowed=False,
-    feed_forward=_blocks,
+    mixers={True: _lightning, False: attention}, kinds=_linear_layers, windowed=False, feed_forward=_blocks,
     varies=lambda fields, index: (_experts(fields, index), _shared_width(fields, index)),
-    intermediate=("intermediate_size",),
-    rotary=_rotary,
-    untied=True,
-    finish=_float32_head,
+    intermediate=("intermediate_size",), rotary=_rotary, untied=True, finish=_float32_head,
     moe=MoESpec(
-        intermediate=("intermediate_size",),
-        experts=("num_local_experts",),
-        top_k_default=None,
-        dense=lambda fields, index: _experts(fields, index) == 1,
-        name="block_sparse_moe.experts",
-        router="block_sparse_moe.gate",
-        router_float32=True,
+        intermediate=("intermediate_size",), experts=("num_local_experts",), top_k_default=None,
+        dense=lambda fields, index: _experts(fields, index) == 1, name="block_sparse_moe.experts",
+        router="block_sparse_moe.gate", router_float32=True,
     ),
-)
+)  # fmt: skip
 
 ROWS = dict.fromkeys(("MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxForCausalLM"), _MINIMAX)

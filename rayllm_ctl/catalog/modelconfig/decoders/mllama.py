@@ -20,9 +20,7 @@ def _cross_attention(context: LayerContext) -> None:
 
 ROWS = {
     "MllamaForCausalLM": DecoderSpec(
-        mixers={True: _cross_attention, False: attention},
-        kinds=_crossing_layers,
-        windowed=False,
+        mixers={True: _cross_attention, False: attention}, kinds=_crossing_layers, windowed=False,
         intermediate=("intermediate_size",),
-    )
-}
+    ),
+}  # fmt: skip

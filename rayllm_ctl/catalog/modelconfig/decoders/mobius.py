@@ -54,10 +54,7 @@ def _drafts(body: Body, fields: Fields, builder: Builder) -> tuple[Layer, ...]:
 
 ROWS = {
     "InternS2MobiusForCausalLM": QWEN_NEXT._replace(
-        feed_forward=_shared_expert,
-        intermediate=("moe_intermediate_size",),
-        moe=None,
-        norms=lambda fields: 4 if fields.flag("layer_scale") else 2,
-        finish=_banks_and_drafts,
-    )
-}
+        feed_forward=_shared_expert, intermediate=("moe_intermediate_size",), moe=None,
+        norms=lambda fields: 4 if fields.flag("layer_scale") else 2, finish=_banks_and_drafts,
+    ),
+}  # fmt: skip

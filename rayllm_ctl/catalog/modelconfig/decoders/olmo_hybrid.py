@@ -45,12 +45,7 @@ def _delta_net(context: LayerContext) -> None:
 
 ROWS = {
     "OlmoHybridForCausalLM": DecoderSpec(
-        qk_norm="full-replicated",
-        mixers={True: _delta_net, False: attention},
-        kinds=_linear_layers,
-        windowed=False,
-        sizes=read_even_sizes,
-        rotary=_rotary,
-        intermediate=("intermediate_size",),
-    )
-}
+        qk_norm="full-replicated", mixers={True: _delta_net, False: attention}, kinds=_linear_layers, windowed=False,
+        sizes=read_even_sizes, rotary=_rotary, intermediate=("intermediate_size",),
+    ),
+}  # fmt: skip

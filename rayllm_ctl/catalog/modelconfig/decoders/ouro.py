@@ -82,25 +82,15 @@ def _first_state(body: Body, _fields: Fields, builder: Builder) -> Body:
 
 ROWS = {
     "OuroForCausalLM": DecoderSpec(
-        mixer=_ouro_attention,
-        sizes=read_even_sizes,
-        window_uniform=True,
-        intermediate=("intermediate_size",),
-        norms=4,
+        mixer=_ouro_attention, sizes=read_even_sizes, window_uniform=True, intermediate=("intermediate_size",), norms=4,
         finish=_early_exit,
     ),
     "IQuestLoopCoderForCausalLM": DecoderSpec(
-        mixer=_iquest_attention, sizes=read_even_sizes, windowed=False, intermediate=("intermediate_size",)
+        mixer=_iquest_attention, sizes=read_even_sizes, windowed=False, intermediate=("intermediate_size",),
     ),
     # norms without weights
     "HrmTextForCausalLM": DecoderSpec(
-        mixer=_hrm_attention,
-        kinds=_hrm_passes,
-        windowed=False,
-        sizes=_hrm_sizes,
-        mlp_bias=("mlp_bias",),
-        intermediate=("intermediate_size",),
-        norms=0,
-        finish=_first_state,
+        mixer=_hrm_attention, kinds=_hrm_passes, windowed=False, sizes=_hrm_sizes, mlp_bias=("mlp_bias",),
+        intermediate=("intermediate_size",), norms=0, finish=_first_state,
     ),
-}
+}  # fmt: skip

@@ -38,13 +38,7 @@ def _mamba(context: LayerContext) -> None:
 
 ROWS = {
     "Plamo2ForCausalLM": DecoderSpec(
-        qk_norm="full",
-        attention="mixer.",
-        mixers={True: attention, False: _mamba},
-        kinds=_attention_layers,
-        windowed=False,
-        norms=4,
-        intermediate=("intermediate_size",),
-        tied=True,
-    )
-}
+        qk_norm="full", attention="mixer.", mixers={True: attention, False: _mamba}, kinds=_attention_layers,
+        windowed=False, norms=4, intermediate=("intermediate_size",), tied=True,
+    ),
+}  # fmt: skip

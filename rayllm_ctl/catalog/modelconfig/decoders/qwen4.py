@@ -149,13 +149,7 @@ def _ends(body: Body, fields: Fields, builder: Builder) -> Body:
 
 ROWS = {
     "Qwen4ExpForCausalLM": QWEN_NEXT._replace(
-        mixers=None,
-        mixer=_mixer,
-        varies=lambda fields, index: index in _tables(fields),
-        feed_forward=_blocks,
-        intermediate=_intermediate,
-        norms=0,
-        untied=True,
-        finish=_ends,
-    )
-}
+        mixers=None, mixer=_mixer, varies=lambda fields, index: index in _tables(fields), feed_forward=_blocks,
+        intermediate=_intermediate, norms=0, untied=True, finish=_ends,
+    ),
+}  # fmt: skip

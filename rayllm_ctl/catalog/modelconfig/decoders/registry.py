@@ -20,19 +20,13 @@ _TABLES = ("dense", "moe", "latent", "hybrid")
 _FILES = {
     "arctic": ("ArcticForCausalLM",),
     "bailing": (
-        "BailingMoeForCausalLM",
-        "BailingMoeV2ForCausalLM",
-        "BailingMoeV2_5ForCausalLM",
-        "BailingMoeV3ForCausalLM",
+        "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM",
         "SarvamMoEForCausalLM",
     ),
     "deci": ("DeciLMForCausalLM",),
     "deepseek_v4": ("DeepseekV4ForCausalLM",),
     "eagle": (
-        "Eagle3LlamaForCausalLM",
-        "Eagle3Qwen2_5vlForCausalLM",
-        "Eagle3Qwen3ForCausalLM",
-        "Eagle3Qwen3vlForCausalLM",
+        "Eagle3LlamaForCausalLM", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3ForCausalLM", "Eagle3Qwen3vlForCausalLM",
         "LlamaForCausalLMEagle3",
     ),
     "ernie45_vl": ("Ernie4_5_VLMoeForCausalLM",),
@@ -56,7 +50,7 @@ _FILES = {
     "qwen4": ("Qwen4ExpForCausalLM",),
     "step3": ("Step3TextForCausalLM", "Step3p5ForCausalLM", "Step3p7FlashForCausalLM"),
     "zamba2": ("Zamba2ForCausalLM",),
-}
+}  # fmt: skip
 """Architectures with code of their own, by module."""
 
 _MODULES = {name: module for module, names in _FILES.items() for name in names}

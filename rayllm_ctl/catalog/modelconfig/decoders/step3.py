@@ -53,39 +53,23 @@ def _flash_dense(fields: Fields, index: int) -> bool:
 
 
 _MOE = MoESpec(
-    intermediate=("moe_intermediate_size",),
-    experts=("moe_num_experts",),
-    top_k=("moe_top_k",),
-    top_k_default=None,
-    dense=step_dense,
-    name="moe.experts",
-    router="moe.gate",
-    shared_total=("share_expert_dim", "share_expert_dims"),
-    shared_default=None,
-    shared_name="share_expert",
-)
+    intermediate=("moe_intermediate_size",), experts=("moe_num_experts",), top_k=("moe_top_k",), top_k_default=None,
+    dense=step_dense, name="moe.experts", router="moe.gate", shared_total=("share_expert_dim", "share_expert_dims"),
+    shared_default=None, shared_name="share_expert",
+)  # fmt: skip
 _FLASH = DecoderSpec(
-    qk_norm="head",
-    mixer=_gated_attention,
-    intermediate=("intermediate_size",),
+    qk_norm="head", mixer=_gated_attention, intermediate=("intermediate_size",),
     moe=_MOE._replace(
-        experts=("moe_num_experts", *EXPERTS),
-        top_k=("moe_top_k", *TOP_K),
-        dense=_flash_dense,
-        router_float32=lambda fields: fields.flag("need_fp32_gate", default=True),
-        correction=("use_moe_router_bias",),
+        experts=("moe_num_experts", *EXPERTS), top_k=("moe_top_k", *TOP_K), dense=_flash_dense,
+        router_float32=lambda fields: fields.flag("need_fp32_gate", default=True), correction=("use_moe_router_bias",),
     ),
-)
+)  # fmt: skip
 
 ROWS = {
     "Step3TextForCausalLM": DecoderSpec(
-        mixer=_narrow_queries,
-        windowed=False,
-        sizes=_step3_sizes,
-        intermediate=("intermediate_size",),
-        rotary=_long_rotary,
-        moe=_MOE,
+        mixer=_narrow_queries, windowed=False, sizes=_step3_sizes, intermediate=("intermediate_size",),
+        rotary=_long_rotary, moe=_MOE,
     ),
     "Step3p5ForCausalLM": _FLASH,
     "Step3p7FlashForCausalLM": _FLASH,
-}
+}  # fmt: skip

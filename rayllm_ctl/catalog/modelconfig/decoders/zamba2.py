@@ -107,12 +107,7 @@ ROWS = {
     "Zamba2ForCausalLM": DecoderSpec(
         mixers={"hybrid": _hybrid, "mamba": _mamba},
         kinds=lambda fields, _sizes: ["hybrid" if kind == "hybrid" else "mamba" for kind in _kinds(fields)],
-        feed_forward=_nothing,
-        windowed=False,
-        norms=1,
-        sizes=_sizes,
-        intermediate=_intermediate,
-        rotary=_rotary,
+        feed_forward=_nothing, windowed=False, norms=1, sizes=_sizes, intermediate=_intermediate, rotary=_rotary,
         finish=_with_shared_blocks,
-    )
-}
+    ),
+}  # fmt: skip

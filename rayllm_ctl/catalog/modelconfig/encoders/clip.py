@@ -56,21 +56,15 @@ def _last_norm(scope: Scope) -> bool:
 
 
 CLIP_SIZES: dict[str, Entry] = {
-    "width": _by_kind("hidden_size width", 1024, 768),
-    "heads": _by_kind("num_attention_heads", 16, 12),
-    "middle": size("intermediate_size", "width*4"),
-    "layers": _by_kind("num_hidden_layers layers", 24, 12),
-    "depth": _built,
-    "image": _by_kind("image_size", 336, 224),
-    "patch": _by_kind("patch_size", 14, 16),
+    "width": _by_kind("hidden_size width", 1024, 768), "heads": _by_kind("num_attention_heads", 16, 12),
+    "middle": size("intermediate_size", "width*4"), "layers": _by_kind("num_hidden_layers layers", 24, 12),
+    "depth": _built, "image": _by_kind("image_size", 336, 224), "patch": _by_kind("patch_size", 14, 16),
     "positions": lambda scope: scope["grid"] + _is_clip(scope),
-}
+}  # fmt: skip
 CLIP_STEM: tuple[Step, ...] = (
-    patches_in(bias=lambda scope: not _is_clip(scope)),
-    Dense("positions", "width"),
-    Norm("width", when=_is_clip),
+    patches_in(bias=lambda scope: not _is_clip(scope)), Dense("positions", "width"), Norm("width", when=_is_clip),
     Norm("width", bias=True, when=_is_clip),
-)
+)  # fmt: skip
 CLIP_STEM_AND_NORM: tuple[Step, ...] = (*CLIP_STEM, Norm("width", bias=True, when=_last_norm))
 
 
@@ -158,15 +152,13 @@ def _eagle_depth(scope: Scope) -> int:
 
 # Eagle 2.5: up to the chosen layer, shuffled; up to 12 tiles and an overview
 EAGLE = _clip(
-    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)),
-    of_crops("crops"),
+    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), of_crops("crops"),
     {
         "depth": _eagle_depth,
         "merge": lambda scope: max(1, int(1 / max(scope.source.config.number("downsample_ratio", default=0.5), 0.05))),
-        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"),
-        "crops": lambda scope: scope["tiles"] + 1,
+        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"), "crops": lambda scope: scope["tiles"] + 1,
     },
-)
+)  # fmt: skip
 
 _SIGLIP2: tuple[Step, ...] = (patches_in(), Dense("positions", "width"), Norm("width", bias=True))
 """Around the blocks of SigLIP 2, which takes patches in the image's own shape."""
@@ -196,30 +188,20 @@ LFM2 = EncoderSpec(
 # Isaac: shuffled, then a projector four times as wide
 ISAAC = EncoderSpec(
     {
-        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16),
-        "positions": size("num_patches", 256),
-        "merge": size("pixel_shuffle_scale_factor", 1),
-        "most": size("vision_max_num_patches", 6144, "config"),
+        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16), "positions": size("num_patches", 256),
+        "merge": size("pixel_shuffle_scale_factor", 1), "most": size("vision_max_num_patches", 6144, "config"),
     },
-    of_patches("most"),
-    _SIGLIP2,
-    pair("merged", "merged*4", "text", bias=False),
-)
+    of_patches("most"), _SIGLIP2, pair("merged", "merged*4", "text", bias=False),
+)  # fmt: skip
 # Phi-4-reasoning-vision: up to the last layer but one; the outputs of all are kept
 PHI4_SIGLIP = EncoderSpec(
     {
-        **vit(width=768, heads=12, middle=3072, patch=16),
-        "layers": size("num_hidden_layers", 12),
-        "depth": lambda scope: scope["layers"] - 1,
-        "positions": size("num_patches", 256),
-        "features": size("mm_hidden_size", None, "config"),
-        "most": size("max_num_patches", 3600, "config"),
+        **vit(width=768, heads=12, middle=3072, patch=16), "layers": size("num_hidden_layers", 12),
+        "depth": lambda scope: scope["layers"] - 1, "positions": size("num_patches", 256),
+        "features": size("mm_hidden_size", None, "config"), "most": size("max_num_patches", 3600, "config"),
     },
-    of_patches("most"),
-    _SIGLIP2[:2],
-    pair("features", "text", "text"),
-    kept=lambda scope: scope["layers"],
-)
+    of_patches("most"), _SIGLIP2[:2], pair("features", "text", "text"), kept=lambda scope: scope["layers"],
+)  # fmt: skip
 # MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave
 MINIMAX_M3 = EncoderSpec(
     {
@@ -245,25 +227,17 @@ def _compression(scope: Scope, name: str) -> int:
 # GLM-4V: EVA-02 CLIP, a convolution over two by two patches and a gated projector of the decoder's width
 EVA = EncoderSpec(
     {
-        "width": size("hidden_size"),
-        "heads": size("num_heads"),
-        "middle": size("intermediate_size"),
-        "depth": size("num_hidden_layers"),
-        "image": size("image_size"),
-        "patch": size("patch_size"),
+        "width": size("hidden_size"), "heads": size("num_heads"), "middle": size("intermediate_size"),
+        "depth": size("num_hidden_layers"), "image": size("image_size"), "patch": size("patch_size"),
         "positions": lambda scope: scope.source.vision.integer("num_positions") + 1,
         "inner": size("ffn_hidden_size", None, "config"),
     },
-    lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]),
-    (patches_in(), Dense("positions", "width")),
+    lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]), (patches_in(), Dense("positions", "width")),
     (
-        Dense("width*4", "text", True),
-        Dense("text", "text"),
-        Norm("text", bias=True),
-        Mlp("text", "inner"),
+        Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner"),
         Norm("text", 2),
     ),
-)
+)  # fmt: skip
 
 
 def _most_queries(scope: Scope) -> int:
@@ -274,17 +248,12 @@ def _most_queries(scope: Scope) -> int:
 # Aria: no last norm; queries that attend to the patches, as many as the largest image has
 ARIA = EncoderSpec(
     {**vit(width=1152, heads=16, middle=3072, depth=12, patch=32, image=224), "queries": _most_queries},
-    of_queries("queries"),
-    (patches_in(), Dense("grid", "width")),
+    of_queries("queries"), (patches_in(), Dense("grid", "width")),
     (
-        Dense("queries", "width"),
-        *(Dense("width", "width"),) * 3,
-        Dense("width", "width*3", True),
-        *(Dense("width", "width", True),) * 2,
-        Norm("width", 3, True),
-        *pair("width", "text", "text", bias=False),
+        Dense("queries", "width"), *(Dense("width", "width"),) * 3, Dense("width", "width*3", True),
+        *(Dense("width", "width", True),) * 2, Norm("width", 3, True), *pair("width", "text", "text", bias=False),
     ),
-)
+)  # fmt: skip
 
 
 def _siglip_shaped(projector: tuple[Step, ...]) -> EncoderSpec:
@@ -302,18 +271,13 @@ KEYE15 = _siglip_shaped((Dense(32768, "width"), Norm("merged", bias=True), *pair
 # Moondream 3: SigLIP over a crop and an overview, whose features the projector takes together
 MOONDREAM = EncoderSpec(
     {
-        "width": size("enc_dim", 1152),
-        "heads": size("enc_n_heads", 16),
-        "middle": size("enc_ff_dim", 4304),
-        "depth": size("enc_n_layers", 27),
-        "image": size("crop_size", 378),
-        "patch": size("enc_patch_size", 14),
+        "width": size("enc_dim", 1152), "heads": size("enc_n_heads", 16), "middle": size("enc_ff_dim", 4304),
+        "depth": size("enc_n_layers", 27), "image": size("crop_size", 378), "patch": size("enc_patch_size", 14),
         "inner": size("proj_inner_dim", 8192),
     },
-    lambda scope: (scope["grid"] + 1, 2 * scope["grid"], 2 * scope["pixels"]),
-    _SIGLIP,
+    lambda scope: (scope["grid"] + 1, 2 * scope["grid"], 2 * scope["pixels"]), _SIGLIP,
     pair("width*2", "inner", "text"),
-)
+)  # fmt: skip
 
 
 def read_moondream(source: Source) -> MultiModalEncoder:

@@ -56,24 +56,16 @@ def _differ(scope: Scope) -> bool:
 # The resampler is not divided.
 MINICPMV = EncoderSpec(
     {
-        **vit(width=1152, heads=16, middle=4304, patch=14, image=980),
-        "layers": size("num_hidden_layers", 27),
-        "depth": lambda scope: _depth(scope, drops=True),
-        "queries": size("query_num", 64, "config"),
-        "slices": size("max_slice_nums", 9, "slice_config"),
-        "side": size("scale_resolution", 448, "slice_config"),
+        **vit(width=1152, heads=16, middle=4304, patch=14, image=980), "layers": size("num_hidden_layers", 27),
+        "depth": lambda scope: _depth(scope, drops=True), "queries": size("query_num", 64, "config"),
+        "slices": size("max_slice_nums", 9, "slice_config"), "side": size("scale_resolution", 448, "slice_config"),
     },
-    _views,
-    (patches_in(), Dense("grid", "width"), Norm("width", bias=True)),
+    _views, (patches_in(), Dense("grid", "width"), Norm("width", bias=True)),
     (
-        Dense("queries", "text"),
-        Dense("width", "text", when=_differ),
-        Dense("text", "text*3", True),
-        Dense("text", "text", True),
-        Dense("text", "text"),
-        Norm("text", 3, True),
+        Dense("queries", "text"), Dense("width", "text", when=_differ), Dense("text", "text*3", True),
+        Dense("text", "text", True), Dense("text", "text"), Norm("text", 3, True),
     ),
-)
+)  # fmt: skip
 
 
 def _merged_views(scope: Scope) -> tuple[int, int, int]:
@@ -84,18 +76,12 @@ def _merged_views(scope: Scope) -> tuple[int, int, int]:
 # MiniCPM-V 4.6: no resampler; attention in windows of two by two merges them, and an MLP merges again
 MINICPMV46 = EncoderSpec(
     {
-        **vit(width=768, heads=12, middle=3072, patch=16, image=224),
-        "layers": size("num_hidden_layers", 12),
-        "depth": lambda scope: _depth(scope, drops=False),
-        "side": size("image_size", 448, "config"),
+        **vit(width=768, heads=12, middle=3072, patch=16, image=224), "layers": size("num_hidden_layers", 12),
+        "depth": lambda scope: _depth(scope, drops=False), "side": size("image_size", 448, "config"),
     },
-    _merged_views,
-    (patches_in(), Dense("grid", "width"), Norm("width", 2, True)),
+    _merged_views, (patches_in(), Dense("grid", "width"), Norm("width", 2, True)),
     (
-        Attention("width", "width", "heads", "heads"),
-        Dense("width*4", "middle*4", True),
-        Dense("middle*4", "width", True),
-        *pair("width*4", "width*4", "text", split=False),
-        Norm("width*4", 2, True),
+        Attention("width", "width", "heads", "heads"), Dense("width*4", "middle*4", True),
+        Dense("middle*4", "width", True), *pair("width*4", "width*4", "text", split=False), Norm("width*4", 2, True),
     ),
-)
+)  # fmt: skip

@@ -20,17 +20,12 @@ def _tiles(scope: Scope) -> tuple[int, int, int]:
 
 MLLAMA = EncoderSpec(
     {
-        **vit(width=1280, middle=5120, patch=14, image=560),
-        "heads": size("attention_heads num_attention_heads", 16),
+        **vit(width=1280, middle=5120, patch=14, image=560), "heads": size("attention_heads num_attention_heads", 16),
         "layers": size("num_hidden_layers", 32),
         "depth": lambda scope: scope["layers"] + scope.source.vision.integer("num_global_layers", default=8, high=1024),
-        "tiles": size("max_num_tiles", 4),
-        "patches": lambda scope: scope["grid"] + 1,
-        "positions": _positions,
+        "tiles": size("max_num_tiles", 4), "patches": lambda scope: scope["grid"] + 1, "positions": _positions,
         "features": size("vision_output_dim", 7680),
     },
-    _tiles,
-    (patches_in(bias=False), Dense("positions", "width"), Norm("width", 2, True)),
-    (Dense("features", "text", True),),
-    Block(bias=False, mlp_bias=True),
-)
+    _tiles, (patches_in(bias=False), Dense("positions", "width"), Norm("width", 2, True)),
+    (Dense("features", "text", True),), Block(bias=False, mlp_bias=True),
+)  # fmt: skip

@@ -36,9 +36,7 @@ PIXTRAL = EncoderSpec(
         **vit(width=1024, heads=16, middle=4096, depth=24, patch=16, image=1024),
         "merge": lambda scope: max(_stated_merge(scope), 2) if _merges(scope) else 1,
     },
-    _largest_image,
-    (patches_in(bias=False), Norm("width")),
+    _largest_image, (patches_in(bias=False), Norm("width")),
     (Norm("width", when=_merges), Dense("merged", "width", when=_merges), *pair("width", "text", "text", bias=_BIAS)),
-    Block(gated=True, bias=False, norm_bias=False),
-    masked=True,
-)
+    Block(gated=True, bias=False, norm_bias=False), masked=True,
+)  # fmt: skip

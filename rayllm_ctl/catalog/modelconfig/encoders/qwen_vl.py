@@ -32,33 +32,22 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
 from rayllm_ctl.model.facts import MultiModalEncoder, VideoProfile
 
 _QWEN: dict[str, Entry] = {
-    "width": size("hidden_size", 1280),
-    "heads": size("num_heads", 16),
-    "middle": size("intermediate_size", 3420),
-    "depth": size("depth", 32),
-    "patch": size("patch_size", 14),
-    "frames": size("temporal_patch_size", 2),
-    "merge": size("spatial_merge_size", 2),
-    "out": size("out_hidden_size", "text"),
-}
+    "width": size("hidden_size", 1280), "heads": size("num_heads", 16), "middle": size("intermediate_size", 3420),
+    "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
+    "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", "text"),
+}  # fmt: skip
 _QWEN2_KV = {"kv_heads": size("num_key_value_heads", 0, low=0)}
 _OLDER: dict[str, Entry] = {"width": size("embed_dim", 1280), "middle": ratio(4.0)}
 
 # The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens. EXAONE 4.5 has fewer KV heads.
 _QWEN25_VL = EncoderSpec(
-    {**_QWEN, **_QWEN2_KV},
-    of_tokens(16384),
-    (patches_in(bias=False), Norm("width")),
-    pair("merged", "merged", "out"),
+    {**_QWEN, **_QWEN2_KV}, of_tokens(16384), (patches_in(bias=False), Norm("width")), pair("merged", "merged", "out"),
     Block(gated=True, norm_bias=False, kv_heads="kv_heads"),
-)
+)  # fmt: skip
 _QWEN2_VL = EncoderSpec(
-    {**_QWEN, **_QWEN2_KV, **_OLDER},
-    of_tokens(16384),
-    (patches_in(bias=False), Norm("width", bias=True)),
-    pair("merged", "merged", "out"),
-    Block(kv_heads="kv_heads"),
-)
+    {**_QWEN, **_QWEN2_KV, **_OLDER}, of_tokens(16384), (patches_in(bias=False), Norm("width", bias=True)),
+    pair("merged", "merged", "out"), Block(kv_heads="kv_heads"),
+)  # fmt: skip
 
 
 def _qwen2_spec(source: Source) -> EncoderSpec:
@@ -81,17 +70,12 @@ def read_hyperclova(source: Source) -> MultiModalEncoder:
 
 _QWEN3_VL = EncoderSpec(
     {
-        **_QWEN,
-        "width": size("hidden_size", 1152),
-        "middle": size("intermediate_size", 4304),
-        "depth": size("depth", 27),
-        "patch": size("patch_size", 16),
-        "positions": size("num_position_embeddings", 2304),
+        **_QWEN, "width": size("hidden_size", 1152), "middle": size("intermediate_size", 4304),
+        "depth": size("depth", 27), "patch": size("patch_size", 16), "positions": size("num_position_embeddings", 2304),
     },
-    of_tokens(16384),
-    (patches_in(), Dense("positions", "width")),
+    of_tokens(16384), (patches_in(), Dense("positions", "width")),
     (Norm("width", bias=True), *pair("merged", "merged", "out")),
-)
+)  # fmt: skip
 
 
 def read_qwen3_vl(source: Source) -> MultiModalEncoder:
@@ -116,42 +100,30 @@ def _merges_frames(scope: Scope) -> bool:
 # in transformers' processor).
 ERNIE_VL = EncoderSpec(
     {
-        "width": size("embed_dim hidden_size", 1280),
-        "heads": size("num_heads", 16),
-        "middle": ratio(4.0),
-        "depth": size("depth", 32),
-        "patch": size("patch_size", 14),
-        "features": size("pixel_hidden_size", "width", "config"),
-        "merge": size("spatial_conv_size", 2, "config"),
-        "merged": lambda scope: scope["features"] * scope["merge"] ** 2,
+        "width": size("embed_dim hidden_size", 1280), "heads": size("num_heads", 16), "middle": ratio(4.0),
+        "depth": size("depth", 32), "patch": size("patch_size", 14),
+        "features": size("pixel_hidden_size", "width", "config"), "merge": size("spatial_conv_size", 2, "config"),
+        "merged": lambda scope: scope["features"] * scope["merge"]**2,
         "joined": lambda scope: scope["merged"] * scope.source.config.integer("temporal_conv_size", default=2, high=64),
     },
-    of_tokens(78 * 78),
-    (patches_in(bias=False), Norm("width", bias=True)),
+    of_tokens(78 * 78), (patches_in(bias=False), Norm("width", bias=True)),
     (
-        *(Dense("merged", "merged", True, "column"),) * 2,
-        Norm("merged", bias=True),
+        *(Dense("merged", "merged", True, "column"),) * 2, Norm("merged", bias=True),
         Dense("joined", "merged", True, "column", when=_merges_frames),
-        Dense("merged", "merged", True, "column", when=_merges_frames),
-        Norm("merged", bias=True, when=_merges_frames),
-        Dense("merged", "text", True, "column"),
-        Norm("text"),
+        Dense("merged", "merged", True, "column", when=_merges_frames), Norm("merged", bias=True, when=_merges_frames),
+        Dense("merged", "text", True, "column"), Norm("text"),
     ),
     video=_frame_pairs,
-)
+)  # fmt: skip
 
 _PANGU_VL = EncoderSpec(
     {
-        **_QWEN,
-        "width": size("hidden_size", 1536),
-        "middle": size("intermediate_size", 4608),
+        **_QWEN, "width": size("hidden_size", 1536), "middle": size("intermediate_size", 4608),
         "depth": size("depth", 26),
     },
-    of_tokens(16384),
-    (patches_in(bias=False), Norm("width")),
-    (Dense("out", "text", True),),
+    of_tokens(16384), (patches_in(bias=False), Norm("width")), (Dense("out", "text", True),),
     Block(gated=lambda scope: scope.source.vision.text("hidden_act", default="gelu") == "silu", norm_bias=False),
-)
+)  # fmt: skip
 
 
 def read_pangu_vl(source: Source) -> MultiModalEncoder:
@@ -164,35 +136,25 @@ def read_pangu_vl(source: Source) -> MultiModalEncoder:
 # LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted.
 LLAVA_ONEVISION2 = EncoderSpec(
     {
-        **vit(width=1024, heads=16, middle=4096, depth=24, patch=14),
-        "merge": size("spatial_merge_size", 2),
-        "tokens": lambda scope: max(1, round(1800 / (scope["patch"] * scope["merge"]))) ** 2,
+        **vit(width=1024, heads=16, middle=4096, depth=24, patch=14), "merge": size("spatial_merge_size", 2),
+        "tokens": lambda scope: max(1, round(1800 / (scope["patch"] * scope["merge"])))**2,
     },
-    of_tokens("tokens"),
-    (patches_in(bias=False), Norm("width", 2, bias=True)),
-    pair("merged", "merged", "text"),
-)
+    of_tokens("tokens"), (patches_in(bias=False), Norm("width", 2, bias=True)), pair("merged", "merged", "text"),
+)  # fmt: skip
 
 _KANANA = "projector_config"
 _KANANA_VL = EncoderSpec(
     {
-        "width": size("embed_dim", 1280),
-        "heads": size("num_heads", 16),
-        "middle": ratio(4.0),
-        "depth": size("depth", 32),
-        "patch": size("patch_size", 14),
-        "frames": size("temporal_patch_size", 2),
-        "merge": size("merge_size", 2, _KANANA),
-        "features": size("encoder_hidden_size", 1280, _KANANA),
-        "inner": size("hidden_size", 1024, _KANANA),
-        "out": size("output_hidden_size", 2048, _KANANA),
-        "positions": size("pos_emb_size", 576, _KANANA),
-        "folded": lambda scope: scope["inner"] * scope["merge"] ** 2,
+        "width": size("embed_dim", 1280), "heads": size("num_heads", 16), "middle": ratio(4.0),
+        "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
+        "merge": size("merge_size", 2, _KANANA), "features": size("encoder_hidden_size", 1280, _KANANA),
+        "inner": size("hidden_size", 1024, _KANANA), "out": size("output_hidden_size", 2048, _KANANA),
+        "positions": size("pos_emb_size", 576, _KANANA), "folded": lambda scope: scope["inner"] * scope["merge"]**2,
     },
     of_tokens(35 * 35),
     (patches_in(bias=False), Dense("positions", "features", when=flag("pos_emb", _KANANA, default=True))),
     kept=lambda scope: scope["depth"] + 1,
-)
+)  # fmt: skip
 
 
 def read_kanana(source: Source) -> MultiModalEncoder:
@@ -227,16 +189,13 @@ def _convolutions(given: str, source: Source) -> Iterator[Step]:
 # dots.ocr: gated blocks with RMS norms. Images of up to 11289600 pixels (preprocessor_config.json).
 DOTS_OCR = EncoderSpec(
     {
-        **vit(heads=12, middle=4224, depth=42, patch=14),
-        "width": size("embed_dim", 1536),
-        "merge": size("spatial_merge_size", 2),
-        "out": size("hidden_size", 1536),
+        **vit(heads=12, middle=4224, depth=42, patch=14), "width": size("embed_dim", 1536),
+        "merge": size("spatial_merge_size", 2), "out": size("hidden_size", 1536),
     },
     lambda scope: _whole_patches(scope, 11289600),
     (patches_in(), Norm("width"), Norm("width", when=flag("post_norm", default=True)), Norm("width", bias=True)),
-    pair("merged", "merged", "out"),
-    Block(gated=True, bias=flag("use_bias"), norm_bias=False),
-)
+    pair("merged", "merged", "out"), Block(gated=True, bias=flag("use_bias"), norm_bias=False),
+)  # fmt: skip
 
 
 def _whole_patches(scope: Scope, pixels: int) -> tuple[int, int, int]:
@@ -245,48 +204,31 @@ def _whole_patches(scope: Scope, pixels: int) -> tuple[int, int, int]:
 
 
 _GLM: dict[str, Entry] = {
-    "heads": size("num_heads num_attention_heads", 12),
-    "depth": size("depth num_hidden_layers", 24),
-    "patch": size("patch_size", 14),
-    "frames": size("temporal_patch_size", 2),
-    "merge": size("spatial_merge_size", 2),
-}
+    "heads": size("num_heads num_attention_heads", 12), "depth": size("depth num_hidden_layers", 24),
+    "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2), "merge": size("spatial_merge_size", 2),
+}  # fmt: skip
 _GLM_PROJECTOR: tuple[Step, ...] = (
-    patches_in(),
-    Norm("width"),
-    Dense("merged", "out", True),
-    Dense("out", "out", split="column"),
-    Norm("out", bias=True),
-    Mlp("out", "merger"),
-)
+    patches_in(), Norm("width"), Dense("merged", "out", True), Dense("out", "out", split="column"),
+    Norm("out", bias=True), Mlp("out", "merger"),
+)  # fmt: skip
 # GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution, a gated merger. Images of up to 6144 tokens.
 GLM4V = EncoderSpec(
     {
-        **_GLM,
-        **vit(width=1536, image=336),
-        "out": size("out_hidden_size", "text"),
-        "middle": "out",
+        **_GLM, **vit(width=1536, image=336), "out": size("out_hidden_size", "text"), "middle": "out",
         "merger": size("intermediate_size", 13696),
     },
-    of_tokens(6144),
-    (Dense("grid", "width"), Norm("width")),
-    _GLM_PROJECTOR,
+    of_tokens(6144), (Dense("grid", "width"), Norm("width")), _GLM_PROJECTOR,
     Block(gated=True, bias=False, norm_bias=False),
-)
+)  # fmt: skip
 # GLM-OCR: with biases and norms of heads, no position table, a merger as wide as the decoder's MLP
 GLM_OCR = EncoderSpec(
     {
-        **_GLM,
-        **vit(width=1024, middle=4096),
-        "heads": size("num_heads num_attention_heads", 16),
+        **_GLM, **vit(width=1024, middle=4096), "heads": size("num_heads num_attention_heads", 16),
         "out": size("out_hidden_size", 1536),
         "merger": lambda scope: scope.source.config.child(*TEXT_PARTS).integer("intermediate_size", default=4096),
     },
-    of_tokens(6144),
-    (),
-    _GLM_PROJECTOR,
-    Block(gated=True, norm_bias=False, head_norms=True),
-)
+    of_tokens(6144), (), _GLM_PROJECTOR, Block(gated=True, norm_bias=False, head_norms=True),
+)  # fmt: skip
 
 
 def _hunyuan_image(scope: Scope) -> tuple[int, int, int]:
@@ -299,20 +241,13 @@ def _hunyuan_image(scope: Scope) -> tuple[int, int, int]:
 # model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
 HUNYUAN = EncoderSpec(
     {
-        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16),
-        "image": size("max_image_size", 2048),
-        "merge": size("spatial_merge_size", 2),
-        "out": size("out_hidden_size", 4096),
+        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16), "image": size("max_image_size", 2048),
+        "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", 4096),
         "positions": lambda scope: scope["grid"] + 1,
     },
-    _hunyuan_image,
-    (patches_in(), Dense("positions", "width")),
+    _hunyuan_image, (patches_in(), Dense("positions", "width")),
     (
-        Dense("merged", "width*2", True),
-        Dense("width*2", "width*4", True),
-        Dense("width*4", "out", True),
-        Norm("width*4"),
-        Norm("out", 4),
-        Norm("width"),
+        Dense("merged", "width*2", True), Dense("width*2", "width*4", True), Dense("width*4", "out", True),
+        Norm("width*4"), Norm("out", 4), Norm("width"),
     ),
-)
+)  # fmt: skip

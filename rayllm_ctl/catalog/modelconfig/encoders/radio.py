@@ -12,11 +12,9 @@ from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _SIZES = {
-    "vit_small_patch16_224": (384, 12, 6, 1536),
-    "vit_base_patch16_224": (768, 12, 12, 3072),
-    "vit_large_patch16_224": (1024, 24, 16, 4096),
-    "vit_huge_patch16_224": (1280, 32, 16, 5120),
-}
+    "vit_small_patch16_224": (384, 12, 6, 1536), "vit_base_patch16_224": (768, 12, 12, 3072),
+    "vit_large_patch16_224": (1024, 24, 16, 4096), "vit_huge_patch16_224": (1280, 32, 16, 5120),
+}  # fmt: skip
 """Width, depth, heads and feed-forward width of timm's names, which are all that the config says of them."""
 
 

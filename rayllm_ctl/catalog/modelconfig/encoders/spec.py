@@ -25,14 +25,11 @@ _HIGHEST = {
 """Larger numbers are damaged configs. Other sizes may have up to 2**34."""
 
 _DERIVED: dict[str, Callable[[Scope], int]] = {
-    "text": lambda scope: scope.source.hidden,
-    "merge": lambda _scope: 1,
-    "frames": lambda _scope: 1,
-    "merged": lambda scope: scope["width"] * scope["merge"] ** 2,
-    "grid": lambda scope: (scope["image"] // scope["patch"]) ** 2,
-    "values": lambda scope: 3 * scope["frames"] * scope["patch"] ** 2,
-    "pixels": lambda scope: 3 * scope["image"] ** 2,
-}
+    "text": lambda scope: scope.source.hidden, "merge": lambda _scope: 1, "frames": lambda _scope: 1,
+    "merged": lambda scope: scope["width"] * scope["merge"]**2,
+    "grid": lambda scope: (scope["image"] // scope["patch"])**2,
+    "values": lambda scope: 3 * scope["frames"] * scope["patch"]**2, "pixels": lambda scope: 3 * scope["image"]**2,
+}  # fmt: skip
 """text: the decoder's hidden size. merged: features of the patches that become one token. grid: patches of an image.
 values: input values of a patch. pixels: those of an image."""
 
@@ -120,13 +117,9 @@ def vit(**sizes: int) -> dict[str, Entry]:
 
 
 _USUAL = {
-    "width": ("hidden_size",),
-    "heads": ("num_attention_heads",),
-    "middle": ("intermediate_size",),
-    "depth": ("num_hidden_layers",),
-    "patch": ("patch_size",),
-    "image": ("image_size",),
-}
+    "width": ("hidden_size",), "heads": ("num_attention_heads",), "middle": ("intermediate_size",),
+    "depth": ("num_hidden_layers",), "patch": ("patch_size",), "image": ("image_size",),
+}  # fmt: skip
 
 
 def ratio(default: float) -> Callable[[Scope], int]:
