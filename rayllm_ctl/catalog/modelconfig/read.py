@@ -1,4 +1,4 @@
-"""The two doors: read_config (config.json -> ModelFacts) and compact (config.json -> the fields that matter)."""
+"""read_config (config.json -> ModelFacts) and compact (config.json -> the fields that matter)."""
 
 from __future__ import annotations
 

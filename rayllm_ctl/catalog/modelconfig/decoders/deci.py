@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of, dense
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of, dense, nothing
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -59,13 +59,9 @@ def _layer(context: LayerContext) -> None:
         context.layer.norm(sizes.hidden)
 
 
-def _nothing(_context: LayerContext) -> None:
-    pass
-
-
 ROWS = {
     "DeciLMForCausalLM": DecoderSpec(
-        mixer=_layer, kinds=lambda fields, _sizes: _kinds(fields, read_sizes(fields)), feed_forward=_nothing,
+        mixer=_layer, kinds=lambda fields, _sizes: _kinds(fields, read_sizes(fields)), feed_forward=nothing,
         windowed=False, sizes=_sizes, intermediate=_intermediate, norms=0,
     ),
 }  # fmt: skip

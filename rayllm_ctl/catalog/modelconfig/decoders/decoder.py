@@ -29,8 +29,7 @@ def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
             spec, fields, sizes, intermediate, index, kinds[index], *windows[index], is_dense[index], layer
         )
         mixer = spec.mixers[kinds[index]] if spec.mixers else spec.mixer or attention
-        if mixer is not None:
-            mixer(context)
+        mixer(context)
         (spec.feed_forward or feed_forward)(context)
         layer.norm(sizes.hidden, spec.norms if isinstance(spec.norms, int) else spec.norms(fields), bias=spec.norm_bias)
 
@@ -82,6 +81,10 @@ def feed_forward(context: LayerContext) -> None:
         experts(context, spec.moe)
     else:
         dense(context, context.intermediate)
+
+
+def nothing(_context: LayerContext) -> None:
+    """No mixer, or no block."""
 
 
 def dense(context: LayerContext, width: int) -> None:

@@ -1,4 +1,4 @@
-"""Attention beside recurrent layers: Qwen3-Next and Qwen3.5, Nemotron-H, Kimi Linear, Falcon-H1, Bamba and Granite 4,
+"""Attention beside recurrent layers: Qwen3-Next and Qwen3.5, Kimi Linear, Falcon-H1, Bamba and Granite 4,
 Jamba, LFM2; Mamba alone.
 
 Layouts from vLLM's layers/mamba and the model files named at each row.
@@ -6,10 +6,10 @@ Layouts from vLLM's layers/mamba and the model files named at each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from rayllm_ctl.catalog.modelconfig.body import HIDDEN, MOST_HEADS, Sizes, read_layers, read_sizes
-from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, dense, feed_forward, shared_experts
+from rayllm_ctl.catalog.modelconfig.body import HIDDEN, MOST_HEADS, Sizes, read_layers
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, feed_forward, nothing, shared_experts
 from rayllm_ctl.catalog.modelconfig.decoders.latent import body_sizes, latent_attention, latent_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import delta_net, kimi_delta, mamba1, mamba2
 from rayllm_ctl.catalog.modelconfig.decoders.moe import QWEN
@@ -30,61 +30,6 @@ def qwen_layers(fields: Fields, sizes: Sizes) -> list[bool]:
 def _qwen_intermediate(fields: Fields) -> int:
     has_dense = any(sparse_step(fields, index) for index in range(read_layers(fields)))
     return fields.integer("intermediate_size" if has_dense else "moe_intermediate_size")
-
-
-_LETTERS = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "moe": "E", "mlp": "-"}
-"""A layer's letter by its name in layers_block_type, before and since transformers 5."""
-
-
-def _nemotron_pattern(fields: Fields) -> str:
-    pattern = fields.text("hybrid_override_pattern").replace("|", "")
-    if not pattern:
-        pattern = "".join(_LETTERS.get(word, "?") for word in fields.texts("layers_block_type"))
-    if not pattern:
-        raise fields.missing("hybrid_override_pattern", "layers_block_type")
-    return pattern
-
-
-def _nemotron_sizes(fields: Fields) -> Sizes:
-    return read_sizes(fields, default_layers=len(_nemotron_pattern(fields)))
-
-
-def _nemotron_layers(fields: Fields, sizes: Sizes) -> Sequence[str]:
-    pattern = _nemotron_pattern(fields)
-    if len(pattern) < sizes.layers or set(pattern[: sizes.layers]) - set("M*E-"):
-        raise fields.wrong("hybrid_override_pattern", pattern, f"{sizes.layers} letters out of M, *, E and -")
-    return pattern
-
-
-def _nemotron_mamba(context: LayerContext) -> None:
-    fields = context.fields
-    heads = fields.integer("mamba_num_heads", default=1, high=MOST_HEADS)
-    head_dim = fields.integer("mamba_head_dim", default=64)
-    mamba2(
-        context.layer,
-        context.sizes.hidden,
-        intermediate=heads * head_dim,
-        heads=heads,
-        head_dim=head_dim,
-        groups=fields.integer("n_groups", default=8, high=MOST_HEADS),
-        state=fields.integer("ssm_state_size", default=128),
-        taps=fields.integer("conv_kernel", default=4, low=2, high=64),
-        bias=fields.flag("use_bias"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        float32_state=fields.text("mamba_ssm_cache_dtype", default="float32") == "float32",
-    )
-
-
-def _nemotron_block(context: LayerContext) -> None:
-    """A layer is one mixer, one dense block or one MoE, by its letter."""
-    if context.kind == "E":
-        feed_forward(context)
-    elif context.kind == "-":
-        dense(context, context.fields.integer_at(context.layer_index, "intermediate_size"))
-
-
-def _nothing(_context: LayerContext) -> None:
-    pass
 
 
 def granite_mamba(context: LayerContext) -> None:
@@ -239,36 +184,6 @@ QWEN_NEXT = DecoderSpec(
     qk_norm="head", mixers={True: attention, False: delta_net}, kinds=qwen_layers, windowed=False,
     intermediate=_qwen_intermediate, moe=QWEN_MOE,
 )  # fmt: skip
-_NEMOTRON = DecoderSpec(
-    attention="mixer.",
-    mixers={"M": _nemotron_mamba, "*": attention, "E": _nothing, "-": _nothing},
-    kinds=_nemotron_layers,
-    windowed=False,
-    sizes=_nemotron_sizes,
-    gated=False,
-    mlp_bias=("mlp_bias",),
-    mlp="mixer.",
-    mlp_names=("up_proj", "down_proj"),
-    feed_forward=_nemotron_block,
-    intermediate=lambda fields: fields.integer_at(0, "intermediate_size", "moe_intermediate_size"),
-    norms=1,
-    rotary=False,
-    # the experts of Nemotron 3 Super work in a smaller latent space
-    moe=MoESpec(
-        intermediate=("moe_intermediate_size",),
-        top_k_default=None,
-        name="mixer.experts",
-        gated=False,
-        router="mixer.gate",
-        correction=True,
-        latent=("moe_latent_size",),
-        latent_projections=("mixer.fc1_latent_proj", "mixer.fc2_latent_proj"),
-        shared_count=("n_shared_experts",),
-        shared_width=("moe_shared_expert_intermediate_size",),
-        shared_name="mixer.shared_experts",
-        shared_projections=("up_proj", "down_proj"),
-    ),
-)
 _BAMBA = DecoderSpec(
     qkv_bias=("attention_bias",), out_bias=("attention_bias",), mixers={True: attention, False: granite_mamba},
     kinds=_attends("attention", "attn_layer_indices"), windowed=False, mlp="feed_forward.", feed_forward=_granite_block,
@@ -280,7 +195,7 @@ _BAMBA = DecoderSpec(
     ),
 )  # fmt: skip
 _MAMBA = DecoderSpec(
-    mixer=_mamba, windowed=False, sizes=_mamba_sizes, intermediate=_mamba_inner, feed_forward=_nothing, norms=1,
+    mixer=_mamba, windowed=False, sizes=_mamba_sizes, intermediate=_mamba_inner, feed_forward=nothing, norms=1,
     tied=True, rotary=False,
 )  # fmt: skip
 _LFM2 = DecoderSpec(
@@ -299,9 +214,6 @@ ROWS = {
     "Qwen3NextForCausalLM": QWEN_NEXT,
     "Qwen3_5ForCausalLM": QWEN_NEXT,
     "Qwen3_5MoeForCausalLM": QWEN_NEXT,
-    # nemotron_h.py
-    "NemotronHForCausalLM": _NEMOTRON,
-    "NemotronHPuzzleForCausalLM": _NEMOTRON,
     # kimi_linear.py: three layers of delta attention to one latent one; Kimi K3's experts work in a smaller space
     "KimiLinearForCausalLM": DecoderSpec(
         mixers={True: kimi_delta, False: _kimi_latent}, kinds=_kimi_layers, windowed=False, sizes=body_sizes,

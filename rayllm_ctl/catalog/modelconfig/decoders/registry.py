@@ -43,6 +43,7 @@ _FILES = {
     "mobius": ("InternS2MobiusForCausalLM",),
     "molmo": ("Molmo2TextModel", "MolmoModel"),
     "moondream3": ("Moondream3TextModel",),
+    "nemotron_h": ("NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"),
     "olmo_hybrid": ("OlmoHybridForCausalLM",),
     "ouro": ("HrmTextForCausalLM", "IQuestLoopCoderForCausalLM", "OuroForCausalLM"),
     "pangu": ("PanguEmbeddedForCausalLM", "PanguProMoEV2ForCausalLM"),

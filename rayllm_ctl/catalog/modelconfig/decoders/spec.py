@@ -88,7 +88,7 @@ class DecoderSpec(NamedTuple):
     window_uniform: bool = False
     # other mixers
     mixer: Mixer | None = None
-    mixers: Mapping[Hashable, Mixer | None] | None = None
+    mixers: Mapping[Hashable, Mixer] | None = None
     kinds: Callable[[Fields, Sizes], Sequence[Hashable]] | None = None
     # dense and MoE blocks
     gated: bool = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Body, Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import nothing
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import mamba2
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -71,10 +72,6 @@ def _mamba(context: LayerContext) -> None:
     )
 
 
-def _nothing(_context: LayerContext) -> None:
-    pass
-
-
 def _rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
     return rotary_caches(fields, sizes.head_dim) if fields.flag("use_mem_rope") else ()
 
@@ -107,7 +104,7 @@ ROWS = {
     "Zamba2ForCausalLM": DecoderSpec(
         mixers={"hybrid": _hybrid, "mamba": _mamba},
         kinds=lambda fields, _sizes: ["hybrid" if kind == "hybrid" else "mamba" for kind in _kinds(fields)],
-        feed_forward=_nothing, windowed=False, norms=1, sizes=_sizes, intermediate=_intermediate, rotary=_rotary,
+        feed_forward=nothing, windowed=False, norms=1, sizes=_sizes, intermediate=_intermediate, rotary=_rotary,
         finish=_with_shared_blocks,
     ),
 }  # fmt: skip

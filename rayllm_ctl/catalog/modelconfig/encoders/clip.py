@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
 from rayllm_ctl.catalog.modelconfig.encoders.pixtral import PIXTRAL
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Dense,
     EncoderSpec,
-    Entry,
     Limit,
     Mlp,
     Norm,
-    Scope,
     Step,
-    flag,
     of_crops,
     of_patches,
     of_pixels,
@@ -22,8 +20,6 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     pair,
     patches_in,
     read_encoder,
-    size,
-    vit,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder

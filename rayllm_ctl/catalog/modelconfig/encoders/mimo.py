@@ -63,7 +63,7 @@ def _image_block(source: Source, width: int, heads: int) -> Layer:
 
 def read_mimo_sound(source: Source) -> MultiModalEncoder | None:
     """Tables of codes, a small transformer over groups of them, and a projection; none of it divided. None where the
-    model does not hear."""
+    model takes no sound."""
     sound = source.vision
     if not source.config.has("audio_config"):
         return None

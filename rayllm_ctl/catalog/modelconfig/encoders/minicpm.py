@@ -3,32 +3,28 @@ minicpmo.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.spec import (
-    Attention,
-    Dense,
-    EncoderSpec,
-    Norm,
-    Scope,
-    pair,
-    patches_in,
-    size,
-    vit,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Attention, Dense, EncoderSpec, Norm, pair, patches_in
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
-_SEEING = {"2.5": "LlamaForCausalLM", "2.6": "Qwen2ForCausalLM", "4.0": "LlamaForCausalLM", "4.5": "Qwen3ForCausalLM"}
-_HEARING = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
-"""The text model of each version that vLLM has; that of MiniCPM-V 2.0 sees through timm and is not read here."""
+_VISION_TEXT = {
+    "2.5": "LlamaForCausalLM",
+    "2.6": "Qwen2ForCausalLM",
+    "4.0": "LlamaForCausalLM",
+    "4.5": "Qwen3ForCausalLM",
+}
+_AUDIO_TEXT = {"2.6": "Qwen2ForCausalLM", "4.5": "Qwen3ForCausalLM"}
+"""The text model of each version that vLLM has; MiniCPM-V 2.0, whose encoder is from timm, is not read."""
 
 
 def minicpmv_text(config: Fields) -> str:
     """The text architecture: the config says the version only."""
     small = config.integer("hidden_size") == 2304 and config.integer("query_num", default=64) == 64
-    return _by_version(config, _SEEING, "2.0" if small else "2.5")
+    return _by_version(config, _VISION_TEXT, "2.0" if small else "2.5")
 
 
 def minicpmo_text(config: Fields) -> str:
-    return _by_version(config, _HEARING, "2.6")
+    return _by_version(config, _AUDIO_TEXT, "2.6")
 
 
 def _by_version(config: Fields, known: dict[str, str], default: str) -> str:

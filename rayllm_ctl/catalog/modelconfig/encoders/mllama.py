@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, Scope, patches_in, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, patches_in
 
 
 def _positions(scope: Scope) -> int:

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.spec import (
-    Block,
-    Dense,
-    EncoderSpec,
-    Norm,
-    Scope,
-    flag,
-    pair,
-    patches_in,
-    vit,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, pair, patches_in
 
 _BIAS = flag("multimodal_projector_bias", "config")
 

@@ -10,24 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, ratio, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,
     EncoderSpec,
-    Entry,
     Mlp,
     Norm,
-    Scope,
     Step,
-    flag,
     of_pixels,
     of_tokens,
     pair,
     patches_in,
-    ratio,
     read_encoder,
-    size,
-    vit,
 )
 from rayllm_ctl.model.facts import MultiModalEncoder, VideoProfile
 

@@ -19,7 +19,7 @@ _SIZES = {
 
 
 def read_nemotron_vl(source: Source) -> MultiModalEncoder:
-    """What sees of Nemotron Nano VL and of the models that also hear (parakeet.py)."""
+    """The vision encoder of Nemotron Nano VL and of the Omni models, which also take sound (parakeet.py)."""
     config, vision = source.config, source.vision
     args = vision.child("args")
     width, depth, heads, middle = _sizes(args)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.spec import (
-    Block,
-    Dense,
-    EncoderSpec,
-    Norm,
-    Scope,
-    flag,
-    patches_in,
-    ratio,
-    size,
-    vit,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, patches_in
 
 _LONGEST = 3024
 """Pixels of the longest side that an image keeps (vllm/transformers_utils/processors/step3_vl.py)."""

@@ -5,23 +5,19 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
 from rayllm_ctl.catalog.modelconfig.encoders.clip import CLIP_SIZES, CLIP_STEM_AND_NORM, feature_depth
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,
     EncoderSpec,
-    Entry,
     Norm,
-    Scope,
     Step,
     add_steps,
-    flag,
     of_crops,
     of_tokens,
     pair,
     patches_in,
     read_encoder,
-    size,
-    vit,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder

@@ -7,19 +7,16 @@ Two convolutions thin mel frames out to 50 positions a second; a clip is 30 seco
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,
     EncoderSpec,
-    Entry,
     Limit,
     Norm,
-    Scope,
     Step,
-    flag,
     pair,
     read_encoder,
-    size,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
