@@ -1,4 +1,4 @@
-"""config.json to facts: families, quantization formats, context lengths, compact forms, and what is refused."""
+"""config.json to facts: decoders, quantization formats, context lengths, compact forms, and what is refused."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_damaged_configs_are_read_or_refused_and_compact_forms_agree() -> None:
     assert 40 < refused_of([model.config for model in WHOLE], seed=20261121) < 360
 
 
-def test_a_model_that_hears_and_sees_has_two_towers() -> None:
+def test_a_model_of_images_and_sound_has_two_encoders() -> None:
     """Qwen3-Omni: what vLLM serves is its thinker."""
     text = {
         "model_type": "qwen3_omni_moe_text",

@@ -1,4 +1,8 @@
-"""config.json to ModelFacts, by rules: one reader per family of architectures, none per model."""
+"""config.json to ModelFacts: a row per architecture, no rule per model.
+
+A decoder (decoders/) is a mixer of tokens and a dense or MoE block for each layer; an encoder (encoders/) is a
+transformer with its sizes, a projector and the largest item that vLLM profiles.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a family's reader hands back, and the names that sizes go by across families."""
+"""What a decoder's reader returns, and the names under which configs state the same sizes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -12,13 +12,8 @@ HIDDEN = ("hidden_size", "d_model", "n_embd")
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HEADS = ("num_attention_heads", "n_head", "n_heads")
 KV_HEADS = (
-    "num_key_value_heads",
-    "num_kv_heads",
-    "n_head_kv",
-    "multi_query_group_num",
-    "num_attention_groups",
-    "kv_n_heads",
-)
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups", "kv_n_heads",
+)  # fmt: skip
 INTERMEDIATE = ("intermediate_size", "ff_intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim")
 EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", "top_k_experts")
@@ -28,38 +23,8 @@ MOST_HEADS = 2**14
 MOST_EXPERTS = 2**14
 
 
-@dataclass(frozen=True)
-class Body:
-    """The decoder of a model, as its family reads it. `rotary` None: the common rule applies.
-
-    shared, whole_embedding, token_buffers, streams and single_stage: as in ModelFacts.
-    """
-
-    layers: tuple[Layer, ...]
-    hidden: int
-    intermediate: int
-    vocab: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    extra: tuple[Layer, ...] = ()
-    shared: tuple[Layer, ...] = ()
-    tied: bool = False
-    head_bias: bool = False
-    head_float32: bool = False
-    embedding_width: int = 0
-    whole_embedding: bool = False
-    rotary: tuple[RotaryCache, ...] | None = None
-    draft_layers: tuple[Layer, ...] = ()
-    token_buffers: int = 0
-    streams: int = 1
-    single_stage: bool = False
-    traits: frozenset[str] = field(default_factory=frozenset)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes that nearly every decoder has."""
+class Sizes(NamedTuple):
+    """The sizes that nearly every decoder has. With latent attention, kv_heads is 1 and head_dim the cached width."""
 
     hidden: int
     layers: int
@@ -69,15 +34,34 @@ class Sizes:
     vocab: int
 
 
-def read_sizes(fields: Fields, *, kv_default: int | None = None, layers: int | None = None) -> Sizes:
+class Body(NamedTuple):
+    """The decoder of a model. The fields are as in ModelFacts."""
+
+    layers: tuple[Layer, ...]
+    sizes: Sizes
+    intermediate: int
+    extra: tuple[Layer, ...] = ()
+    shared: tuple[Layer, ...] = ()
+    tied: bool = False
+    head_bias: bool = False
+    head_float32: bool = False
+    whole_embedding: bool = False
+    rotary: tuple[RotaryCache, ...] = ()
+    draft_layers: tuple[Layer, ...] = ()
+    token_buffers: int = 0
+    streams: int = 1
+    single_stage: bool = False
+
+
+def read_sizes(fields: Fields, *, default_layers: int | None = None) -> Sizes:
     """Sizes under any of their usual names; KV heads default to the heads, the head size to hidden / heads."""
     hidden = fields.integer(*HIDDEN)
     heads = fields.integer(*HEADS, high=MOST_HEADS)
-    kv_heads = fields.integer(*KV_HEADS, default=kv_default or heads, high=MOST_HEADS)
+    kv_heads = fields.integer(*KV_HEADS, default=heads, high=MOST_HEADS)
     head_dim = fields.integer("head_dim", "hidden_size_per_head", "kv_channels", default=max(1, hidden // heads))
     return Sizes(
         hidden,
-        read_layers(fields, default=layers),
+        read_layers(fields, default=default_layers),
         heads,
         kv_heads,
         head_dim,
@@ -87,3 +71,9 @@ def read_sizes(fields: Fields, *, kv_default: int | None = None, layers: int | N
 
 def read_layers(fields: Fields, *, default: int | None = None) -> int:
     return fields.integer(*LAYERS, default=default, high=MOST_LAYERS)
+
+
+def read_even_sizes(fields: Fields) -> Sizes:
+    """Sizes of a model whose heads always share the hidden size evenly."""
+    sizes = read_sizes(fields)
+    return sizes._replace(head_dim=max(1, sizes.hidden // sizes.heads))

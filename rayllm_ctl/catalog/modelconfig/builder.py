@@ -1,4 +1,4 @@
-"""LayerBuilder that layers are made of, named and fused as vLLM does it (model_executor/layers)."""
+"""What layers are made of, named and fused as vLLM does it (model_executor/layers)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.facts import (
-    AttentionCache,
-    Cache,
-    Experts,
-    Layer,
-    Linear,
-    Part,
-    Scheme,
-    Split,
-    Vector,
-)
+from rayllm_ctl.model.facts import AttentionCache, Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
 
 MOST_LAYERS = 1024
 """No model has more: a larger count is a damaged config, refused before memory is spent on it."""
@@ -29,7 +19,6 @@ class Builder:
     def __init__(self, fields: Fields, quantizer: Quantizer | None) -> None:
         self.fields = fields
         self.quantizer = quantizer
-        self.root = "layers"
         self._kinds: dict[tuple[Hashable, ...], Layer] = {}
 
     def layers(
@@ -44,9 +33,9 @@ class Builder:
             if not by_layer and (key,) in self._kinds:
                 made.append(self._kinds[(key,)])
                 continue
-            pieces = LayerBuilder(self, f"{self.root}.{index}.")
-            make(index, pieces)
-            layer = pieces.layer()
+            started = LayerBuilder(self, f"layers.{index}.")
+            make(index, started)
+            layer = started.layer()
             layer = seen.setdefault(layer, layer)
             self._kinds[(key,)] = layer
             made.append(layer)
@@ -54,7 +43,7 @@ class Builder:
         return tuple(made)
 
     def single(self, path: str = "") -> LayerBuilder:
-        """LayerBuilder that belong to no numbered layer."""
+        """A layer that stands outside the numbered ones."""
         return LayerBuilder(self, path)
 
 

@@ -84,15 +84,17 @@ class Fields:
             raise self.wrong(self._named(names), value, f"a whole number from {low} to {high}")
         return value
 
-    def integer_at(self, index: int, *names: str, default: int | None = None, low: int = 1) -> int:
+    def integer_at(
+        self, index: int, *names: str, default: int | None = None, low: int = 1, high: int = _BIGGEST
+    ) -> int:
         """Like integer, for fields that may list one number per layer: the one of layer `index`."""
         value = self.raw(*names)
         if isinstance(value, (list, tuple)):
-            listed = self.integers(*names, low=low)
+            listed = self.integers(*names, low=low, high=high)
             if not listed:
                 raise self.wrong(self._named(names), value, "a number or a list of numbers")
             return listed[min(index, len(listed) - 1)]
-        return self.integer(*names, default=default, low=low)
+        return self.integer(*names, default=default, low=low, high=high)
 
     def number(self, *names: str, default: float) -> float:
         """A finite number."""

@@ -59,10 +59,10 @@ class Ignored:
 
     def __contains__(self, name: str) -> bool:
         """`name` is below the decoder's path (layers.0.self_attn.q_proj, lm_head, vision_tower...)."""
-        pieces = name.split(".")
-        if not self._parts.isdisjoint(pieces):
+        segments = name.split(".")
+        if not self._parts.isdisjoint(segments):
             return True
-        if self._names and any(".".join(pieces[:end]) in self._names for end in range(1, len(pieces) + 1)):
+        if self._names and any(".".join(segments[:end]) in self._names for end in range(1, len(segments) + 1)):
             return True
         return any(
             expression.match(candidate)

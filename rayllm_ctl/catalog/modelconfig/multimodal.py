@@ -1,66 +1,36 @@
-"""Models that see or hear: where their text model stands in the config, and which encoder reader knows the rest."""
+"""Multimodal models: where the config keeps the text model, and which encoders stand beside it."""
 
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
-from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
+from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, read_named, text_architecture
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
 
 TEXT_BY_TYPE = {
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "ministral3": "Ministral3ForCausalLM",
-    "mistral4": "MistralLarge3ForCausalLM",
-    "mixtral": "MixtralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen2_vl_text": "Qwen2ForCausalLM",
-    "qwen2_5_vl_text": "Qwen2ForCausalLM",
-    "qwen2_5_omni_text": "Qwen2ForCausalLM",
-    "qwen3_omni_moe_text": "Qwen3MoeForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-    "qwen3_vl_text": "Qwen3ForCausalLM",
-    "qwen3_vl_moe_text": "Qwen3MoeForCausalLM",
-    "qwen3_next": "Qwen3NextForCausalLM",
-    "qwen3_5_text": "Qwen3_5ForCausalLM",
-    "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
-    "gemma": "GemmaForCausalLM",
-    "gemma2": "Gemma2ForCausalLM",
-    "gemma3_text": "Gemma3ForCausalLM",
-    "gemma3n_text": "Gemma3nForCausalLM",
-    "gemma4_text": "Gemma4ForCausalLM",
-    "granite": "GraniteForCausalLM",
-    "granitemoehybrid": "GraniteMoeHybridForCausalLM",
-    "llama4_text": "Llama4ForCausalLM",
-    "deepseek_v2": "DeepseekV2ForCausalLM",
-    "deepseek_v3": "DeepseekV3ForCausalLM",
-    "kimi_k2": "DeepseekV3ForCausalLM",
-    "kimi_linear": "KimiLinearForCausalLM",
-    "glm4": "Glm4ForCausalLM",
-    "glm4v_text": "Glm4ForCausalLM",
-    "glm4v_moe_text": "Glm4MoeForCausalLM",
-    "glm4_moe": "Glm4MoeForCausalLM",
-    "gpt_oss": "GptOssForCausalLM",
-    "internlm2": "InternLM2ForCausalLM",
-    "phi3": "Phi3ForCausalLM",
-    "cohere": "CohereForCausalLM",
-    "cohere2": "Cohere2ForCausalLM",
-    "mllama_text_model": "MllamaForCausalLM",
-    "minimax_m3_text": "MiniMaxM3SparseForCausalLM",
-    "nemotron_h": "NemotronHForCausalLM",
-    "step3p5": "Step3p5ForCausalLM",
-    "step3p7": "Step3p5ForCausalLM",
-    "smollm3": "SmolLM3ForCausalLM",
-    "olmo2": "Olmo2ForCausalLM",
-    "lfm2": "Lfm2ForCausalLM",
-    "lfm2_moe": "Lfm2MoeForCausalLM",
-}
+    "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "ministral3": "Ministral3ForCausalLM",
+    "mistral4": "MistralLarge3ForCausalLM", "mixtral": "MixtralForCausalLM", "qwen2": "Qwen2ForCausalLM",
+    "qwen2_vl_text": "Qwen2ForCausalLM", "qwen2_5_vl_text": "Qwen2ForCausalLM", "qwen2_5_omni_text": "Qwen2ForCausalLM",
+    "qwen3_omni_moe_text": "Qwen3MoeForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM",
+    "qwen3_vl_text": "Qwen3ForCausalLM", "qwen3_vl_moe_text": "Qwen3MoeForCausalLM",
+    "qwen3_next": "Qwen3NextForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
+    "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM", "gemma3n_text": "Gemma3nForCausalLM", "gemma4_text": "Gemma4ForCausalLM",
+    "granite": "GraniteForCausalLM", "granitemoehybrid": "GraniteMoeHybridForCausalLM",
+    "llama4_text": "Llama4ForCausalLM", "deepseek_v2": "DeepseekV2ForCausalLM", "deepseek_v3": "DeepseekV3ForCausalLM",
+    "kimi_k2": "DeepseekV3ForCausalLM", "kimi_linear": "KimiLinearForCausalLM", "glm4": "Glm4ForCausalLM",
+    "glm4v_text": "Glm4ForCausalLM", "glm4v_moe_text": "Glm4MoeForCausalLM", "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt_oss": "GptOssForCausalLM", "internlm2": "InternLM2ForCausalLM", "phi3": "Phi3ForCausalLM",
+    "cohere": "CohereForCausalLM", "cohere2": "Cohere2ForCausalLM", "mllama_text_model": "MllamaForCausalLM",
+    "minimax_m3_text": "MiniMaxM3SparseForCausalLM", "nemotron_h": "NemotronHForCausalLM",
+    "step3p5": "Step3p5ForCausalLM", "step3p7": "Step3p5ForCausalLM", "smollm3": "SmolLM3ForCausalLM",
+    "olmo2": "Olmo2ForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM",
+}  # fmt: skip
 """Text architecture of a nested text config, by its model_type."""
 
 _WITHIN = "thinker_config"
-"""Where models that also speak keep the part that vLLM serves: what they think with."""
+"""Where models that also generate speech keep the part that vLLM serves."""
 
 
 def known_multimodal() -> tuple[str, ...]:
@@ -75,7 +45,7 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     text = _served(config)
     for names in known.path or (TEXT_PARTS,):
         text = text.child(*names)
-    usual = known.text if isinstance(known.text, str) else known.text(config)
+    usual = text_architecture(known, config)
     if not text:
         return usual, config
     named = text.texts("architectures", longest=16)
@@ -91,8 +61,8 @@ def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[
         return ()
     served = _served(config)
     found = []
-    for reader, part in ((known.sees, "vision_config"), (known.hears, "audio_config")):
-        encoder = reader(Source(served, served.child(part), hidden, builder)) if reader else None
+    for spec, part in ((known.vision, "vision_config"), (known.audio, "audio_config")):
+        encoder = read_named(spec, Source(served, served.child(part), hidden, builder)) if spec else None
         if encoder is not None:
             found.append(encoder)
     return tuple(found)

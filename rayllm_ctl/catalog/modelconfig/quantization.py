@@ -76,13 +76,7 @@ def _gptq(fields: Fields) -> Quantizer:
     group = fields.integer("group_size", default=128, low=-1)
     reorder = fields.flag("desc_act")
     scheme = Scheme(
-        "gptq",
-        bits,
-        group=max(group, 0),
-        scale_bytes=2,
-        zero_points=True,
-        activation_order=reorder,
-        weight_only=True,
+        "gptq", bits, group=max(group, 0), scale_bytes=2, zero_points=True, activation_order=reorder, weight_only=True
     )
     head = fields.flag("lm_head")
     ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
@@ -178,17 +172,13 @@ def _weights(weights: Fields, activations: Fields, layout: str) -> Scheme:
 
 
 _ALGORITHMS = {
-    "NVFP4": NVFP4,
-    "W4A16_NVFP4": replace(NVFP4, input_scale=False, weight_only=True),
-    "W4A8_NVFP4_FP8": NVFP4,
-    "MXFP4": MXFP4,
-    "W4A8_MXFP4_FP8": MXFP4,
-    "FP8": replace(FP8_TENSOR, method="modelopt", input_scale=True),
+    "NVFP4": NVFP4, "W4A16_NVFP4": replace(NVFP4, input_scale=False, weight_only=True), "W4A8_NVFP4_FP8": NVFP4,
+    "MXFP4": MXFP4, "W4A8_MXFP4_FP8": MXFP4, "FP8": replace(FP8_TENSOR, method="modelopt", input_scale=True),
     "FP8_PER_CHANNEL_PER_TOKEN": Scheme("modelopt", 8, floating=True),
     "FP8_PB_WO": replace(FP8_BLOCK, method="modelopt"),
     "MXFP8": Scheme("modelopt", 8, floating=True, group=32, scale_bytes=1),
     "W4A16_AWQ": Scheme("awq", 4, group=128, scale_bytes=2, weight_only=True),
-}
+}  # fmt: skip
 
 
 def _algorithm(name: str) -> Scheme:
@@ -232,20 +222,8 @@ def _modelopt(fields: Fields, inner: Fields, side: Mapping[str, Any] | None, met
 
 
 _READERS = {
-    "fp8": _fp8,
-    "deepseek_v4_fp8": _fp8,
-    "fbgemm_fp8": _fbgemm,
-    "awq": _awq,
-    "awq_marlin": _awq,
-    "gptq": _gptq,
-    "gptq_marlin": _gptq,
-    "auto-round": _gptq,
-    "auto_round": _gptq,
-    "inc": _gptq,
-    "mxfp4": _mxfp4,
-    "gpt_oss_mxfp4": _mxfp4,
-    "bitsandbytes": _bitsandbytes,
-    "torchao": _torchao,
-    "quark": _quark,
+    "fp8": _fp8, "deepseek_v4_fp8": _fp8, "fbgemm_fp8": _fbgemm, "awq": _awq, "awq_marlin": _awq, "gptq": _gptq,
+    "gptq_marlin": _gptq, "auto-round": _gptq, "auto_round": _gptq, "inc": _gptq, "mxfp4": _mxfp4,
+    "gpt_oss_mxfp4": _mxfp4, "bitsandbytes": _bitsandbytes, "torchao": _torchao, "quark": _quark,
     "compressed-tensors": _compressed,
-}
+}  # fmt: skip

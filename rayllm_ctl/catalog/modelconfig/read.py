@@ -1,4 +1,4 @@
-"""The two doors: read_config (config.json -> ModelFacts) and compact (config.json -> the fields that matter)."""
+"""read_config (config.json -> ModelFacts) and compact (config.json -> the fields that matter)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import read_decoder
+from rayllm_ctl.catalog.modelconfig.decoders.registry import Row, known_architectures, row_of
+from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
-from rayllm_ctl.catalog.modelconfig.families.registry import Reader, known_architectures, reader_of
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.multimodal import encoders, known_multimodal, text_part
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
-from rayllm_ctl.catalog.modelconfig.rope import max_model_len, rotary_caches
+from rayllm_ctl.catalog.modelconfig.rope import max_model_len
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import Layer, ModelFacts, StateCache
+from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, ModelFacts, StateCache
 from rayllm_ctl.model.names import nearest
 
 _SIDE = "hf_quant_config"
@@ -50,46 +52,44 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         side = config.child(_SIDE).entries()
     name = _architecture(config)
     text_name, text = text_part(name, config)
-    reader = _reader(text_name, name)
+    row = _row(text_name, name)
     text = text.merged(*_NESTED.get(text_name, ()))
     text_type = text.text("model_type", default=config.text("model_type"))
     text = text.with_defaults({**TEXT_DEFAULTS.get(text_type, {}), **_inherited(config)})
     quantizer = read_quantization(config, side)
     builder = Builder(text, quantizer)
-    body = reader(text, builder)
-    found = encoders(name, config, body.hidden, builder)
-    rotary = rotary_caches(text, body.head_dim) if body.rotary is None else body.rotary
+    body = read_decoder(row if isinstance(row, DecoderSpec) else row(text), text, builder)
+    sizes = body.sizes
+    found = encoders(name, config, sizes.hidden, builder)
     model_type = config.text("model_type", default=text_type)
-    words = set(body.traits) | ({"multimodal"} if found else set())
     head = builder.single().scheme(("lm_head",)) if quantizer and quantizer.head else None
     return ModelFacts(
         architecture=name,
         model_type=model_type,
         dtype=_dtype(config, text),
-        hidden_size=body.hidden,
+        hidden_size=sizes.hidden,
         intermediate_size=body.intermediate,
-        vocab_size=body.vocab,
-        heads=body.heads,
-        kv_heads=body.kv_heads,
-        head_dim=body.head_dim,
+        vocab_size=sizes.vocab,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        head_dim=sizes.head_dim,
         max_model_len=max_model_len(text, model_type),
         layers=body.layers,
         tied_embeddings=body.tied,
-        embedding_width=body.embedding_width,
         whole_embedding=body.whole_embedding,
         head_bias=body.head_bias,
         head_float32=body.head_float32,
         head_scheme=head,
         extra=body.extra,
         shared=body.shared,
-        rotary=rotary,
+        rotary=body.rotary,
         encoders=found,
         draft_layers=body.draft_layers or _drafts(text, body, builder),
         token_buffers=body.token_buffers,
         streams=body.streams,
         single_stage=body.single_stage,
         quantization=quantizer.facts() if quantizer else None,
-        traits=frozenset(words),
+        traits=_traits(body, multimodal=bool(found)),
     )
 
 
@@ -100,9 +100,29 @@ def _drafts(text: Fields, body: Body, builder: Builder) -> tuple[Layer, ...]:
     if not count or not attending:
         return ()
     joint = builder.single("mtp.")
-    joint.linear("eh_proj", 2 * body.hidden, body.hidden, "none", quantizable=False)
-    joint.norm(body.hidden, 3)
+    joint.linear("eh_proj", 2 * body.sizes.hidden, body.sizes.hidden, "none", quantizable=False)
+    joint.norm(body.sizes.hidden, 3)
     return (joint.layer(), attending[-1]) * min(count, MOST_LAYERS)
+
+
+def _traits(body: Body, *, multimodal: bool) -> frozenset[str]:
+    """The words that ModelFacts.traits may hold, by what the layers hold."""
+    layers = {id(layer): layer for layer in (*body.layers, *body.shared)}.values()
+    caches = [cache for layer in layers for cache in layer.caches]
+    attention = [cache for cache in caches if isinstance(cache, AttentionCache)]
+    latent = {cache.kind for cache in caches if isinstance(cache, LatentCache)}
+    states = [cache for cache in caches if isinstance(cache, StateCache)]
+    found = {
+        "moe": any(layer.experts for layer in layers),
+        "mla": not latent.isdisjoint({"mla", "window"}),
+        "dsa": "indexer" in latent,
+        "hybrid": bool(states) and len(states) < len(caches),
+        "sliding": any(cache.window for cache in attention),
+        "chunked": any(cache.chunk for cache in attention),
+        "attention-free": bool(states) and len(states) == len(caches),
+        "multimodal": multimodal,
+    }
+    return frozenset(word for word, holds in found.items() if holds)
 
 
 def _inherited(config: Fields) -> dict[str, Any]:
@@ -123,9 +143,9 @@ _BY_TYPE = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM", "gpt_oss": "GptOssForCa
 """For the few checkpoints whose config names a type but no architecture (vLLM has the same exceptions)."""
 
 
-def _reader(text_name: str, name: str) -> Reader:
-    reader = reader_of(text_name)
-    if reader is None:
+def _row(text_name: str, name: str) -> Row:
+    row = row_of(text_name)
+    if row is None:
         close = nearest(name, known_architectures() + known_multimodal())
         raise UserError(
             f"unknown architecture {name[:80]!r}: its tensors and caches are not known here"
@@ -134,7 +154,7 @@ def _reader(text_name: str, name: str) -> Reader:
                 f"The nearest known one is {close}." if close else "vLLM may run it through its Transformers backend."
             ),
         )
-    return reader
+    return row
 
 
 def _dtype(config: Fields, text: Fields) -> str:

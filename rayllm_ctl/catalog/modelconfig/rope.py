@@ -67,7 +67,7 @@ def max_model_len(fields: Fields, model_type: str) -> int:
 
 
 def rotary_width(fields: Fields, parameters: Fields | None, head_dim: int) -> int:
-    """Rotated features of a head: a part of the head size for some families."""
+    """Rotated features of a head: a part of the head size for some architectures."""
     width = parameters.integer("rope_dim", default=0, low=0) if parameters else 0
     if width:
         return width

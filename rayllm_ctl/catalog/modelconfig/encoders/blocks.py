@@ -1,14 +1,10 @@
-"""What encoders share: their blocks, what stands around them, and the source that a reader takes.
-
-`tokens` and `patches` of a encoder are of the largest item that vLLM profiles; `pixels` its input values.
-"""
+"""What encoders share: their blocks, what stands around them, and the source that a reader takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, Vector
@@ -17,8 +13,7 @@ TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_co
 """Where a config may keep its text model."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where a reader finds things: the whole config, its vision part, the decoder's hidden size, the builder."""
 
     config: Fields
@@ -55,7 +50,7 @@ def encoder_block(
     kv_heads: of grouped-query attention. key_bias: False where queries and values have a bias and keys have none.
     head_norms: queries and keys are normalized head by head.
     """
-    pieces = builder.single("vision_tower.")
+    layer = builder.single("vision_tower.")
     inner = inner or hidden
     heads = heads if inner % heads == 0 else 1
     head = inner // heads
@@ -63,12 +58,12 @@ def encoder_block(
     mlp_bias = bias if mlp_bias is None else mlp_bias
     attention: tuple[Split, Split] = ("column", "row") if split and split_attention else ("none", "none")
     fused = (Part(heads, head), keys, keys)
-    pieces.linear("attn.qkv", hidden, fused, attention[0], bias=bias and key_bias, quantizable=False)
+    layer.linear("attn.qkv", hidden, fused, attention[0], bias=bias and key_bias, quantizable=False)
     if bias and not key_bias:
-        pieces.vectors.append(Vector(head * (heads + keys.units)))
+        layer.vectors.append(Vector(head * (heads + keys.units)))
     if head_norms:
-        pieces.norm(head, 2)
-    pieces.linear(
+        layer.norm(head, 2)
+    layer.linear(
         "attn.proj",
         inner,
         hidden,
@@ -77,9 +72,9 @@ def encoder_block(
         input_units=heads,
         quantizable=False,
     )
-    pieces.mlp(hidden, width, gated=gated, bias=mlp_bias, split=split, quantizable=False, prefix="mlp.")
-    pieces.norm(hidden, norms, bias=norm_bias)
-    return pieces.layer()
+    layer.mlp(hidden, width, gated=gated, bias=mlp_bias, split=split, quantizable=False, prefix="mlp.")
+    layer.norm(hidden, norms, bias=norm_bias)
+    return layer.layer()
 
 
 def stem_of(source: Source) -> LayerBuilder:
@@ -88,58 +83,17 @@ def stem_of(source: Source) -> LayerBuilder:
 
 
 def plain(
-    pieces: LayerBuilder, name: str, inputs: int, outputs: int, *, bias: bool = False, split: bool = False
+    layer: LayerBuilder, name: str, inputs: int, outputs: int, *, bias: bool = False, split: bool = False
 ) -> None:
     """A projection that no format quantizes; `split`: column-parallel."""
-    pieces.linear(name, inputs, outputs, "column" if split else "none", bias=bias, quantizable=False)
+    layer.linear(name, inputs, outputs, "column" if split else "none", bias=bias, quantizable=False)
 
 
-def pair(pieces: LayerBuilder, inputs: int, middle: int, outputs: int, *, bias: bool, split: bool = True) -> None:
+def pair(layer: LayerBuilder, inputs: int, middle: int, outputs: int, *, bias: bool, split: bool = True) -> None:
     """A projector of two layers, the first split by outputs and the second by inputs."""
-    pieces.linear("linear_1", inputs, middle, "column" if split else "none", bias=bias, quantizable=False)
-    pieces.linear("linear_2", middle, outputs, "row" if split else "none", bias=bias, quantizable=False)
+    layer.linear("linear_1", inputs, middle, "column" if split else "none", bias=bias, quantizable=False)
+    layer.linear("linear_2", middle, outputs, "row" if split else "none", bias=bias, quantizable=False)
 
 
 def depth_of(vision: Fields, *names: str, default: int | None = None) -> int:
     return vision.integer(*(names or ("num_hidden_layers",)), default=default, high=MOST_LAYERS)
-
-
-def clip_like(source: Source, *, post_norm: bool = True) -> tuple[list[tuple[Layer, int]], int, int, int]:
-    """CLIP and SigLIP: (blocks, hidden, patches of an image, pixels). Layers above the chosen feature are not built.
-
-    post_norm: False where even a model that takes the last layer does without its norm.
-    """
-    vision = source.vision
-    clip = "clip" in vision.text("model_type", default="clip_vision_model")
-    hidden = vision.integer("hidden_size", "width", default=1024 if clip else 768)
-    width = vision.integer("intermediate_size", default=hidden * 4)
-    heads = vision.integer("num_attention_heads", default=16 if clip else 12, high=MOST_HEADS)
-    depth = depth_of(vision, "num_hidden_layers", "layers", default=24 if clip else 12)
-    size = vision.integer("image_size", default=336 if clip else 224, high=2**14)
-    patch = vision.integer("patch_size", default=14 if clip else 16, high=256)
-    patches = (size // patch) ** 2
-    stem = stem_of(source)
-    plain(stem, "patch_embedding", 3 * patch * patch, hidden, bias=not clip)
-    plain(stem, "position_embedding", patches + (1 if clip else 0), hidden)
-    built = feature_depth(source.config, depth)
-    if clip:
-        stem.norm(hidden)
-        stem.norm(hidden, bias=True)
-    if built == depth and post_norm:
-        stem.norm(hidden, bias=True)
-    return (
-        [(encoder_block(source.builder, hidden, heads, width), built), (stem.layer(), 1)],
-        hidden,
-        patches,
-        3 * size * size,
-    )
-
-
-def feature_depth(config: Fields, depth: int) -> int:
-    """Layers up to the deepest feature that the projector takes (vision_feature_layer)."""
-    raw = config.raw("vision_feature_layer", "mm_vision_select_layer")
-    if isinstance(raw, list):
-        chosen = list(config.integers("vision_feature_layer", low=-depth, high=depth)) or [depth]
-    else:
-        chosen = [config.integer("vision_feature_layer", "mm_vision_select_layer", default=-1, low=-depth, high=depth)]
-    return max(1, max(layer + depth + 1 if layer < 0 else layer for layer in chosen))

@@ -1,158 +1,287 @@
-"""Encoders of the CLIP and SigLIP kind with their projectors."""
+"""CLIP and SigLIP with their projectors."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import (
-    Source,
-    clip_like,
-    depth_of,
-    encoder_block,
-    feature_depth,
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
+from rayllm_ctl.catalog.modelconfig.encoders.pixtral import PIXTRAL
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import (
+    Dense,
+    EncoderSpec,
+    Limit,
+    Mlp,
+    Norm,
+    Step,
+    of_crops,
+    of_patches,
+    of_pixels,
+    of_queries,
+    of_tokens,
     pair,
-    plain,
-    stem_of,
+    patches_in,
+    read_encoder,
 )
-from rayllm_ctl.catalog.modelconfig.encoders.native import read_pixtral
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
 
 
+def _is_clip(scope: Scope) -> bool:
+    return "clip" in scope.source.vision.text("model_type", default="clip_vision_model")
+
+
+def _by_kind(names: str, clip: int, siglip: int) -> Entry:
+    return size(names, lambda scope: clip if _is_clip(scope) else siglip)
+
+
+def feature_depth(config: Fields, depth: int) -> int:
+    """Layers up to the deepest feature that the projector takes; those above are not built."""
+    raw = config.raw("vision_feature_layer", "mm_vision_select_layer")
+    if isinstance(raw, list):
+        chosen = list(config.integers("vision_feature_layer", low=-depth, high=depth)) or [depth]
+    else:
+        chosen = [config.integer("vision_feature_layer", "mm_vision_select_layer", default=-1, low=-depth, high=depth)]
+    return max(1, max(layer + depth + 1 if layer < 0 else layer for layer in chosen))
+
+
+def _built(scope: Scope) -> int:
+    return feature_depth(scope.source.config, scope["layers"])
+
+
+def _last_norm(scope: Scope) -> bool:
+    return scope["depth"] == scope["layers"]
+
+
+CLIP_SIZES: dict[str, Entry] = {
+    "width": _by_kind("hidden_size width", 1024, 768), "heads": _by_kind("num_attention_heads", 16, 12),
+    "middle": size("intermediate_size", "width*4"), "layers": _by_kind("num_hidden_layers layers", 24, 12),
+    "depth": _built, "image": _by_kind("image_size", 336, 224), "patch": _by_kind("patch_size", 14, 16),
+    "positions": lambda scope: scope["grid"] + _is_clip(scope),
+}  # fmt: skip
+CLIP_STEM: tuple[Step, ...] = (
+    patches_in(bias=lambda scope: not _is_clip(scope)), Dense("positions", "width"), Norm("width", when=_is_clip),
+    Norm("width", bias=True, when=_is_clip),
+)  # fmt: skip
+CLIP_STEM_AND_NORM: tuple[Step, ...] = (*CLIP_STEM, Norm("width", bias=True, when=_last_norm))
+
+
+def _clip(projector: tuple[Step, ...], limit: Limit, sizes: dict[str, Entry], *, normed: bool = True) -> EncoderSpec:
+    """`normed`: False where even a model that takes the last layer does without its norm."""
+    return EncoderSpec({**CLIP_SIZES, **sizes}, limit, CLIP_STEM_AND_NORM if normed else CLIP_STEM, projector)
+
+
+def _features(scope: Scope) -> int:
+    """Features that the projector takes of each patch, from one layer or several."""
+    layers = scope.source.config.raw("vision_feature_layer")
+    return scope["width"] * (len(layers) if isinstance(layers, list) and layers else 1)
+
+
+def _has_grid(scope: Scope) -> bool:
+    return scope.source.config.has("image_grid_pinpoints")
+
+
+def _llava(*, newline: bool, split: bool = True) -> EncoderSpec:
+    """A projector of two layers. `newline`: a learned end of the rows of crops."""
+    bias = flag("multimodal_projector_bias", "config", default=True)
+    projector = (*pair("features", "text", "text", bias=bias, split=split), Norm("text", when=newline))
+    sizes: dict[str, Entry] = {
+        "features": _features,
+        "crops": lambda scope: 5 if _has_grid(scope) or newline else 1,
+    }
+    return _clip(projector, of_crops("crops"), sizes, normed=False)
+
+
+LLAVA_NEXT = _llava(newline=True)
+LLAVA_ONEVISION = _llava(newline=True, split=False)
+LLAVA_VIDEO = _llava(newline=False, split=False)
+_LLAVA = _llava(newline=False)
+
+
 def read_llava(source: Source) -> MultiModalEncoder:
-    """LLaVA 1.5 and its kin: CLIP or SigLIP and a projector of two layers."""
+    """LLaVA 1.5 and similar models, which may have Pixtral's encoder, or crops as LLaVA-NeXT."""
     if source.vision.text("model_type") == "pixtral":
-        return read_pixtral(source)
-    return _llava(source, newline=source.config.has("image_grid_pinpoints"))
+        return read_encoder(PIXTRAL, source)
+    return read_encoder(LLAVA_NEXT if source.config.has("image_grid_pinpoints") else _LLAVA, source)
 
 
-def read_llava_next(source: Source) -> MultiModalEncoder:
-    """LLaVA-NeXT: an image is cut into crops, with a learned end of their rows."""
-    return _llava(source, newline=True)
+# Gemma 3, PaliGemma: pooled to a fixed number of tokens
+GEMMA3 = _clip(
+    (Dense("width", "text"), Norm("width")),
+    of_queries("tokens"),
+    {"tokens": size("mm_tokens_per_image", 256, "config")},
+)
+# Idefics 3, SmolVLM: with pixel shuffle
+IDEFICS3 = _clip((Dense("merged", "text"),), of_crops(17), {"merge": size("scale_factor", 2, "config")})
+# Aya Vision and Command A Vision: a gated projector
+COHERE = _clip(
+    (Dense("merged", "inner", True, "column"), Dense("half", "text", True, "row")),
+    of_crops(13),
+    {
+        "merge": size("downsample_factor", 2, "config"),
+        "inner": size("alignment_intermediate_size adapter_layer_intermediate_size", "text*2", "config"),
+        "half": lambda scope: scope["inner"] // 2,
+    },
+)
+# Phi-3 and 3.5 Vision: CLIP ViT-L/14 at 336 pixels, whose sizes the config leaves out, up to 16 crops
+PHI3V = EncoderSpec(
+    {"width": 1024, "heads": 16, "middle": 4096, "depth": 23, "image": 336, "patch": 14, "merge": 2},
+    lambda scope: (1921, 17 * scope["grid"], 17 * scope["pixels"]),
+    (patches_in(bias=False), Dense(577, "width"), Norm("width"), Norm("width", bias=True)),
+    (*pair("merged", "text", "text", split=False), Norm("merged", 2)),
+)
 
 
-def read_llava_onevision(source: Source) -> MultiModalEncoder:
-    """LLaVA-OneVision: a projector that is not divided."""
-    return _llava(source, newline=True, split=False)
+def _normed(middle: str) -> EncoderSpec:
+    """LLaVA-OneVision with a projector that starts with a norm and is not divided."""
+    projector = (Norm("width", bias=True), *pair("width", middle, "text", split=False), Norm("text"))
+    return _clip(projector, of_crops(5), {}, normed=False)
 
 
-def read_llava_video(source: Source) -> MultiModalEncoder:
-    """LLaVA-NeXT-Video: a projector that is not divided, and rows of crops that nothing parts."""
-    return _llava(source, newline=False, split=False)
+R4B = _normed("text")
+BEE = _normed("text*4")
 
 
-def _llava(source: Source, *, newline: bool, split: bool = True) -> MultiModalEncoder:
-    blocks, width, patches, pixels = clip_like(source, post_norm=False)
-    features = source.config.raw("vision_feature_layer")
-    taken = len(features) if isinstance(features, list) and features else 1
-    ends = stem_of(source)
-    bias = source.config.flag("multimodal_projector_bias", default=True)
-    pair(ends, width * taken, source.hidden, source.hidden, bias=bias, split=split)
-    if newline:
-        ends.norm(source.hidden)
-    crops = 5 if source.config.has("image_grid_pinpoints") or newline else 1
-    return MultiModalEncoder(
-        "image", (*blocks, (ends.layer(), 1)), width, crops * patches, crops * patches, crops * pixels
-    )
+def _eagle_depth(scope: Scope) -> int:
+    depth = scope["layers"]
+    layer = scope.source.config.integer("select_layer", default=-1, low=-depth, high=depth - 1)
+    return max(1, layer + depth + 1 if layer < 0 else layer + 1)
 
 
-def read_gemma3(source: Source) -> MultiModalEncoder:
-    """Gemma 3, PaliGemma: SigLIP, pooled to a fixed number of tokens."""
-    blocks, width, patches, pixels = clip_like(source)
-    ends = stem_of(source)
-    plain(ends, "mm_input_projection", width, source.hidden)
-    ends.norm(width)
-    tokens = source.config.integer("mm_tokens_per_image", default=256)
-    return MultiModalEncoder("image", (*blocks, (ends.layer(), 1)), width, tokens, patches, pixels)
+# Eagle 2.5: up to the chosen layer, shuffled; up to 12 tiles and an overview
+EAGLE = _clip(
+    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), of_crops("crops"),
+    {
+        "depth": _eagle_depth,
+        "merge": lambda scope: max(1, int(1 / max(scope.source.config.number("downsample_ratio", default=0.5), 0.05))),
+        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"), "crops": lambda scope: scope["tiles"] + 1,
+    },
+)  # fmt: skip
+
+_SIGLIP2: tuple[Step, ...] = (patches_in(), Dense("positions", "width"), Norm("width", bias=True))
+"""Around the blocks of SigLIP 2, which takes patches in the image's own shape."""
+_SIGLIP: tuple[Step, ...] = (patches_in(), Dense("grid", "width"), Norm("width", bias=True))
+
+# LFM2-VL: two by two patches folded into one
+LFM2 = EncoderSpec(
+    {
+        **vit(width=768, heads=12, middle=3072, patch=16),
+        "layers": size("num_hidden_layers", 12),
+        "depth": _built,
+        "positions": size("num_patches", 256),
+        "merge": size("downsample_factor", 2, "config"),
+        "inner": size("projector_hidden_size", 2560, "config"),
+        "tokens": lambda scope: (
+            scope.source.config.integer("max_image_tokens", default=256)
+            * scope.source.config.integer("max_tiles", default=10)
+        ),
+    },
+    of_tokens("tokens"),
+    _SIGLIP2,
+    (
+        Norm("merged", bias=True, when=flag("projector_use_layernorm", "config", default=True)),
+        *pair("merged", "inner", "text", bias=flag("projector_bias", "config", default=True), split=False),
+    ),
+)
+# Isaac: shuffled, then a projector four times as wide
+ISAAC = EncoderSpec(
+    {
+        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16), "positions": size("num_patches", 256),
+        "merge": size("pixel_shuffle_scale_factor", 1), "most": size("vision_max_num_patches", 6144, "config"),
+    },
+    of_patches("most"), _SIGLIP2, pair("merged", "merged*4", "text", bias=False),
+)  # fmt: skip
+# Phi-4-reasoning-vision: up to the last layer but one; the outputs of all are kept
+PHI4_SIGLIP = EncoderSpec(
+    {
+        **vit(width=768, heads=12, middle=3072, patch=16), "layers": size("num_hidden_layers", 12),
+        "depth": lambda scope: scope["layers"] - 1, "positions": size("num_patches", 256),
+        "features": size("mm_hidden_size", None, "config"), "most": size("max_num_patches", 3600, "config"),
+    },
+    of_patches("most"), _SIGLIP2[:2], pair("features", "text", "text"), kept=lambda scope: scope["layers"],
+)  # fmt: skip
+# MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave
+MINIMAX_M3 = EncoderSpec(
+    {
+        **vit(width=1280, heads=16, middle=5120, depth=32, patch=14, image=2016),
+        "frames": lambda scope: _compression(scope, "temporal_patch_size"),
+        "merge": lambda scope: _compression(scope, "spatial_merge_size"),
+        "inner": size("projector_hidden_size", "text", "config"),
+        "folded": lambda scope: scope["text"] * scope["merge"] ** 2,
+    },
+    of_patches("grid"),
+    (patches_in(bias=False), Norm("width", bias=True)),
+    (
+        *pair("width", "inner", "text", bias=flag("multimodal_projector_bias", default=True)),
+        *pair("folded", "inner", "text", bias=flag("patch_merge_bias", default=True)),
+    ),
+)
 
 
-def read_idefics3(source: Source) -> MultiModalEncoder:
-    """Idefics 3, SmolVLM: SigLIP with pixel shuffle."""
-    blocks, width, patches, pixels = clip_like(source)
-    scale = source.config.integer("scale_factor", default=2, high=64)
-    ends = stem_of(source)
-    plain(ends, "modality_projection", width * scale * scale, source.hidden)
-    crops = 17
-    tokens = crops * patches // (scale * scale)
-    return MultiModalEncoder("image", (*blocks, (ends.layer(), 1)), width, tokens, crops * patches, crops * pixels)
+def _compression(scope: Scope, name: str) -> int:
+    return scope.source.vision.child("img_token_compression_config").integer(name, default=2, high=64)
 
 
-def read_cohere_vision(source: Source) -> MultiModalEncoder:
-    """Aya Vision and Command A Vision: SigLIP with a gated projector."""
-    blocks, width, patches, pixels = clip_like(source)
-    factor = source.config.integer("downsample_factor", default=2, high=64)
-    middle = source.config.integer(
-        "alignment_intermediate_size", "adapter_layer_intermediate_size", default=source.hidden * 2
-    )
-    ends = stem_of(source)
-    plain(ends, "linear_1", width * factor * factor, middle, bias=True, split=True)
-    ends.linear("linear_2", middle // 2, source.hidden, "row", bias=True, quantizable=False)
-    crops = 13
-    tokens = crops * patches // (factor * factor)
-    return MultiModalEncoder("image", (*blocks, (ends.layer(), 1)), width, tokens, crops * patches, crops * pixels)
+# GLM-4V: EVA-02 CLIP, a convolution over two by two patches and a gated projector of the decoder's width
+EVA = EncoderSpec(
+    {
+        "width": size("hidden_size"), "heads": size("num_heads"), "middle": size("intermediate_size"),
+        "depth": size("num_hidden_layers"), "image": size("image_size"), "patch": size("patch_size"),
+        "positions": lambda scope: scope.source.vision.integer("num_positions") + 1,
+        "inner": size("ffn_hidden_size", None, "config"),
+    },
+    lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]), (patches_in(), Dense("positions", "width")),
+    (
+        Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner"),
+        Norm("text", 2),
+    ),
+)  # fmt: skip
 
 
-def read_phi3v(source: Source) -> MultiModalEncoder:
-    """Phi-3 and 3.5 Vision: CLIP ViT-L/14 at 336 pixels, whose sizes the config leaves out, up to 16 crops."""
-    sizes = Fields({"model_type": "clip_vision_model", "hidden_size": 1024, "num_hidden_layers": 24})
-    blocks, width, patches, pixels = clip_like(
-        Source(Fields({"vision_feature_layer": -2}), sizes, source.hidden, source.builder)
-    )
-    stem = stem_of(source)
-    pair(stem, width * 4, source.hidden, source.hidden, bias=True, split=False)
-    stem.norm(width * 4, 2)
-    crops = 17
-    return MultiModalEncoder("image", (*blocks, (stem.layer(), 1)), width, 1921, patches * crops, pixels * crops)
+def _most_queries(scope: Scope) -> int:
+    counts = scope.source.config.child("projector_patch_to_query_dict")
+    return max((counts.integer(name, high=2**20) for name in counts.entries()), default=256)
 
 
-def read_mllama(source: Source) -> MultiModalEncoder:
-    """Llama 3.2 Vision: four tiles of 560 pixels through local and global blocks."""
-    width = source.vision.integer("hidden_size", default=1280)
-    heads = source.vision.integer("attention_heads", "num_attention_heads", default=16, high=MOST_HEADS)
-    middle = source.vision.integer("intermediate_size", default=5120)
-    size, patch = (
-        source.vision.integer("image_size", default=560, high=2**14),
-        source.vision.integer("patch_size", default=14, high=256),
-    )
-    tiles = source.vision.integer("max_num_tiles", default=4, high=64)
-    ratios = (
-        len(source.vision.raw("supported_aspect_ratios") or [])
-        if isinstance(source.vision.raw("supported_aspect_ratios"), list)
-        else 8
-    )
-    patches = (size // patch) ** 2 + 1
-    block = encoder_block(source.builder, width, heads, middle, bias=False, mlp_bias=True)
-    stem = stem_of(source)
-    plain(stem, "patch_embedding", 3 * patch * patch, width)
-    plain(stem, "positions", patches * (1 + tiles * (ratios + 1)) + 2 * tiles * (ratios + 1), width)
-    stem.norm(width, 2, bias=True)
-    out = source.vision.integer("vision_output_dim", default=7680)
-    plain(stem, "multi_modal_projector", out, source.hidden, bias=True)
-    depth = depth_of(source.vision, default=32) + depth_of(source.vision, "num_global_layers", default=8)
-    return MultiModalEncoder(
-        "image", ((block, depth), (stem.layer(), 1)), width, patches * tiles, patches * tiles, 3 * size * size * tiles
-    )
+# Aria: no last norm; queries that attend to the patches, as many as the largest image has
+ARIA = EncoderSpec(
+    {**vit(width=1152, heads=16, middle=3072, depth=12, patch=32, image=224), "queries": _most_queries},
+    of_queries("queries"), (patches_in(), Dense("grid", "width")),
+    (
+        Dense("queries", "width"), *(Dense("width", "width"),) * 3, Dense("width", "width*3", True),
+        *(Dense("width", "width", True),) * 2, Norm("width", 3, True), *pair("width", "text", "text", bias=False),
+    ),
+)  # fmt: skip
 
 
-def read_lfm2(source: Source) -> MultiModalEncoder:
-    """LFM2-VL: SigLIP 2 over patches in the image's own shape, two by two folded into one."""
-    vision, hidden = source.vision, source.hidden
-    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
-    block = encoder_block(source.builder, width, heads, middle)
-    stem = stem_of(source)
-    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
-    plain(stem, "position_embedding", vision.integer("num_patches", default=256), width)
-    stem.norm(width, bias=True)
-    factor = source.config.integer("downsample_factor", default=2, high=64)
-    middle = source.config.integer("projector_hidden_size", default=2560)
-    bias = source.config.flag("projector_bias", default=True)
-    if source.config.flag("projector_use_layernorm", default=True):
-        stem.norm(width * factor * factor, bias=True)
-    plain(stem, "linear_1", width * factor * factor, middle, bias=bias)
-    plain(stem, "linear_2", middle, hidden, bias=bias)
-    built = feature_depth(source.config, depth_of(vision, default=12))
-    tokens = source.config.integer("max_image_tokens", default=256) * source.config.integer("max_tiles", default=10)
-    patches = tokens * factor * factor
-    return MultiModalEncoder(
-        "image", ((block, built), (stem.layer(), 1)), width, tokens, patches, patches * 3 * patch * patch
-    )
+def _siglip_shaped(projector: tuple[Step, ...]) -> EncoderSpec:
+    """SigLIP over an image in its own shape, up to 2822400 pixels (preprocessor_config.json)."""
+    sizes = {**vit(width=1152, heads=16, middle=4304, depth=27, patch=14, image=384), "merge": 2}
+    return EncoderSpec(sizes, of_pixels(2822400), _SIGLIP, projector)
+
+
+# PaddleOCR-VL: a projector over two by two patches that is not divided
+PADDLE_OCR = _siglip_shaped((Norm("width", bias=True), *pair("merged", "merged", "text", split=False)))
+# Keye-VL: a second position table, and a projector that is divided; in 1.5 its norm is over two by two patches
+KEYE = _siglip_shaped((Dense(32768, "width"), Norm("width", bias=True), *pair("merged", "merged", "text")))
+KEYE15 = _siglip_shaped((Dense(32768, "width"), Norm("merged", bias=True), *pair("merged", "merged", "text")))
+
+# Moondream 3: SigLIP over a crop and an overview, whose features the projector takes together
+MOONDREAM = EncoderSpec(
+    {
+        "width": size("enc_dim", 1152), "heads": size("enc_n_heads", 16), "middle": size("enc_ff_dim", 4304),
+        "depth": size("enc_n_layers", 27), "image": size("crop_size", 378), "patch": size("enc_patch_size", 14),
+        "inner": size("proj_inner_dim", 8192),
+    },
+    lambda scope: (scope["grid"] + 1, 2 * scope["grid"], 2 * scope["pixels"]), _SIGLIP,
+    pair("width*2", "inner", "text"),
+)  # fmt: skip
+
+
+def read_moondream(source: Source) -> MultiModalEncoder:
+    return read_encoder(MOONDREAM, source._replace(vision=source.config.child("config").child("vision")))
+
+
+def moondream_text(config: Fields) -> str:
+    """The text model; the first two Moondreams, whose configs name the same architecture, are rejected."""
+    if config.text("model_type", default="moondream3") != "moondream3":
+        raise config.wrong("model_type", config.raw("model_type"), "moondream3")
+    return "Moondream3TextModel"

@@ -52,18 +52,18 @@ def _image_block(source: Source, width: int, heads: int) -> Layer:
     vision = source.vision
     key, value = vision.integer("qk_channels", default=64), vision.integer("kv_channels", default=64)
     kv_heads = vision.integer("num_key_value_heads", default=8, high=MOST_HEADS)
-    pieces = stem_of(source)
+    layer = stem_of(source)
     parts = (Part(heads, key), Part(kv_heads, key), Part(kv_heads, value))
-    pieces.linear("attn.qkv", width, parts, bias=True, quantizable=False)
-    pieces.linear("attn.proj", heads * value, width, "row", bias=True, input_units=heads, quantizable=False)
-    pieces.mlp(width, vision.integer("intermediate_size", default=4608), bias=True, quantizable=False)
-    pieces.norm(width, 2)
-    return pieces.layer()
+    layer.linear("attn.qkv", width, parts, bias=True, quantizable=False)
+    layer.linear("attn.proj", heads * value, width, "row", bias=True, input_units=heads, quantizable=False)
+    layer.mlp(width, vision.integer("intermediate_size", default=4608), bias=True, quantizable=False)
+    layer.norm(width, 2)
+    return layer.layer()
 
 
 def read_mimo_sound(source: Source) -> MultiModalEncoder | None:
     """Tables of codes, a small transformer over groups of them, and a projection; none of it divided. None where the
-    model does not hear."""
+    model takes no sound."""
     sound = source.vision
     if not source.config.has("audio_config"):
         return None

@@ -1,4 +1,4 @@
-"""Parakeet, which hears for Nemotron Omni (vLLM: parakeet.py; the encoder is transformers' own and not divided)."""
+"""Parakeet, the audio encoder of Nemotron Omni (vLLM: parakeet.py; it is transformers' own and not divided)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _FRAMES = 100
 
 
 def read_parakeet(source: Source) -> MultiModalEncoder | None:
-    """Convolutions that thin out mel frames, conformer blocks, a projector of two layers. None where the model does
-    not hear."""
+    """Convolutions that thin out mel frames, conformer blocks, a projector of two layers. None where the model
+    takes no sound."""
     if not source.config.has("sound_config"):
         return None
     sound = source.config.child("sound_config")

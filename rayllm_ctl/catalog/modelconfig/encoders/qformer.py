@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import vit_sizes
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, vit
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
@@ -13,7 +13,8 @@ from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 def read_blip2(source: Source) -> MultiModalEncoder:
     """BLIP-2: a ViT, and queries that attend to its features in every so-many-th layer."""
     vision, former = source.vision, source.config.child("qformer_config")
-    width, heads, middle, patch = vit_sizes(vision, width=1408, heads=16, middle=6144, patch=14)
+    scope = Scope(source, vit(width=1408, heads=16, middle=6144, patch=14))
+    width, heads, middle, patch = scope["width"], scope["heads"], scope["middle"], scope["patch"]
     size = vision.integer("image_size", default=224, high=2**14)
     patches = (size // patch) ** 2
     biased = vision.flag("qkv_bias", default=True)
@@ -52,19 +53,20 @@ def query_layer(source: Source, former: Fields, inner: int) -> Layer:
 
 def crossing(source: Source, inner: int, features: int) -> Layer:
     """Attention of the queries to the features."""
-    pieces = stem_of(source)
-    plain(pieces, "crossattention.query", inner, inner, bias=True)
-    plain(pieces, "crossattention.key_value", features, 2 * inner, bias=True)
-    plain(pieces, "crossattention.output", inner, inner, bias=True)
-    pieces.norm(inner, bias=True)
-    return pieces.layer()
+    layer = stem_of(source)
+    plain(layer, "crossattention.query", inner, inner, bias=True)
+    plain(layer, "crossattention.key_value", features, 2 * inner, bias=True)
+    plain(layer, "crossattention.output", inner, inner, bias=True)
+    layer.norm(inner, bias=True)
+    return layer.layer()
 
 
 def read_granite4_vision(source: Source) -> MultiModalEncoder:
     """Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows for each place
     in the decoder that takes features. Crops as in LLaVA-NeXT."""
     vision, config, hidden = source.vision, source.config, source.hidden
-    width, heads, middle, patch = vit_sizes(vision, width=768, heads=12, middle=3072, patch=16)
+    scope = Scope(source, vit(width=768, heads=12, middle=3072, patch=16))
+    width, heads, middle, patch = scope["width"], scope["heads"], scope["middle"], scope["patch"]
     size = vision.integer("image_size", default=224, high=2**14)
     patches = (size // patch) ** 2
     stem = stem_of(source)

@@ -12,16 +12,14 @@ from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Layer, MultiModalEncoder
 
 _SIZES = {
-    "vit_small_patch16_224": (384, 12, 6, 1536),
-    "vit_base_patch16_224": (768, 12, 12, 3072),
-    "vit_large_patch16_224": (1024, 24, 16, 4096),
-    "vit_huge_patch16_224": (1280, 32, 16, 5120),
-}
+    "vit_small_patch16_224": (384, 12, 6, 1536), "vit_base_patch16_224": (768, 12, 12, 3072),
+    "vit_large_patch16_224": (1024, 24, 16, 4096), "vit_huge_patch16_224": (1280, 32, 16, 5120),
+}  # fmt: skip
 """Width, depth, heads and feed-forward width of timm's names, which are all that the config says of them."""
 
 
 def read_nemotron_vl(source: Source) -> MultiModalEncoder:
-    """What sees of Nemotron Nano VL and of the models that also hear (parakeet.py)."""
+    """The vision encoder of Nemotron Nano VL and of the Omni models, which also take sound (parakeet.py)."""
     config, vision = source.config, source.vision
     args = vision.child("args")
     width, depth, heads, middle = _sizes(args)

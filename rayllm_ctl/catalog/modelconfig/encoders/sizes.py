@@ -1,17 +1,122 @@
-"""The sizes that most encoders of images state, by their usual names."""
+"""The sizes of an encoder by name: stated by the config, derived from others, or fixed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
+Expression = int | str
+"""A number, the name of a size, or a multiple of one: "width", "width*4"."""
 
-def vit_sizes(vision: Fields, *, width: int, heads: int, middle: int, patch: int) -> tuple[int, int, int, int]:
-    """Hidden width, heads, width of the feed-forward blocks and pixels of a patch's side, as most configs of
-    vision transformers call them; the arguments stand where a config is silent."""
-    return (
-        vision.integer("hidden_size", default=width),
-        vision.integer("num_attention_heads", default=heads, high=MOST_HEADS),
-        vision.integer("intermediate_size", default=middle),
-        vision.integer("patch_size", default=patch, high=256),
-    )
+_HIGHEST = {
+    "heads": MOST_HEADS, "kv_heads": MOST_HEADS, "depth": MOST_LAYERS, "image": 2**14, "patch": 256, "merge": 64,
+    "frames": 64, "tiles": 256, "layers": MOST_LAYERS, "bins": 2**12,
+}  # fmt: skip
+"""Larger numbers are damaged configs. Other sizes may have up to 2**34."""
+
+_DERIVED: dict[str, Callable[[Scope], int]] = {
+    "text": lambda scope: scope.source.hidden, "merge": lambda _scope: 1, "frames": lambda _scope: 1,
+    "merged": lambda scope: scope["width"] * scope["merge"]**2,
+    "grid": lambda scope: (scope["image"] // scope["patch"])**2,
+    "values": lambda scope: 3 * scope["frames"] * scope["patch"]**2, "pixels": lambda scope: 3 * scope["image"]**2,
+}  # fmt: skip
+"""text: the decoder's hidden size. merged: features of the patches that become one token. grid: patches of an image.
+values: input values of a patch. pixels: those of an image."""
+
+
+class Scope:
+    """The sizes of one encoder while it is read."""
+
+    source: Source
+
+    def __init__(self, source: Source, sizes: Mapping[str, Entry]) -> None:
+        self.source = source
+        self._entries = sizes
+        self._sizes: dict[str, int] = {}
+        for name in sizes:
+            self[name]
+
+    def __getitem__(self, expression: Expression) -> int:
+        if isinstance(expression, int):
+            return expression
+        name, _, times = expression.partition("*")
+        if name not in self._sizes:
+            self._sizes[name] = self._read(name)
+        return self._sizes[name] * int(times or 1)
+
+    def _read(self, name: str) -> int:
+        entry = self._entries[name] if name in self._entries else _DERIVED[name]
+        if isinstance(entry, Size):
+            default = entry.default(self) if callable(entry.default) else entry.default
+            default = None if default is None else self[default]
+            return self.fields(entry.part).integer(
+                *entry.names, default=default, low=entry.low, high=_HIGHEST.get(name, 2**34)
+            )
+        return entry(self) if callable(entry) else self[entry]
+
+    def fields(self, part: str) -> Fields:
+        """The vision (or audio) part, "config" for the whole, or one of its objects."""
+        if not part:
+            return self.source.vision
+        return self.source.config if part == "config" else self.source.config.child(part)
+
+    def holds(self, choice: Choice) -> bool:
+        if isinstance(choice, bool):
+            return choice
+        if isinstance(choice, Flag):
+            return self.fields(choice.part).flag(*choice.names, default=choice.default)
+        return choice(self)
+
+
+Default = Expression | Callable[["Scope"], int] | None
+
+
+class Size(NamedTuple):
+    """A size that the config states under one of `names`; default None: it must."""
+
+    names: tuple[str, ...]
+    default: Default = None
+    part: str = ""
+    low: int = 1
+
+
+class Flag(NamedTuple):
+    """What a field of the config switches."""
+
+    names: tuple[str, ...]
+    default: bool = False
+    part: str = ""
+
+
+Entry = Size | Expression | Callable[[Scope], int]
+Choice = bool | Flag | Callable[[Scope], bool]
+
+
+def size(names: str, default: Default = None, part: str = "", *, low: int = 1) -> Size:
+    """A size by its names, which spaces separate."""
+    return Size(tuple(names.split()), default, part, low)
+
+
+def flag(names: str, part: str = "", *, default: bool = False) -> Flag:
+    return Flag(tuple(names.split()), default, part)
+
+
+def vit(**sizes: int) -> dict[str, Entry]:
+    """The sizes of a vision transformer by their usual names, with what holds where a config is silent."""
+    return {name: Size(_USUAL[name], default) for name, default in sizes.items()}
+
+
+_USUAL = {
+    "width": ("hidden_size",), "heads": ("num_attention_heads",), "middle": ("intermediate_size",),
+    "depth": ("num_hidden_layers",), "patch": ("patch_size",), "image": ("image_size",),
+}  # fmt: skip
+
+
+def ratio(default: float) -> Callable[[Scope], int]:
+    """The feed-forward width as a multiple of the hidden size."""
+    return lambda scope: int(scope["width"] * max(scope.source.vision.number("mlp_ratio", default=default), 0.0))

@@ -1,163 +1,186 @@
-"""Encoders of the Whisper kind with their projectors: Qwen2-Audio, Ultravox, Voxtral, Audio Flamingo 3,
-Kimi-Audio.
+"""Whisper and encoders of its kind with their projectors: Qwen2-Audio, Ultravox, Voxtral, Audio Flamingo 3, GLM-ASR,
+Kimi-Audio, Qwen2.5-Omni and Qwen3-Omni (vLLM: qwen*_omni*_thinker.py and the models' own files).
 
 Two convolutions thin mel frames out to 50 positions a second; a clip is 30 seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.spec import (
+    Block,
+    Dense,
+    EncoderSpec,
+    Limit,
+    Norm,
+    Step,
+    pair,
+    read_encoder,
+)
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, MultiModalEncoder
+from rayllm_ctl.model.facts import MultiModalEncoder
 
-_WHISPER = {
-    "d_model": 384,
-    "encoder_layers": 4,
-    "encoder_attention_heads": 6,
-    "encoder_ffn_dim": 1536,
-    "num_mel_bins": 80,
-}
+WHISPER_SIZES: dict[str, Entry] = {
+    "width": size("d_model hidden_size", 1280), "heads": size("encoder_attention_heads num_attention_heads", 20),
+    "middle": size("encoder_ffn_dim intermediate_size", 5120), "depth": size("encoder_layers num_hidden_layers", 32),
+    "bins": size("num_mel_bins", 128), "positions": size("max_source_positions", 1500),
+}  # fmt: skip
+_CONVOLUTIONS: tuple[Step, ...] = (Dense("bins*3", "width", True), Dense("width*3", "width", True))
+WHISPER_STEM: tuple[Step, ...] = (*_CONVOLUTIONS, Dense("positions", "width"), Norm("width", bias=True))
 
-_ULTRAVOX_CLIPS = 16
-"""Clips that vLLM's profile of Ultravox encodes at once."""
-
-
-def read_qwen2_audio(source: Source) -> MultiModalEncoder:
-    """Qwen2-Audio: the encoder that transformers has, pooled by two, and one projection."""
-    blocks, width = read_whisper_blocks(source, split=False)
-    stem = stem_of(source)
-    plain(stem, "linear", width, source.hidden, bias=True)
-    return _tower(source, blocks, stem.layer(), width, stacked=2, sharded=False)
+_TINY: dict[str, Entry] = {
+    "width": size("d_model hidden_size", 384), "heads": size("encoder_attention_heads num_attention_heads", 6),
+    "middle": size("encoder_ffn_dim intermediate_size", 1536), "depth": size("encoder_layers num_hidden_layers", 4),
+    "bins": size("num_mel_bins", 80), "positions": size("max_source_positions", 1500),
+}  # fmt: skip
+"""What transformers' WhisperConfig assumes where a nested config is silent."""
 
 
-def read_audio_flamingo(source: Source) -> MultiModalEncoder:
-    """Audio Flamingo 3: Qwen2-Audio's encoder and a projector of two layers."""
-    blocks, width = read_whisper_blocks(source, split=False)
-    stem = stem_of(source)
-    bias = source.config.flag("projector_bias", default=True)
-    pair(stem, width, source.hidden, source.hidden, bias=bias, split=False)
-    return _tower(source, blocks, stem.layer(), width, stacked=2, sharded=False)
+def whisper_block(*, split: bool = True) -> Block:
+    """`split`: vLLM's own, which tensor parallelism divides and whose keys have a bias; else that of transformers."""
+    return Block(split=split, key_bias=split)
 
 
-def read_ultravox(source: Source) -> MultiModalEncoder:
-    """Ultravox: vLLM's own Whisper encoder, frames stacked, and a projector that is not divided."""
-    config = source.config
-    if not config.has("audio_config"):
-        raise config.missing("audio_config")
-    source = of_whisper(source)
-    sound = source.vision
-    blocks, width = read_whisper_blocks(source)
-    stacked = config.integer("stack_factor", default=8, high=64)
-    middle = config.integer("hidden_size", default=4096)
-    stem = stem_of(source)
-    stem.norm(width * stacked)
-    depth = config.integer("num_projector_layers", default=0, low=0, high=1024)
-    if depth:
-        plain(stem, "linear_in", width * stacked, width, bias=True)
-        plain(stem, "embed_positions", sound.integer("max_source_positions", default=1500), width)
-        stem.norm(width)
-        plain(stem, "linear_out", width, source.hidden, bias=True)
-        blocks = (*blocks, (blocks[0][0], depth))
-    else:
-        half = middle // 2 if config.text("projector_act", default="swiglu") == "swiglu" else middle
-        plain(stem, "linear_1", width * stacked, middle)
-        plain(stem, "linear_2", half, source.hidden)
-        stem.norm(half if config.flag("projector_ln_mid") else source.hidden)
-    return _tower(source, blocks, stem.layer(), width, stacked=stacked, clips=_ULTRAVOX_CLIPS)
+def of_clips(stacked: str | int, clips: int = 1) -> Limit:
+    """So many clips at once; `stacked` positions make one token."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = clips * scope["positions"]
+        return -(-patches // scope[stacked]), patches, 2 * patches * scope["bins"]
+
+    return limit
 
 
-def read_voxtral(source: Source) -> MultiModalEncoder:
-    """Voxtral: Whisper's encoder, four positions to a token, with its position table in float32."""
-    sound = source.vision
-    blocks, width = read_whisper_blocks(source, float32=True)
-    stacked = sound.integer("downsample_factor", default=4, high=64)
-    stem = stem_of(source)
-    pair(stem, width * stacked, source.hidden, source.hidden, bias=False, split=False)
-    return _tower(source, blocks, stem.layer(), width, stacked=stacked)
-
-
-def of_whisper(source: Source) -> Source:
-    """The source with what transformers' WhisperConfig assumes where the file is silent."""
-    return replace(source, vision=source.vision.with_defaults(_WHISPER))
-
-
-def read_whisper_blocks(
-    source: Source, *, split: bool = True, float32: bool = False
-) -> tuple[tuple[tuple[Layer, int], ...], int]:
-    """(blocks, width) of a Whisper encoder. `split`: vLLM's own, which tensor parallelism divides and whose keys have a
-    bias; else that of transformers. `float32`: of its position table."""
-    sound = source.vision
-    width = sound.integer("d_model", "hidden_size", default=1280)
-    heads = sound.integer("encoder_attention_heads", "num_attention_heads", default=20, high=MOST_HEADS)
-    middle = sound.integer("encoder_ffn_dim", "intermediate_size", default=5120)
-    depth = depth_of(sound, "encoder_layers", "num_hidden_layers", default=32)
-    bins = sound.integer("num_mel_bins", default=128, high=2**12)
-    stem = stem_of(source)
-    plain(stem, "conv1", 3 * bins, width, bias=True)
-    plain(stem, "conv2", 3 * width, width, bias=True)
-    positions = sound.integer("max_source_positions", default=1500)
-    stem.linear("embed_positions", positions, width, "none", quantizable=False, float32=float32)
-    stem.norm(width, bias=True)
-    block = encoder_block(source.builder, width, heads, middle, split=split, key_bias=split)
-    return ((block, depth), (stem.layer(), 1)), width
-
-
-def frames_of(sound: Fields) -> int:
-    """Positions of a clip."""
-    return sound.integer("max_source_positions", default=1500)
-
-
-def _tower(
-    source: Source,
-    blocks: tuple[tuple[Layer, int], ...],
-    ends: Layer,
-    width: int,
-    *,
-    stacked: int,
-    clips: int = 1,
-    sharded: bool = True,
-) -> MultiModalEncoder:
-    patches = clips * frames_of(source.vision)
-    bins = source.vision.integer("num_mel_bins", default=128, high=2**12)
-    return MultiModalEncoder(
-        "audio",
-        (*blocks, (ends, 1)),
-        width,
-        tokens=-(-patches // stacked),
-        patches=patches,
-        pixels=2 * patches * bins,
-        sharded=sharded,
+def _of_transformers(*projector: Step) -> EncoderSpec:
+    """The encoder that transformers has, pooled by two."""
+    return EncoderSpec(
+        WHISPER_SIZES, of_clips(2), WHISPER_STEM, projector, whisper_block(split=False), "audio", sharded=False
     )
 
 
-def read_glm_asr(source: Source) -> MultiModalEncoder:
-    """GLM-ASR: rotary positions, no table; a projector over as many positions as fill the feed-forward width."""
-    sound = source.vision
-    width = sound.integer("hidden_size", default=1280)
-    heads = sound.integer("num_attention_heads", default=20, high=MOST_HEADS)
-    kv_heads = sound.integer("num_key_value_heads", default=heads, high=MOST_HEADS)
-    middle = sound.integer("intermediate_size", default=5120)
-    bins = sound.integer("num_mel_bins", default=128, high=2**12)
-    block = encoder_block(source.builder, width, heads, middle, kv_heads=kv_heads)
-    stem = stem_of(source)
-    plain(stem, "conv1", 3 * bins, width, bias=True)
-    plain(stem, "conv2", 3 * width, width, bias=True)
-    stem.norm(width, bias=True)
-    pair(stem, middle, 2 * source.hidden, source.hidden, bias=True)
-    blocks = ((block, depth_of(sound, default=32)),)
-    return _tower(source, blocks, stem.layer(), width, stacked=max(1, middle // width))
+QWEN2_AUDIO = _of_transformers(Dense("width", "text", True))
+AUDIO_FLAMINGO = _of_transformers(
+    *pair("width", "text", "text", bias=flag("projector_bias", "config", default=True), split=False)
+)
+MINICPM_O = EncoderSpec(
+    {
+        **_TINY, "quarter": lambda scope: max(1, scope.source.vision.integer("encoder_ffn_dim", default=1536) // 4),
+        "pool": size("audio_pool_step", 2, "config"),
+    },
+    lambda scope: (30 * (50 // scope["pool"]), scope["positions"], 0), WHISPER_STEM,
+    pair("quarter", "text", "text", split=False), whisper_block(split=False), "audio", sharded=False,
+)  # fmt: skip
+
+
+def _stacked_features(scope: Scope) -> int:
+    return scope["width"] * scope["stacked"]
+
+
+# Voxtral: four positions to a token; its position table is in float32
+VOXTRAL = EncoderSpec(
+    {**WHISPER_SIZES, "stacked": size("downsample_factor", 4), "features": _stacked_features}, of_clips("stacked"),
+    (*_CONVOLUTIONS, Dense("positions", "width", float32=True), Norm("width", bias=True)),
+    pair("features", "text", "text", bias=False, split=False), modality="audio",
+)  # fmt: skip
+
+
+def _has_layers(scope: Scope) -> bool:
+    return scope["blocks"] > 0
+
+
+def _is_plain(scope: Scope) -> bool:
+    return not _has_layers(scope)
+
+
+def _half(scope: Scope) -> int:
+    gated = scope.source.config.text("projector_act", default="swiglu") == "swiglu"
+    return scope["inner"] // 2 if gated else scope["inner"]
+
+
+def _normed(scope: Scope) -> int:
+    return scope["half"] if scope.source.config.flag("projector_ln_mid") else scope["text"]
+
+
+# vLLM's own Whisper encoder, frames stacked, and a projector that is not divided: two layers, or blocks of the
+# encoder's own kind. vLLM profiles 16 clips at once.
+_ULTRAVOX = EncoderSpec(
+    {
+        "layers": size("encoder_layers num_hidden_layers", 4), **_TINY,
+        "blocks": size("num_projector_layers", 0, "config", low=0),
+        "depth": lambda scope: scope["layers"] + scope["blocks"], "stacked": size("stack_factor", 8, "config"),
+        "features": _stacked_features, "inner": size("hidden_size", 4096, "config"), "half": _half, "normed": _normed,
+    },
+    of_clips("stacked", 16), WHISPER_STEM,
+    (
+        Norm("features"), Dense("features", "width", True, when=_has_layers),
+        Dense("positions", "width", when=_has_layers), Norm("width", when=_has_layers),
+        Dense("width", "text", True, when=_has_layers), Dense("features", "inner", when=_is_plain),
+        Dense("half", "text", when=_is_plain), Norm("normed", when=_is_plain),
+    ),
+    modality="audio",
+)  # fmt: skip
+
+
+def read_ultravox(source: Source) -> MultiModalEncoder:
+    if not source.config.has("audio_config"):
+        raise source.config.missing("audio_config")
+    return read_encoder(_ULTRAVOX, source)
+
+
+# GLM-ASR: rotary positions, no table; a projector over as many positions as fill the feed-forward width
+GLM_ASR = EncoderSpec(
+    {
+        "width": size("hidden_size", 1280), "heads": size("num_attention_heads", 20),
+        "kv_heads": size("num_key_value_heads", "heads"), "middle": size("intermediate_size", 5120),
+        "depth": size("num_hidden_layers", 32), "bins": size("num_mel_bins", 128),
+        "positions": size("max_source_positions", 1500),
+        "stacked": lambda scope: max(1, scope["middle"] // scope["width"]),
+    },
+    of_clips("stacked"), (*_CONVOLUTIONS, Norm("width", bias=True)), pair("middle", "text*2", "text"),
+    Block(kv_heads="kv_heads"), "audio",
+)  # fmt: skip
+
+_KIMI_AUDIO = EncoderSpec(
+    {**WHISPER_SIZES, "inputs": size("kimia_adaptor_input_dim", "width*4", "config")}, of_clips(4), WHISPER_STEM,
+    (*pair("inputs", "text", "text", split=False), Norm("text", bias=True)), modality="audio",
+)  # fmt: skip
 
 
 def read_kimi_audio(source: Source) -> MultiModalEncoder:
-    """Kimi-Audio: Whisper large-v3, which its checkpoint keeps in a folder of its own, four positions to a token, and a
-    projector that ends with a norm."""
-    source = replace(source, vision=Fields({}))
-    blocks, width = read_whisper_blocks(source)
-    inputs = source.config.integer("kimia_adaptor_input_dim", default=4 * width)
-    stem = stem_of(source)
-    pair(stem, inputs, source.hidden, source.hidden, bias=True, split=False)
-    stem.norm(source.hidden, bias=True)
-    return _tower(source, blocks, stem.layer(), width, stacked=4)
+    """Kimi-Audio: Whisper large-v3, which its checkpoint keeps in a folder of its own, four positions to a token."""
+    return read_encoder(_KIMI_AUDIO, source._replace(vision=Fields({})))
+
+
+_OMNI_SIZES: dict[str, Entry] = {
+    "width": size("d_model", 1280), "heads": size("encoder_attention_heads", 20),
+    "middle": size("encoder_ffn_dim", 5120), "depth": size("encoder_layers num_hidden_layers", 32),
+    "bins": size("num_mel_bins", 128), "out": size("output_dim", "text"),
+}  # fmt: skip
+_CLIP_FRAMES = 30 * 100
+"""Mel frames of a clip."""
+# Two convolutions over time; it comes from transformers and is not divided, and its keys have no bias.
+_QWEN25_OMNI = EncoderSpec(
+    {**_OMNI_SIZES, "ends": "out*2"},
+    lambda scope: (_CLIP_FRAMES // 4, _CLIP_FRAMES // 2, _CLIP_FRAMES * scope["bins"]),
+    (*_CONVOLUTIONS, Norm("width", bias=True)), (Dense("width", "out", True), Norm("ends")), whisper_block(split=False),
+    "audio", sharded=False,
+)  # fmt: skip
+# Three convolutions over time and pitch
+_QWEN3_OMNI = EncoderSpec(
+    {
+        **_OMNI_SIZES, "channels": size("downsample_hidden_size"),
+        "pitches": lambda scope: scope["channels"] * -(-scope["bins"] // 8),
+    },
+    lambda scope: (_CLIP_FRAMES // 8, _CLIP_FRAMES // 8, _CLIP_FRAMES * scope["bins"]),
+    (
+        Dense(9, "channels", True), *(Dense("channels*9", "channels", True),) * 2, Dense("pitches", "width"),
+        Norm("width", bias=True),
+    ),
+    pair("width", "width", "out", split=False), modality="audio",
+)  # fmt: skip
+
+
+def read_qwen_omni(source: Source) -> MultiModalEncoder:
+    newer = source.vision.has("downsample_hidden_size")
+    return read_encoder(_QWEN3_OMNI if newer else _QWEN25_OMNI, source)

@@ -1,0 +1,248 @@
+"""Qwen-VL and encoders of its kind, which take an image in its own shape and merge patches: Qwen2-VL to Qwen3.5,
+HyperCLOVA X, ERNIE 4.5 VL, openPangu VL, LLaVA-OneVision 2, Kanana-V, dots.ocr, GLM-V, HunYuanOCR.
+
+Files of vLLM 0.29 by the models' names; qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, ernie45_vl.py, openpangu_vl.py,
+llava_onevision2.py, kanana_v.py, glm4_1v.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import (
+    Block,
+    Dense,
+    EncoderSpec,
+    Mlp,
+    Norm,
+    Step,
+    of_pixels,
+    of_tokens,
+    pair,
+    patches_in,
+    read_encoder,
+)
+from rayllm_ctl.model.facts import MultiModalEncoder, VideoProfile
+
+_QWEN: dict[str, Entry] = {
+    "width": size("hidden_size", 1280), "heads": size("num_heads", 16), "middle": size("intermediate_size", 3420),
+    "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
+    "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", "text"),
+}  # fmt: skip
+_QWEN2_KV = {"kv_heads": size("num_key_value_heads", 0, low=0)}
+_OLDER: dict[str, Entry] = {"width": size("embed_dim", 1280), "middle": ratio(4.0)}
+
+# The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens. EXAONE 4.5 has fewer KV heads.
+_QWEN25_VL = EncoderSpec(
+    {**_QWEN, **_QWEN2_KV}, of_tokens(16384), (patches_in(bias=False), Norm("width")), pair("merged", "merged", "out"),
+    Block(gated=True, norm_bias=False, kv_heads="kv_heads"),
+)  # fmt: skip
+_QWEN2_VL = EncoderSpec(
+    {**_QWEN, **_QWEN2_KV, **_OLDER}, of_tokens(16384), (patches_in(bias=False), Norm("width", bias=True)),
+    pair("merged", "merged", "out"), Block(kv_heads="kv_heads"),
+)  # fmt: skip
+
+
+def _qwen2_spec(source: Source) -> EncoderSpec:
+    newer = source.vision.has("out_hidden_size") or source.vision.has("fullatt_block_indexes")
+    return _QWEN25_VL if newer else _QWEN2_VL
+
+
+def read_qwen2_vl(source: Source) -> MultiModalEncoder:
+    """Qwen2-VL and Qwen2.5-VL."""
+    return read_encoder(_qwen2_spec(source), source)
+
+
+def read_hyperclova(source: Source) -> MultiModalEncoder:
+    """HyperCLOVA X Vision 2: Qwen2.5-VL's, and one projection into the decoder."""
+    spec = _qwen2_spec(source)
+    out = size("out_hidden_size", lambda scope: scope.source.vision.integer("hidden_size", default=1280))
+    projector = (*spec.projector, Dense("out", "text", True))
+    return read_encoder(spec._replace(sizes={**spec.sizes, "out": out}, projector=projector), source)
+
+
+_QWEN3_VL = EncoderSpec(
+    {
+        **_QWEN, "width": size("hidden_size", 1152), "middle": size("intermediate_size", 4304),
+        "depth": size("depth", 27), "patch": size("patch_size", 16), "positions": size("num_position_embeddings", 2304),
+    },
+    of_tokens(16384), (patches_in(), Dense("positions", "width")),
+    (Norm("width", bias=True), *pair("merged", "merged", "out")),
+)  # fmt: skip
+
+
+def read_qwen3_vl(source: Source) -> MultiModalEncoder:
+    """Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer."""
+    mergers = len(source.vision.integers("deepstack_visual_indexes", longest=64))
+    deep: tuple[Step, ...] = (Norm("merged", bias=True), *pair("merged", "merged", "out"))
+    return read_encoder(_QWEN3_VL._replace(projector=_QWEN3_VL.projector + deep * mergers), source)
+
+
+def _frame_pairs(scope: Scope) -> VideoProfile:
+    """vLLM profiles as many pairs of frames of the largest size as fit into a request beside an image, but the
+    processor shrinks each to 34 x 34 tokens (1196 x 28 x 28 pixels)."""
+    patches = 2 * 34 * 34 * scope["merge"] ** 2
+    return VideoProfile(78 * 78, patches, patches * scope["values"], beside=78 * 78)
+
+
+def _merges_frames(scope: Scope) -> bool:
+    return scope.source.config.flag("use_temporal_conv", default=True)
+
+
+# ERNIE 4.5 VL: merges two by two patches, then pairs of frames. Images of up to 78 x 78 tokens (6177 x 28 x 28 pixels
+# in transformers' processor).
+ERNIE_VL = EncoderSpec(
+    {
+        "width": size("embed_dim hidden_size", 1280), "heads": size("num_heads", 16), "middle": ratio(4.0),
+        "depth": size("depth", 32), "patch": size("patch_size", 14),
+        "features": size("pixel_hidden_size", "width", "config"), "merge": size("spatial_conv_size", 2, "config"),
+        "merged": lambda scope: scope["features"] * scope["merge"]**2,
+        "joined": lambda scope: scope["merged"] * scope.source.config.integer("temporal_conv_size", default=2, high=64),
+    },
+    of_tokens(78 * 78), (patches_in(bias=False), Norm("width", bias=True)),
+    (
+        *(Dense("merged", "merged", True, "column"),) * 2, Norm("merged", bias=True),
+        Dense("joined", "merged", True, "column", when=_merges_frames),
+        Dense("merged", "merged", True, "column", when=_merges_frames), Norm("merged", bias=True, when=_merges_frames),
+        Dense("merged", "text", True, "column"), Norm("text"),
+    ),
+    video=_frame_pairs,
+)  # fmt: skip
+
+_PANGU_VL = EncoderSpec(
+    {
+        **_QWEN, "width": size("hidden_size", 1536), "middle": size("intermediate_size", 4608),
+        "depth": size("depth", 26),
+    },
+    of_tokens(16384), (patches_in(bias=False), Norm("width")), (Dense("out", "text", True),),
+    Block(gated=lambda scope: scope.source.vision.text("hidden_act", default="gelu") == "silu", norm_bias=False),
+)  # fmt: skip
+
+
+def read_pangu_vl(source: Source) -> MultiModalEncoder:
+    """openPangu VL: a merger for each layer that is taken, their outputs added and projected."""
+    taken = len(source.vision.integers("mm_unit_vision_select_layer", low=-1024, high=-1, longest=64)) or 2
+    merger: tuple[Step, ...] = (Norm("width"), *pair("merged", "merged", "out"))
+    return read_encoder(_PANGU_VL._replace(projector=merger * taken + _PANGU_VL.projector), source)
+
+
+# LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted.
+LLAVA_ONEVISION2 = EncoderSpec(
+    {
+        **vit(width=1024, heads=16, middle=4096, depth=24, patch=14), "merge": size("spatial_merge_size", 2),
+        "tokens": lambda scope: max(1, round(1800 / (scope["patch"] * scope["merge"])))**2,
+    },
+    of_tokens("tokens"), (patches_in(bias=False), Norm("width", 2, bias=True)), pair("merged", "merged", "text"),
+)  # fmt: skip
+
+_KANANA = "projector_config"
+_KANANA_VL = EncoderSpec(
+    {
+        "width": size("embed_dim", 1280), "heads": size("num_heads", 16), "middle": ratio(4.0),
+        "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
+        "merge": size("merge_size", 2, _KANANA), "features": size("encoder_hidden_size", 1280, _KANANA),
+        "inner": size("hidden_size", 1024, _KANANA), "out": size("output_hidden_size", 2048, _KANANA),
+        "positions": size("pos_emb_size", 576, _KANANA), "folded": lambda scope: scope["inner"] * scope["merge"]**2,
+    },
+    of_tokens(35 * 35),
+    (patches_in(bias=False), Dense("positions", "features", when=flag("pos_emb", _KANANA, default=True))),
+    kept=lambda scope: scope["depth"] + 1,
+)  # fmt: skip
+
+
+def read_kanana(source: Source) -> MultiModalEncoder:
+    """Kanana-V: Qwen2-VL's encoder, whose layers' outputs are all kept, then convolutions around a merger, which are
+    not divided. Images of up to 1003520 pixels (the default of its image processor)."""
+    fields = source.config.child(_KANANA)
+    depth = fields.integer("depth", default=2, low=0, high=256)
+    steps: list[Step] = []
+    for given in ("features", "folded"):
+        for index in range(depth):
+            steps += _convolutions("inner" if index else given, source)
+    for index in range(fields.integer("mlp_depth", default=2, high=256)):
+        steps.append(Dense("out" if index else "inner" if depth else "features", "out", True))
+    return read_encoder(_KANANA_VL._replace(projector=tuple(steps)), source)
+
+
+def _convolutions(given: str, source: Source) -> Iterator[Step]:
+    """A block of RegNet: into `inner` channels, each with its neighbours, weighted by their means, and across again."""
+    scope = Scope(source, _KANANA_VL.sizes)
+    squeezed = max(1, round(scope[given] / 4))
+    yield Dense(given, "inner")
+    yield Dense(9, "inner")
+    yield Dense("inner", squeezed, True)
+    yield Dense(squeezed, "inner", True)
+    yield Dense("inner", "inner")
+    yield Norm("inner", 3, bias=True)
+    if scope[given] != scope["inner"]:
+        yield Dense(given, "inner")
+        yield Norm("inner", bias=True)
+
+
+# dots.ocr: gated blocks with RMS norms. Images of up to 11289600 pixels (preprocessor_config.json).
+DOTS_OCR = EncoderSpec(
+    {
+        **vit(heads=12, middle=4224, depth=42, patch=14), "width": size("embed_dim", 1536),
+        "merge": size("spatial_merge_size", 2), "out": size("hidden_size", 1536),
+    },
+    lambda scope: _whole_patches(scope, 11289600),
+    (patches_in(), Norm("width"), Norm("width", when=flag("post_norm", default=True)), Norm("width", bias=True)),
+    pair("merged", "merged", "out"), Block(gated=True, bias=flag("use_bias"), norm_bias=False),
+)  # fmt: skip
+
+
+def _whole_patches(scope: Scope, pixels: int) -> tuple[int, int, int]:
+    tokens, patches, _ = of_pixels(pixels)(scope)
+    return tokens, patches, patches * scope["values"]
+
+
+_GLM: dict[str, Entry] = {
+    "heads": size("num_heads num_attention_heads", 12), "depth": size("depth num_hidden_layers", 24),
+    "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2), "merge": size("spatial_merge_size", 2),
+}  # fmt: skip
+_GLM_PROJECTOR: tuple[Step, ...] = (
+    patches_in(), Norm("width"), Dense("merged", "out", True), Dense("out", "out", split="column"),
+    Norm("out", bias=True), Mlp("out", "merger"),
+)  # fmt: skip
+# GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution, a gated merger. Images of up to 6144 tokens.
+GLM4V = EncoderSpec(
+    {
+        **_GLM, **vit(width=1536, image=336), "out": size("out_hidden_size", "text"), "middle": "out",
+        "merger": size("intermediate_size", 13696),
+    },
+    of_tokens(6144), (Dense("grid", "width"), Norm("width")), _GLM_PROJECTOR,
+    Block(gated=True, bias=False, norm_bias=False),
+)  # fmt: skip
+# GLM-OCR: with biases and norms of heads, no position table, a merger as wide as the decoder's MLP
+GLM_OCR = EncoderSpec(
+    {
+        **_GLM, **vit(width=1024, middle=4096), "heads": size("num_heads num_attention_heads", 16),
+        "out": size("out_hidden_size", 1536),
+        "merger": lambda scope: scope.source.config.child(*TEXT_PARTS).integer("intermediate_size", default=4096),
+    },
+    of_tokens(6144), (), _GLM_PROJECTOR, Block(gated=True, norm_bias=False, head_norms=True),
+)  # fmt: skip
+
+
+def _hunyuan_image(scope: Scope) -> tuple[int, int, int]:
+    """Each row of tokens ends with one more."""
+    side = scope["image"] // (scope["patch"] * scope["merge"])
+    return side * (side + 1) + 2, scope["grid"], scope["grid"] * scope["values"]
+
+
+# HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge. As in vLLM's own
+# model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
+HUNYUAN = EncoderSpec(
+    {
+        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16), "image": size("max_image_size", 2048),
+        "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", 4096),
+        "positions": lambda scope: scope["grid"] + 1,
+    },
+    _hunyuan_image, (patches_in(), Dense("positions", "width")),
+    (
+        Dense("merged", "width*2", True), Dense("width*2", "width*4", True), Dense("width*4", "out", True),
+        Norm("width*4"), Norm("out", 4), Norm("width"),
+    ),
+)  # fmt: skip

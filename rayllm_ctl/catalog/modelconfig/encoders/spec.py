@@ -1,0 +1,222 @@
+"""What describes an encoder: its sizes, its block, the layers around the blocks, and the largest item it takes.
+
+A row states these as data; read_encoder builds the encoder from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Choice, Entry, Expression, Scope
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, VideoProfile
+
+
+class Dense(NamedTuple):
+    """A projection (or a table of `inputs` rows), which no format quantizes. Without a split it is on every rank."""
+
+    inputs: Expression
+    outputs: Expression
+    bias: Choice = False
+    split: Split = "none"
+    float32: bool = False
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.linear(
+            f"{self.inputs} to {self.outputs}",
+            scope[self.inputs],
+            scope[self.outputs],
+            self.split,
+            bias=scope.holds(self.bias),
+            quantizable=False,
+            float32=self.float32,
+        )
+
+
+class Norm(NamedTuple):
+    """`times` norms, or other vectors of so many elements."""
+
+    size: Expression
+    times: Expression = 1
+    bias: Choice = False
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.norm(scope[self.size], scope[self.times], bias=scope.holds(self.bias))
+
+
+class Mlp(NamedTuple):
+    """A gated feed-forward block."""
+
+    size: Expression
+    middle: Expression
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        layer.mlp(scope[self.size], scope[self.middle], quantizable=False)
+
+
+class Attention(NamedTuple):
+    """Attention from `inputs` features to `outputs`, divided by heads."""
+
+    inputs: Expression
+    outputs: Expression
+    heads: Expression
+    kv_heads: Expression
+    fused: bool = True
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        heads, kv_heads, outputs = scope[self.heads], scope[self.kv_heads], scope[self.outputs]
+        head = max(1, outputs // heads)
+        parts = (Part(heads, head), Part(kv_heads, head), Part(kv_heads, head))
+        for each in (parts,) if self.fused else ((part,) for part in parts):
+            layer.linear("attention", scope[self.inputs], each, bias=True, quantizable=False)
+        layer.linear("proj", heads * head, outputs, "row", bias=True, input_units=heads, quantizable=False)
+
+
+Step = Dense | Norm | Mlp | Attention
+
+
+def pair(
+    inputs: Expression, middle: Expression, outputs: Expression, *, bias: Choice = True, split: bool = True
+) -> tuple[Dense, Dense]:
+    """A projector of two layers, the first split by outputs and the second by inputs."""
+    first, second = Dense(inputs, middle, bias, "column"), Dense(middle, outputs, bias, "row")
+    return (first, second) if split else (first._replace(split="none"), second._replace(split="none"))
+
+
+def patches_in(*, bias: Choice = True) -> Dense:
+    """The projection of patches."""
+    return Dense("values", "width", bias)
+
+
+class Block(NamedTuple):
+    """One transformer block, as in blocks.encoder_block. `beside`: what else it holds."""
+
+    gated: Choice = False
+    bias: Choice = True
+    mlp_bias: Choice | None = None
+    out_bias: Choice | None = None
+    norm_bias: Choice = True
+    norms: int = 2
+    split: Choice = True
+    split_attention: Choice = True
+    inner: Expression = 0
+    kv_heads: Expression = 0
+    key_bias: Choice = True
+    head_norms: bool = False
+    beside: tuple[Norm, ...] = ()
+
+
+Limit = Callable[[Scope], tuple[int, int, int]]
+"""(tokens, patches, input values) of the largest item that vLLM profiles."""
+
+
+class EncoderSpec(NamedTuple):
+    """A row. `stem`: what stands around the blocks; `projector`: what follows. The rest is as in MultiModalEncoder."""
+
+    sizes: Mapping[str, Entry]
+    limit: Limit
+    stem: tuple[Step, ...] = ()
+    projector: tuple[Step, ...] = ()
+    block: Block = Block()
+    modality: str = "image"
+    sharded: Choice = True
+    masked: bool = False
+    kept: Callable[[Scope], int] | None = None
+    video: Callable[[Scope], VideoProfile] | None = None
+
+
+def of_tokens(tokens: Expression) -> Limit:
+    """An image in its own shape, of so many tokens."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = scope[tokens] * scope["merge"] ** 2
+        return scope[tokens], patches, patches * scope["values"]
+
+    return limit
+
+
+def of_patches(patches: Expression) -> Limit:
+    """An image in its own shape, of so many patches."""
+    return lambda scope: (scope[patches] // scope["merge"] ** 2, scope[patches], scope[patches] * scope["values"])
+
+
+def of_pixels(pixels: int) -> Limit:
+    """An image in its own shape, of so many pixels."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = pixels // scope["patch"] ** 2
+        return patches // scope["merge"] ** 2, patches, 3 * pixels
+
+    return limit
+
+
+def of_crops(crops: Expression) -> Limit:
+    """So many crops (tiles) of the encoder's own image size, the overview among them."""
+
+    def limit(scope: Scope) -> tuple[int, int, int]:
+        patches = scope[crops] * scope["grid"]
+        return patches // scope["merge"] ** 2, patches, scope[crops] * scope["pixels"]
+
+    return limit
+
+
+def of_queries(tokens: Expression) -> Limit:
+    """One image of the encoder's own size, condensed to a fixed number of tokens."""
+    return lambda scope: (scope[tokens], scope["grid"], scope["pixels"])
+
+
+def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder:
+    """The encoder that `spec` describes, with the sizes of this config."""
+    scope = Scope(source, spec.sizes)
+    stem = source.builder.single("vision_tower.")
+    add_steps((*spec.stem, *spec.projector), stem, scope)
+    tokens, patches, pixels = spec.limit(scope)
+    return MultiModalEncoder(
+        spec.modality,
+        ((read_block(spec.block, scope), scope["depth"]), (stem.layer(), 1)),
+        scope["width"],
+        tokens,
+        patches,
+        pixels,
+        sharded=scope.holds(spec.sharded),
+        masked=spec.masked,
+        kept=spec.kept(scope) if spec.kept else 0,
+        video=spec.video(scope) if spec.video else None,
+    )
+
+
+def add_steps(steps: tuple[Step, ...], layer: LayerBuilder, scope: Scope) -> None:
+    for step in steps:
+        if scope.holds(step.when):
+            step.add(layer, scope)
+
+
+def read_block(block: Block, scope: Scope) -> Layer:
+    layer = encoder_block(
+        scope.source.builder,
+        scope["width"],
+        scope["heads"],
+        scope["middle"],
+        gated=scope.holds(block.gated),
+        bias=scope.holds(block.bias),
+        mlp_bias=None if block.mlp_bias is None else scope.holds(block.mlp_bias),
+        out_bias=None if block.out_bias is None else scope.holds(block.out_bias),
+        norm_bias=scope.holds(block.norm_bias),
+        norms=block.norms,
+        split=scope.holds(block.split),
+        split_attention=scope.holds(block.split_attention),
+        inner=scope[block.inner],
+        kv_heads=scope[block.kv_heads],
+        key_bias=scope.holds(block.key_bias),
+        head_norms=block.head_norms,
+    )
+    beside = scope.source.builder.single()
+    add_steps(block.beside, beside, scope)
+    return replace(layer, vectors=layer.vectors + tuple(beside.vectors)) if block.beside else layer
