@@ -93,8 +93,14 @@ def _cluster_findings(context: ServiceContext, cluster: RayCluster, explained: b
             cause = _first(rule(context, pod) for rule in POD_RULES)
             found += [cause] if cause else []
     found = found or [one for rule in AFTERMATH_RULES if (one := rule(context, cluster)) is not None]
-    failed = (application_failed(context, cluster, app) for app in cluster.serve.applications)
-    found += [one for one in failed if one is not None]
+    failures = (application_failed(context, cluster, app) for app in cluster.serve.applications)
+    failed = [one for one in failures if one is not None]
+    if all(one.cause.code in _WAITS_FOR_THE_CLUSTER for one in found):
+        # A pod that has never run makes no application fail, unless the application says that it lacks a place.
+        raised = [one for one in failed if not one.consequence]
+        found = [*raised, *found, *(one for one in failed if one.consequence)]
+    else:
+        found += failed
     if found or explained:
         return found
     consequence = _first(rule(context, cluster) for rule in CONSEQUENCE_RULES)

@@ -49,7 +49,7 @@ class RayCluster:
     @property
     def workers_wanted(self) -> int:
         """Worker pods that the cluster wants now, by its groups' replicas."""
-        return sum(group.replicas * group.hosts for group in self.spec.groups)
+        return sum(group.wanted * group.hosts for group in self.spec.groups)
 
     @property
     def provisioned(self) -> bool:

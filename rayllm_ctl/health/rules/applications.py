@@ -18,13 +18,16 @@ _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory"
 _SLOW = "taken more than"
 """Serve's warnings of a replica that waits or loads: no failure."""
 
+_LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
+"""Exceptions of an engine that waited for resources in vain."""
+
 _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
 _HEADLINES = {
     "OOMKilled": "Ray killed a replica for memory",
-    "EngineOutOfMemory": "the engine does not fit the memory",
-    "ModelNotFound": "the model does not exist there",
-    "ModelAccessDenied": "the hub refuses access to the model",
+    "EngineOutOfMemory": "the engine does not fit in memory",
+    "ModelNotFound": "the model does not exist",
+    "ModelAccessDenied": "access to the model is denied",
     "ApplicationFailed": "the application fails to start",
 }
 
@@ -96,6 +99,7 @@ def _failed(
         hint=_hints(context, cluster, code, failure, pod),
         terminal=final or (code in _DEFINITE and not served),
         key=(cluster.name, code, failure.text),
+        consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
     )
 
 
@@ -116,6 +120,8 @@ def _hints(
     logs = f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /tmp/ray/session_latest/logs/serve"
     match code:
         case "OOMKilled":
+            return memory_hints(context, pod)
+        case "EngineOutOfMemory" if "Available memory on node" in failure.text:
             return memory_hints(context, pod)
         case "EngineOutOfMemory":
             longest = re.search(r"estimated maximum model length is (\d+)", failure.text)

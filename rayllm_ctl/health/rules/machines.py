@@ -9,6 +9,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.losses import deleted_on_purpose
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
@@ -95,6 +96,7 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         if context.age(event.last) <= REMEMBERED
         and (found := _ENDED.search(event.message)) is not None
         and int(found["code"]) != 0
+        and not ((named := _POD_NAME.search(event.message)) and deleted_on_purpose(context, cluster, named["name"]))
     ]
     if not deleted:
         return None

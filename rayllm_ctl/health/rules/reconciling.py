@@ -49,7 +49,10 @@ def _unattended(context: ServiceContext, what: str, since: datetime | None) -> F
             f"the KubeRay operator ({operator.subject} in namespace {operator.namespace}) does not run: {operator.why}"
         )
     elif not operator.watches(context.namespace):
-        why = f"the KubeRay operator watches only {', '.join(operator.watched)}, not {context.namespace}"
+        why = (
+            f"the KubeRay operator runs with --watch-namespace={','.join(operator.watched)} and does not watch "
+            f"namespace {context.namespace}"
+        )
     elif service.touched or context.age(since) < OVERLOOKED:
         return None
     else:
@@ -59,18 +62,22 @@ def _unattended(context: ServiceContext, what: str, since: datetime | None) -> F
         )
         why += f", but lacks rights: {denied}" if (denied := _denied(context)) else ""
     namespace = operator.namespace or "NAMESPACE"
+    elsewhere = not operator.watches(context.namespace)
+    deployment = f"deployment/{kuberay.OPERATOR} -n {namespace}"
     return finding(
         "OperatorNotReconciling",
         service.subject,
         f"{what}: {why}",
-        headline="the KubeRay operator does not look at it",
+        headline="the KubeRay operator does not watch this namespace" if elsewhere
+        else "the KubeRay operator does not reconcile it",
         evidence=(
             f"{service.subject}: generation {service.generation}, observed {service.observed or 'none'}",
             *operator.evidence,
         ),
-        hint=(f"kubectl get deployment,pods -n {namespace} -l app.kubernetes.io/name=kuberay-operator"
+        hint=(*((f"kubectl edit {deployment}   (add {context.namespace} to --watch-namespace)",) if elsewhere else ()),
+              f"kubectl get deployment,pods -n {namespace} -l app.kubernetes.io/name=kuberay-operator"
               if operator.namespace else "kubectl get deployment,pods -A -l app.kubernetes.io/name=kuberay-operator",
-              f"kubectl logs -n {namespace} deployment/kuberay-operator"),
+              f"kubectl logs {deployment}"),
         since=since,
     )  # fmt: skip
 
