@@ -59,7 +59,7 @@ def overflow(cluster: RayCluster) -> frozenset[str]:
 
 def format_resources(resources: Bundle) -> str:
     """Resources as Ray writes them: {CPU: 4, GPU: 1}."""
-    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in resources.items()) + "}"
+    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in resources.items() if amount) + "}"
 
 
 def _bundles(deployment: Deployment) -> tuple[Bundle, ...]:

@@ -30,7 +30,7 @@ def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
                 cluster.name,
                 _ROLES[cluster.role],
                 children=children,
-                since=fields.created(cluster.item or {}),
+                since=fields.created(cluster.item or {}) if cluster.role == "pending" else None,
                 cluster=cluster.name,
             )
             for cluster, children in nodes

@@ -98,6 +98,7 @@ def _failed(
         ),
         hint=_hints(context, cluster, code, failure, pod),
         terminal=final or (code in _DEFINITE and not served),
+        since=app.deployed,
         key=(cluster.name, code, failure.text),
         consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
     )
