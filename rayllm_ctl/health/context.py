@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.clusterspec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.events import EventLog
 from rayllm_ctl.health.node import Node, read_nodes
@@ -46,7 +46,7 @@ class ServiceContext:
 
     @cached_property
     def service(self) -> Service | None:
-        found = [item for item in self.of_kind("RayService") if fields.name(item) == self.name]
+        found = [item for item in self.of_kind(rayservice.KIND) if fields.name(item) == self.name]
         return read_service(found[0]) if found else None
 
     @cached_property
@@ -92,7 +92,7 @@ class ServiceContext:
         found = [
             item for item in self.of_kind("RayCluster")
             if fields.label(item, kuberay.ORIGIN_NAME) == self.name
-            and fields.label(item, kuberay.ORIGIN_KIND) in ("RayService", "")
+            and fields.label(item, kuberay.ORIGIN_KIND) in (rayservice.KIND, "")
         ]  # fmt: skip
         return tuple(
             sorted(found, key=lambda item: (fields.text(item, "metadata", "creationTimestamp"), fields.name(item)))

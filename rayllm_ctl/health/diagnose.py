@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
@@ -141,7 +141,7 @@ def _absent(context: ServiceContext) -> Health:
     """There is no RayService: its pods may still be on their way out, KubeRay's objects vanish before them."""
     left = [pod for pod in context.pods if pod.deleted is not None]
     if left or any(fields.deleted(item) is not None for item in context.ray_clusters):
-        return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still to end")
+        return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still terminating")
     if context.ray_clusters:
         names = ", ".join(fields.name(item) for item in context.ray_clusters)
         return make_health(
@@ -150,8 +150,8 @@ def _absent(context: ServiceContext) -> Health:
             f"there is no RayService {context.name}, but its RayCluster {names} was left behind",
         )
     if context.pods:
-        return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still to end")
-    close = nearest(context.name, (fields.name(item) for item in context.of_kind("RayService")))
+        return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still terminating")
+    close = nearest(context.name, (fields.name(item) for item in context.of_kind(rayservice.KIND)))
     meant = f"; did you mean {close}?" if close else ""
     return make_health(
         context, State.NOT_FOUND, f"there is no RayService {context.name} in namespace {context.namespace}{meant}"

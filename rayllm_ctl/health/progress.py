@@ -66,13 +66,13 @@ def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
 def replica_step(
     context: ServiceContext, cluster: RayCluster, deployment: Deployment, replica: Replica
 ) -> tuple[str, str]:
-    """A replica's state as Serve calls it, and what it does: waits for a place, loads, runs."""
+    """A replica's state as Serve calls it, and what it does: waits to be placed, loads, runs."""
     if replica.state in RUNNING:
         return replica.state, f"on {replica.pod}{_fate(cluster, replica.pod)}" if replica.pod else ""
     if replica.state != "STARTING":
         return replica.state, ""
     if not replica.pod:
-        return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits for a place"
+        return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits to be placed"
     logs = context.logs_of([replica.pod], f"replica-{deployment.app}.")
     said = next((words for log in logs if (words := _stage(log))), "")
     return replica.state, said or f"on {replica.pod}"

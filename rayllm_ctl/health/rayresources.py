@@ -15,7 +15,7 @@ _LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
 def fits_group(group: Group, deployment: Deployment) -> bool:
-    """Whether an empty worker of the group has room for one of the deployment's bundles at least."""
+    """Whether an empty worker of the group can hold one of the deployment's bundles at least."""
     return any(_fits(bundle, group.capacity) for bundle in _bundles(deployment))
 
 

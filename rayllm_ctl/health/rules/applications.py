@@ -24,7 +24,7 @@ _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient 
 _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
 _HEADLINES = {
-    "OOMKilled": "Ray killed a replica for memory",
+    "OOMKilled": "Ray's memory monitor killed a replica",
     "EngineOutOfMemory": "the engine does not fit in memory",
     "ModelNotFound": "the model does not exist",
     "ModelAccessDenied": "access to the model is denied",
@@ -143,4 +143,4 @@ def _hints(
                 f"kubectl create secret generic hf-token -n {context.namespace} --from-file=token=FILE",
             )
         case _:
-            return ("rayllm-ctl deploy …   (with what the exception names corrected)", logs)
+            return ("rayllm-ctl deploy …   (after correcting what the exception names)", logs)

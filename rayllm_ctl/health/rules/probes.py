@@ -141,7 +141,7 @@ def _failing(context: ServiceContext, pod: Pod, container: Container, event: Eve
         pod.subject,
         f"container {container.name} of {pod.subject} runs, but its {which} probe{target} fails: {said}",
         headline=f"the {which} probe of the {pod.role} fails",
-        evidence=(event.quoted(), f"{pod.subject}: {container.name} runs, not ready"),
+        evidence=(event.quoted(), f"{pod.subject}: {container.name} running, not ready"),
         hint=(f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
               f"kubectl describe pod {pod.name} -n {context.namespace}"),
         terminal=certain and event.count > _TWICE,
