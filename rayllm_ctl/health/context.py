@@ -15,7 +15,7 @@ from rayllm_ctl.health.operator import Operator, is_operator, read_operator
 from rayllm_ctl.health.pod import Pod, read_pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rayservice import Service, read_service
-from rayllm_ctl.health.serve import ServeState, read_serve, read_status_applications
+from rayllm_ctl.health.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object, Snapshot
 
@@ -187,7 +187,7 @@ class ServiceContext:
 
     def _serve(self, name: str, role: str) -> ServeState:
         answer: Any = self.snapshot.serve.get(name)
-        state = read_serve(answer) if answer is not None else ServeState(error="Serve was not asked")
+        state = read_serve(answer) if answer is not None else ServeState(error=NOT_ASKED)
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:
             return read_status_applications(copied, state.error)

@@ -58,7 +58,7 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
     groups = cluster.spec.groups
     ready = sum(pod.ready for pod in cluster.workers)
     most = sum(min(group.high, 10**6) * group.hosts for group in groups)
-    return ready, max(ready, cluster.workers_wanted), most, not cluster.unread
+    return ready, max(ready, cluster.workers_wanted), most, cluster.verified
 
 
 def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:
