@@ -83,7 +83,7 @@ def _cells(row: ServiceHealth) -> tuple[str, ...]:
     return (
         row.name,
         health.state.value,
-        f"{health.replicas_running}/{health.replicas_wanted}" if health.replicas_verified else "unknown",
+        f"{health.replicas_running}/{health.replicas_wanted}",
         str(health.endpoints),
         age(health.since, health.observed_at),
         health.message,

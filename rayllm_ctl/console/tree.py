@@ -44,8 +44,8 @@ def tree_lines(health: Health, style: Printer) -> list[str]:
 
 
 def worker_names(nodes: Sequence[StatusNode]) -> tuple[str, ...]:
-    """The names of the worker pods among siblings: those of one RayCluster."""
-    return tuple(node.name for node in nodes if node.kind == "worker")
+    """The names of the worker pods among siblings, those of one RayCluster, without those that are being deleted."""
+    return tuple(node.name for node in nodes if node.kind == "worker" and node.state != "Terminating")
 
 
 def label_of(node: StatusNode, workers: Sequence[str]) -> str:

@@ -1,10 +1,12 @@
-"""Whether the nodes have room for the workers of a service that is not there yet."""
+"""Whether the nodes have capacity for the workers of a service that is not there yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.clusterspec import Group, read_cluster_spec
 from rayllm_ctl.health.node import Node, read_nodes
 from rayllm_ctl.health.pod import Pod, is_accelerator, read_pod
 from rayllm_ctl.health.quantity import format_number, show
@@ -15,47 +17,73 @@ _NAME = "capacity"
 
 
 def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
-    """Where the fewest workers of a rendered RayService would run now; a warning if not all have a place.
+    """Where the fewest workers of a rendered RayService or RayCluster would run now; a warning if not all have a place.
 
-    It is no refusal: an autoscaler may add nodes, and other pods may end.
+    At least one worker of each group is counted. It is no refusal: an autoscaler may add nodes, other pods may end.
     """
-    [group] = fields.items(manifest, "spec", "rayClusterConfig", "workerGroupSpecs")
-    worker = read_pod({"metadata": {}, "spec": fields.mapping(group, "template", "spec")})
-    wanted = max(1, fields.integer(group, "minReplicas"))
+    spec = fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
+    groups = list(zip(read_cluster_spec(spec).groups, fields.items(spec, "workerGroupSpecs"), strict=True))
+    if not groups:
+        return Checked(_NAME, True, "no worker groups")
     ready = [node for node in read_nodes(nodes, pods).values() if node.ready]
+    free = {node.name: dict(node.free) for node in ready}
+    found = [_group_check(group, item, ready, free) for group, item in groups]
+    if len(found) == 1:
+        return Checked(_NAME, found[0].ok, found[0].detail)
+    details = [f"group {group.name}: {one.detail}" for (group, _), one in zip(groups, found, strict=True)]
+    return Checked(_NAME, True if all(one.ok for one in found) else None, "; ".join(details))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Whether all workers of a group have a place (None: not now), and where."""
+
+    ok: bool | None
+    detail: str
+
+
+def _group_check(
+    group: Group, item: Mapping[str, object], ready: Sequence[Node], free: Mapping[str, dict[str, float]]
+) -> _Outcome:
+    """The places of one group's workers. `free`, by node, shrinks by what they take."""
+    worker = read_pod({"metadata": {}, "spec": fields.mapping(item, "template", "spec")})
+    wanted = max(1, group.low) * group.hosts
     selected = [node for node in ready if node.selected_by(worker)]
     open_to = [node for node in selected if not node.untolerated(worker)]
     if not open_to:
-        return Checked(_NAME, None, _kept_out(selected, worker))
-    places = _places(open_to, worker, wanted)
+        return _Outcome(None, _kept_out(selected, worker))
+    before = {node.name: dict(free[node.name]) for node in open_to}
+    places = _places(open_to, worker, wanted, free)
     if len(places) < wanted:
-        return Checked(_NAME, None, _lacking(open_to, worker, wanted, len(places)))
-    return Checked(_NAME, True, _found(places, open_to, worker))
+        return _Outcome(None, _lacking(open_to, worker, wanted, len(places), before))
+    return _Outcome(True, _found(places, open_to, worker, before))
 
 
-def _places(nodes: Sequence[Node], worker: Pod, wanted: int) -> list[Node]:
+def _places(nodes: Sequence[Node], worker: Pod, wanted: int, free: Mapping[str, dict[str, float]]) -> list[Node]:
     """The node of each worker that has a place, the fullest nodes first."""
     found: list[Node] = []
-    for node in sorted(nodes, key=lambda node: sum(a for r, a in node.free.items() if is_accelerator(r))):
-        free = dict(node.free)
-        while len(found) < wanted and not node.lacks(worker.requests, free):
+    fullest = sorted(nodes, key=lambda node: sum(a for r, a in free[node.name].items() if is_accelerator(r)))
+    for node in fullest:
+        left = free[node.name]
+        while len(found) < wanted and not node.lacks(worker.requests, left):
             found.append(node)
             for resource, amount in {**worker.requests, "pods": 1.0}.items():
-                free[resource] = free.get(resource, 0.0) - amount
+                left[resource] = left.get(resource, 0.0) - amount
     return found
 
 
-def _found(places: Sequence[Node], nodes: Sequence[Node], worker: Pod) -> str:
+def _found(places: Sequence[Node], nodes: Sequence[Node], worker: Pod, free: Mapping[str, Mapping[str, float]]) -> str:
     names = list(dict.fromkeys(node.name for node in places))
     if len(places) > 1:
         return f"{len(places)} workers fit, on {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
     node = places[0]
     for resource in worker.requests:
         if is_accelerator(resource):
-            free, whole = (format_number(amounts.get(resource, 0.0)) for amounts in (node.free, node.allocatable))
-            return f"node {node.name} has {free} of {whole} {resource} free"
-    count = sum(node.fits(worker.requests) for node in nodes)
-    return f"{count} nodes could take the worker" if count > 1 else f"on node {node.name}"
+            offers = (free[node.name], node.allocatable)
+            now, whole = (format_number(offer.get(resource, 0.0)) for offer in offers)
+            return f"node {node.name} has {now} of {whole} {resource} free"
+    count = sum(not node.lacks(worker.requests, free[node.name]) for node in nodes)
+    return f"{count} nodes have capacity for the worker" if count > 1 else f"on node {node.name}"
 
 
 def _kept_out(selected: Sequence[Node], worker: Pod) -> str:
@@ -63,27 +91,32 @@ def _kept_out(selected: Sequence[Node], worker: Pod) -> str:
     if not selected:
         return "no ready node has the labels that the workers ask for (--node-selector names others)"
     taints = sorted({str(taint) for node in selected for taint in node.untolerated(worker)})
-    return f"the workers do not tolerate {', '.join(taints)} of the nodes for them (--toleration)"
+    return f"the workers do not tolerate the taint {', '.join(taints)} of the nodes that match (--toleration)"
 
 
-def _lacking(nodes: Sequence[Node], worker: Pod, wanted: int, placed: int) -> str:
+def _lacking(
+    nodes: Sequence[Node], worker: Pod, wanted: int, placed: int, free: Mapping[str, Mapping[str, float]]
+) -> str:
     """What there is too little of, counted on the node that comes nearest."""
     later = "; an autoscaler may add one" if any(node.autoscaled for node in nodes) else ""
     if placed:
-        return f"{placed} of {wanted} workers have a place now{later}"
-    nearest = min(nodes, key=lambda node: (len(node.lacks(worker.requests)), -_share(node, worker)))
-    lacks = [
-        f"{show(name, worker.requests[name])} {name} (free: {show(name, max(0.0, nearest.free.get(name, 0.0)))})"
-        for name in nearest.lacks(worker.requests)
+        return f"{placed} of {wanted} workers fit now{later}"
+
+    def lacks(node: Node) -> tuple[str, ...]:
+        return node.lacks(worker.requests, free[node.name])
+
+    def share(node: Node) -> float:
+        """How much of what the worker asks for the node has free, over the resources that are insufficient."""
+        asked = [resource for resource in lacks(node) if worker.requests.get(resource)]
+        return sum(max(0.0, free[node.name].get(one, 0.0)) / worker.requests[one] for one in asked)
+
+    nearest = min(nodes, key=lambda node: (len(lacks(node)), -share(node)))
+    left = free[nearest.name]
+    missing = [
+        f"{name} ({show(name, worker.requests[name])} requested, {show(name, max(0.0, left.get(name, 0.0)))} free)"
+        for name in lacks(nearest)
         if name in worker.requests
     ]
-    return f"no node has room for a worker now: {nearest.name} lacks {', '.join(lacks) or 'room for a pod'}{later}"
-
-
-def _share(node: Node, worker: Pod) -> float:
-    """How much of what the worker asks for the node has free, over the resources that it lacks."""
-    return sum(
-        max(0.0, node.free.get(resource, 0.0)) / worker.requests[resource]
-        for resource in node.lacks(worker.requests)
-        if worker.requests.get(resource)
+    return (
+        f"no node has capacity for a worker now: {nearest.name} has insufficient {', '.join(missing) or 'pods'}{later}"
     )

@@ -32,6 +32,11 @@ class Group:
     def bounds(self) -> str:
         return f"{self.low}..{self.high}"
 
+    @property
+    def wanted(self) -> int:
+        """Replicas as KubeRay counts them: `replicas` within the bounds (utils.GetWorkerGroupDesiredReplicas)."""
+        return min(max(self.replicas, self.low), self.high)
+
 
 @dataclass(frozen=True)
 class ClusterSpec:

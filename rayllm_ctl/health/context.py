@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.clusterspec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.events import EventLog
 from rayllm_ctl.health.node import Node, read_nodes
@@ -15,7 +15,7 @@ from rayllm_ctl.health.operator import Operator, is_operator, read_operator
 from rayllm_ctl.health.pod import Pod, read_pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rayservice import Service, read_service
-from rayllm_ctl.health.serve import ServeState, read_serve, read_status_applications
+from rayllm_ctl.health.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object, Snapshot
 
@@ -46,7 +46,7 @@ class ServiceContext:
 
     @cached_property
     def service(self) -> Service | None:
-        found = [item for item in self.of_kind("RayService") if fields.name(item) == self.name]
+        found = [item for item in self.of_kind(rayservice.KIND) if fields.name(item) == self.name]
         return read_service(found[0]) if found else None
 
     @cached_property
@@ -92,7 +92,7 @@ class ServiceContext:
         found = [
             item for item in self.of_kind("RayCluster")
             if fields.label(item, kuberay.ORIGIN_NAME) == self.name
-            and fields.label(item, kuberay.ORIGIN_KIND) in ("RayService", "")
+            and fields.label(item, kuberay.ORIGIN_KIND) in (rayservice.KIND, "")
         ]  # fmt: skip
         return tuple(
             sorted(found, key=lambda item: (fields.text(item, "metadata", "creationTimestamp"), fields.name(item)))
@@ -187,7 +187,7 @@ class ServiceContext:
 
     def _serve(self, name: str, role: str) -> ServeState:
         answer: Any = self.snapshot.serve.get(name)
-        state = read_serve(answer) if answer is not None else ServeState(error="Serve was not asked")
+        state = read_serve(answer) if answer is not None else ServeState(error=NOT_ASKED)
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:
             return read_status_applications(copied, state.error)

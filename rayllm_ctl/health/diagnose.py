@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
@@ -93,8 +93,14 @@ def _cluster_findings(context: ServiceContext, cluster: RayCluster, explained: b
             cause = _first(rule(context, pod) for rule in POD_RULES)
             found += [cause] if cause else []
     found = found or [one for rule in AFTERMATH_RULES if (one := rule(context, cluster)) is not None]
-    failed = (application_failed(context, cluster, app) for app in cluster.serve.applications)
-    found += [one for one in failed if one is not None]
+    failures = (application_failed(context, cluster, app) for app in cluster.serve.applications)
+    failed = [one for one in failures if one is not None]
+    if all(one.cause.code in _WAITS_FOR_THE_CLUSTER for one in found):
+        # A pod that has never run makes no application fail, unless the application says that it lacks a place.
+        raised = [one for one in failed if not one.consequence]
+        found = [*raised, *found, *(one for one in failed if one.consequence)]
+    else:
+        found += failed
     if found or explained:
         return found
     consequence = _first(rule(context, cluster) for rule in CONSEQUENCE_RULES)
@@ -135,7 +141,7 @@ def _absent(context: ServiceContext) -> Health:
     """There is no RayService: its pods may still be on their way out, KubeRay's objects vanish before them."""
     left = [pod for pod in context.pods if pod.deleted is not None]
     if left or any(fields.deleted(item) is not None for item in context.ray_clusters):
-        return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still to end")
+        return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still terminating")
     if context.ray_clusters:
         names = ", ".join(fields.name(item) for item in context.ray_clusters)
         return make_health(
@@ -144,8 +150,8 @@ def _absent(context: ServiceContext) -> Health:
             f"there is no RayService {context.name}, but its RayCluster {names} was left behind",
         )
     if context.pods:
-        return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still to end")
-    close = nearest(context.name, (fields.name(item) for item in context.of_kind("RayService")))
+        return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still terminating")
+    close = nearest(context.name, (fields.name(item) for item in context.of_kind(rayservice.KIND)))
     meant = f"; did you mean {close}?" if close else ""
     return make_health(
         context, State.NOT_FOUND, f"there is no RayService {context.name} in namespace {context.namespace}{meant}"

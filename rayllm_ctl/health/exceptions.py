@@ -51,7 +51,7 @@ _CODES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"OutOfMemoryError|(CUDA|HIP|XPU) out of memory|CUDA error: out of memory|"
             r"No available memory for the cache blocks|KV cache is needed, which is larger than|"
             r"larger than the maximum number of tokens that can be stored in KV cache|"
-            r"Free memory on device .* less than|not enough (GPU )?memory|"
+            r"Free memory on device .* less than|Available memory on node .* less than|not enough (GPU )?memory|"
             r"Not enough memory\. Please try to increase|No free memory.*KV|available KV cache memory",
         ),
         (

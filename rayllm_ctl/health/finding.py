@@ -14,12 +14,14 @@ class Finding:
     """A cause found. `headline` says it in a few words; findings of one `key` are the same trouble of several pods.
 
     `recovers`: what was lost is being replaced, without anybody changing anything.
+    `consequence`: it may follow from pods that are missing or gone.
     """
 
     cause: Cause
     headline: str
     key: tuple[str, ...] = ()
     recovers: bool = False
+    consequence: bool = False
 
 
 def finding(
@@ -34,7 +36,8 @@ def finding(
     since: datetime | None = None,
     key: Sequence[str] = (),
     recovers: bool = False,
+    consequence: bool = False,
 ) -> Finding:
     """A Finding with its Cause. `subject` is `kind/name`; findings without a `key` are never merged."""
     cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal, since)
-    return Finding(cause, headline, (code, *key) if key else (code, subject), recovers)
+    return Finding(cause, headline, (code, *key) if key else (code, subject), recovers, consequence)

@@ -55,9 +55,9 @@ class Node:
 
     def lacks(self, requests: Resources, offer: Resources | None = None) -> tuple[str, ...]:
         """The resources of `requests` for which `offer` (what is free, by default) is too small."""
-        room = self.free if offer is None else offer
-        wanted = {**requests, "pods": 1.0} if "pods" in room else requests
-        return tuple(name for name, amount in wanted.items() if amount > room.get(name, 0.0) + 1e-9)
+        offered = self.free if offer is None else offer
+        wanted = {**requests, "pods": 1.0} if "pods" in offered else requests
+        return tuple(name for name, amount in wanted.items() if amount > offered.get(name, 0.0) + 1e-9)
 
     def untolerated(self, pod: Pod) -> tuple[Taint, ...]:
         """The taints that keep the pod away."""

@@ -11,6 +11,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
+from rayllm_ctl.health.rules.probes import unready_workers
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
 from rayllm_ctl.model.health import Health, State
 
@@ -54,6 +55,11 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     if coming:
         since = min((pod.created for pod in coming if pod.created is not None), default=None)
         return _progressing(context, f"serving; more workers are starting: {step(context, active)}", since)
+    unready = unready_workers(active)
+    if unready:
+        names = ", ".join(pod.subject for pod in unready[:3])
+        message = f"serving through the head only; not ready yet: {names}"
+        return _progressing(context, message, fields.when(service.ready, "lastTransitionTime"))
     return _ready(context, active)
 
 
@@ -79,7 +85,7 @@ def _unknown(context: ServiceContext, message: str) -> Health:
 
 def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
     since = serving_since(context)
-    if cluster.unread:
+    if not cluster.verified:
         return make_health(context, State.READY, "serving; replicas were not verified", since=since)
     asleep = [one for one in cluster.models if one.target == 0 and one.autoscaled]
     if not asleep:

@@ -79,7 +79,7 @@ def _why(pods: list[Pod], logs: Mapping[str, str]) -> tuple[str, tuple[str, ...]
                 code = f" with exit code {ended.code}" if ended else ""
                 killed = ", OOMKilled" if ended and ended.reason == "OOMKilled" else ""
                 evidence = f"{pod.subject}: {container.name} restarted {container.restarts} times{code}{killed}"
-                return f"it exits again and again{code}{killed}", (evidence, f"log: {said}" if said else "")
+                return f"it keeps exiting{code}{killed}", (evidence, f"log: {said}" if said else "")
             if container.state == "waiting" and container.reason not in ("ContainerCreating", "PodInitializing"):
                 evidence = f"{pod.subject}: {container.reason}: {' '.join(container.message.split())[:300]}"
                 return f"its pod is in {container.reason}", (evidence,)

@@ -66,17 +66,23 @@ def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
 def replica_step(
     context: ServiceContext, cluster: RayCluster, deployment: Deployment, replica: Replica
 ) -> tuple[str, str]:
-    """A replica's state as Serve calls it, and what it does: waits for a place, loads, runs."""
+    """A replica's state as Serve calls it, and what it does: waits to be placed, loads, runs."""
     if replica.state in RUNNING:
-        gone = "" if not cluster.pods or replica.pod in {pod.name for pod in cluster.live_pods} else ", which is gone"
-        return replica.state, f"on {replica.pod}{gone}" if replica.pod else ""
+        return replica.state, f"on {replica.pod}{_fate(cluster, replica.pod)}" if replica.pod else ""
     if replica.state != "STARTING":
         return replica.state, ""
     if not replica.pod:
-        return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits for a place"
+        return replica.state, f"waits for {deployment.needs}" if deployment.needs else "waits to be placed"
     logs = context.logs_of([replica.pod], f"replica-{deployment.app}.")
     said = next((words for log in logs if (words := _stage(log))), "")
     return replica.state, said or f"on {replica.pod}"
+
+
+def _fate(cluster: RayCluster, name: str) -> str:
+    pod = next((one for one in cluster.pods if one.name == name), None)
+    if pod is None:
+        return ", which is gone" if cluster.pods else ""
+    return "" if pod.alive else ", which is being deleted"
 
 
 def step(context: ServiceContext, cluster: RayCluster) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import ClusterSpec
 from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.serve import Application, Deployment, ServeState
+from rayllm_ctl.health.serve import NOT_ASKED, Application, Deployment, ServeState
 from rayllm_ctl.model.health import Object
 
 RUNNING = ("RUNNING", "PENDING_MIGRATION", "RECOVERING", "UPDATING")
@@ -49,7 +49,7 @@ class RayCluster:
     @property
     def workers_wanted(self) -> int:
         """Worker pods that the cluster wants now, by its groups' replicas."""
-        return sum(group.replicas * group.hosts for group in self.spec.groups)
+        return sum(group.wanted * group.hosts for group in self.spec.groups)
 
     @property
     def provisioned(self) -> bool:
@@ -81,9 +81,16 @@ class RayCluster:
 
     @property
     def unread(self) -> str:
-        """Why Serve's state is unknown although this cluster serves; empty where it is known. While a cluster starts,
-        that Serve does not answer yet is nothing to speak of."""
-        return self.serve.error if self.role == "active" else ""
+        """Why Serve's state could not be read although this cluster serves; empty where it was, or nobody tried.
+
+        While a cluster starts, that Serve does not answer yet is nothing to speak of.
+        """
+        return "" if self.verified or self.serve.error == NOT_ASKED else self.serve.error
+
+    @property
+    def verified(self) -> bool:
+        """Whether replicas are known by Serve's own account, as far as there can be any."""
+        return self.role != "active" or not self.serve.error
 
     @property
     def serving(self) -> bool:

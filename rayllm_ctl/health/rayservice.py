@@ -11,6 +11,9 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.labels import MODEL
 
+KIND = "RayService"
+"""The kind that these rules read."""
+
 
 @dataclass(frozen=True)
 class Service:

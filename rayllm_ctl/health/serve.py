@@ -69,6 +69,10 @@ class Application:
     deployments: tuple[Deployment, ...]
 
 
+NOT_ASKED = "Serve was not asked"
+"""The error of a ServeState where nobody asked: a list of services is read without Serve."""
+
+
 @dataclass(frozen=True)
 class ServeState:
     """What Serve says of one RayCluster.

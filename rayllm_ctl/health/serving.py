@@ -33,7 +33,7 @@ def has_served(context: ServiceContext) -> bool:
 
 
 def serving_since(context: ServiceContext) -> datetime | None:
-    """When a service that serves began to: KubeRay's Ready, or later if replicas were lost and started since.
+    """When a service that serves began to: KubeRay's Ready, or later if an upgrade ended or replicas were lost since.
 
     Ready stays True while the head's proxy alone is there, so it does not tell an outage. A replica serves at the
     earliest when it was started and its pod was ready.
@@ -41,7 +41,9 @@ def serving_since(context: ServiceContext) -> datetime | None:
     service, active = context.service, context.active
     if service is None or active is None:
         return None
-    began = [fields.when(service.ready, "lastTransitionTime")]
+    upgrade = fields.condition(service.item, "UpgradeInProgress")
+    ended = fields.when(upgrade, "lastTransitionTime") if upgrade.get("status") == "False" else None
+    began = [fields.when(service.ready, "lastTransitionTime"), ended]
     if not active.serve.from_status:
         began += [_running_since(active, deployment) for deployment in active.serve.deployments]
     return max((moment for moment in began if moment is not None), default=None)

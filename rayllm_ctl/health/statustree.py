@@ -30,7 +30,7 @@ def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
                 cluster.name,
                 _ROLES[cluster.role],
                 children=children,
-                since=fields.created(cluster.item or {}),
+                since=fields.created(cluster.item or {}) if cluster.role == "pending" else None,
                 cluster=cluster.name,
             )
             for cluster, children in nodes
@@ -58,7 +58,7 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
     groups = cluster.spec.groups
     ready = sum(pod.ready for pod in cluster.workers)
     most = sum(min(group.high, 10**6) * group.hosts for group in groups)
-    return ready, max(ready, cluster.workers_wanted), most, not cluster.unread
+    return ready, max(ready, cluster.workers_wanted), most, cluster.verified
 
 
 def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:

@@ -59,7 +59,6 @@ def test_what_could_not_be_read_is_said() -> None:
     text = service_status("x", "llm", unread, plain())
     assert "note      Serve state could not be read: not permitted" in text
     assert "replicas unknown" in text
-    assert "unknown" in service_table([Row("x", "llm", unread)], plain())
 
 
 def test_each_cluster_of_an_upgrade_has_its_own_part_of_the_tree() -> None:

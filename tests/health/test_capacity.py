@@ -49,13 +49,13 @@ def test_several_workers_need_a_place_each() -> None:
     nodes = [node("a"), node("b")]
     assert capacity_check(manifest(workers=4), nodes, []).ok is True
     found = capacity_check(manifest(workers=5), nodes, [])
-    assert (found.ok, found.detail) == (None, "4 of 5 workers have a place now")
+    assert (found.ok, found.detail) == (None, "4 of 5 workers fit now")
 
 
 def test_what_is_too_little_is_counted_on_the_nearest_node() -> None:
     found = capacity_check(manifest(), [node("a"), node("b")], [holder("a", 7), holder("b", 6)])
     assert found.ok is None
-    assert "b lacks 4 nvidia.com/gpu (free: 2)" in found.detail
+    assert "b has insufficient nvidia.com/gpu (4 requested, 2 free)" in found.detail
 
 
 def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
@@ -65,7 +65,7 @@ def test_a_node_of_a_pool_may_be_joined_by_another() -> None:
 
 OTHERS = {
     "dead": (node("a", ready=False), "no ready node has the labels"),
-    "tainted": (node("a", taint="dedicated"), "do not tolerate dedicated:NoSchedule"),
+    "tainted": (node("a", taint="dedicated"), "do not tolerate the taint dedicated:NoSchedule"),
     "another": (node("a", labels={LABEL: "L4"}), "no ready node has the labels"),
 }
 
@@ -80,4 +80,39 @@ def test_nodes_that_the_worker_cannot_go_to_do_not_count(other: dict[str, Any], 
 def test_a_service_on_cpus_is_told_its_node_too() -> None:
     assert capacity_check(manifest(gpus=0), [node("a", 0)], []) == Checked("capacity", True, "on node a")
     both = capacity_check(manifest(gpus=0), [node("a", 0), node("b", 0)], [])
-    assert both == Checked("capacity", True, "2 nodes could take the worker")
+    assert both == Checked("capacity", True, "2 nodes have capacity for the worker")
+
+
+def grouped(kind: str, **workers: tuple[int, int]) -> dict[str, Any]:
+    """A RayService or RayCluster whose groups have (GPUs per worker, minReplicas)."""
+    groups = []
+    for name, (gpus, low) in workers.items():
+        [group] = manifest(gpus, low)["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        groups.append({**group, "groupName": name})
+    spec = {"workerGroupSpecs": groups}
+    return {"kind": kind, "spec": {"rayClusterConfig": spec} if kind == "RayService" else spec}
+
+
+@pytest.mark.parametrize("kind", ["RayService", "RayCluster"])
+def test_groups_share_what_is_free(kind: str) -> None:
+    nodes = [node("a")]
+    both = capacity_check(grouped(kind, small=(2, 1), large=(6, 1)), nodes, [])
+    assert (both.ok, both.detail) == (
+        True,
+        "group small: node a has 8 of 8 nvidia.com/gpu free; group large: node a has 6 of 8 nvidia.com/gpu free",
+    )
+    one = capacity_check(grouped(kind, small=(4, 1), large=(8, 1)), nodes, [])
+    assert one.ok is None
+    assert "group large: no node has capacity for a worker now: a has insufficient nvidia.com/gpu" in one.detail
+
+
+def test_every_host_of_a_worker_needs_a_place() -> None:
+    several = grouped("RayService", a=(8, 1))
+    several["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["numOfHosts"] = 2
+    assert capacity_check(several, [node("a")], []).detail == "1 of 2 workers fit now"
+    assert capacity_check(several, [node("a"), node("b")], []).ok is True
+
+
+@pytest.mark.parametrize("spec", [{}, {"rayClusterConfig": {}}, {"workerGroupSpecs": []}])
+def test_a_cluster_without_workers_has_none_to_place(spec: dict[str, Any]) -> None:
+    assert capacity_check({"spec": spec}, [node("a")], []) == Checked("capacity", True, "no worker groups")

@@ -87,7 +87,10 @@ def test_a_service_is_ready_only_with_addresses_behind_it(serving: Snapshot) -> 
 
 
 def test_the_operators_copy_stands_in_where_serve_was_not_asked(serving: Snapshot) -> None:
-    assert diagnose(dataclasses.replace(serving, serve={}), NAME, NAMESPACE).state is State.READY
+    health = diagnose(dataclasses.replace(serving, serve={}), NAME, NAMESPACE)
+    assert (health.state, health.message) == (State.READY, "serving; replicas were not verified")
+    assert not health.replicas_verified
+    assert health.notes == ()
 
 
 @pytest.mark.parametrize("kind", ["Node", "Deployment", "EndpointSlice"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from rayllm_ctl.health import diagnose
-from tests.health.cases import NAME, NAMESPACE, case_folders, expected, load_case
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
 
 @pytest.mark.parametrize("folder", case_folders(), ids=lambda folder: folder.name)
@@ -36,3 +37,21 @@ def test_sample(folder: Path) -> None:
     for words in want.get("hints", []):
         assert first is not None
         assert any(words in hint for hint in first.hint), f"{words!r} is not in {first.hint}"
+
+
+def test_what_could_not_be_read_is_noted() -> None:
+    snapshot = dataclasses.replace(load_case(SAMPLES / "healthy"), notes=("nodes could not be read: not permitted",))
+    assert diagnose(snapshot, NAME, NAMESPACE).notes == ("nodes could not be read: not permitted",)
+
+
+def test_each_cluster_of_an_upgrade_is_in_the_tree() -> None:
+    tree = diagnose(load_case(SAMPLES / "upgrade-switched"), NAME, NAMESPACE).tree
+    assert [(node.name, node.state) for node in tree[:-1]] == [("demo-hjklm", "Active"), ("demo-bcdfg", "Removing")]
+    assert {child.cluster for child in tree[1].children} == {"demo-bcdfg"}
+    assert {child.kind for child in tree[1].children} == {"application", "head", "worker"}
+
+
+def test_without_serve_no_more_replicas_run_than_are_wanted() -> None:
+    health = diagnose(load_case(SAMPLES / "healthy-while-the-dashboard-is-slow"), NAME, NAMESPACE)
+    assert health.replicas_running <= health.replicas_wanted
+    assert health.serve_unread == ("demo-bcdfg",)

@@ -18,13 +18,16 @@ _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory"
 _SLOW = "taken more than"
 """Serve's warnings of a replica that waits or loads: no failure."""
 
+_LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
+"""Exceptions of an engine that waited for resources in vain."""
+
 _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
 _HEADLINES = {
-    "OOMKilled": "Ray killed a replica for memory",
-    "EngineOutOfMemory": "the engine does not fit the memory",
-    "ModelNotFound": "the model does not exist there",
-    "ModelAccessDenied": "the hub refuses access to the model",
+    "OOMKilled": "Ray's memory monitor killed a replica",
+    "EngineOutOfMemory": "the engine does not fit in memory",
+    "ModelNotFound": "the model does not exist",
+    "ModelAccessDenied": "access to the model is denied",
     "ApplicationFailed": "the application fails to start",
 }
 
@@ -95,7 +98,9 @@ def _failed(
         ),
         hint=_hints(context, cluster, code, failure, pod),
         terminal=final or (code in _DEFINITE and not served),
+        since=app.deployed,
         key=(cluster.name, code, failure.text),
+        consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
     )
 
 
@@ -117,6 +122,8 @@ def _hints(
     match code:
         case "OOMKilled":
             return memory_hints(context, pod)
+        case "EngineOutOfMemory" if "Available memory on node" in failure.text:
+            return memory_hints(context, pod)
         case "EngineOutOfMemory":
             longest = re.search(r"estimated maximum model length is (\d+)", failure.text)
             return (
@@ -136,4 +143,4 @@ def _hints(
                 f"kubectl create secret generic hf-token -n {context.namespace} --from-file=token=FILE",
             )
         case _:
-            return ("rayllm-ctl deploy …   (with what the exception names corrected)", logs)
+            return ("rayllm-ctl deploy …   (after correcting what the exception names)", logs)

@@ -35,7 +35,7 @@ def out_of_memory(context: ServiceContext, pod: Pod) -> Finding | None:
         return finding(
             "OOMKilled",
             pod.subject,
-            f"container {container.name} of {pod.subject} was killed for memory: its limit is {limit}{times}",
+            f"container {container.name} of {pod.subject} was OOMKilled: its memory limit is {limit}{times}",
             headline=f"the {pod.role}'s memory limit of {container.memory_limit or 'the node'} is too small",
             evidence=(
                 f"{pod.subject}: {container.name} terminated: OOMKilled, exit code {ended.code}, limit {limit}{times}",
@@ -50,7 +50,7 @@ def out_of_memory(context: ServiceContext, pod: Pod) -> Finding | None:
 
 
 def crash(context: ServiceContext, pod: Pod) -> Finding | None:
-    """A container that exits again and again, cannot be started at all, or ended for good."""
+    """A container that keeps exiting, cannot be started at all, or ended for good."""
     for container in pod.containers:
         if container.state == "waiting" and container.reason in (
             "CreateContainerError",
@@ -69,7 +69,7 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
         times = f", {container.restarts} restarts" if container.restarts else ""
         sidecar = container.name == AUTOSCALER
         what = "the Ray autoscaler" if sidecar else f"container {container.name}"
-        again = "exits again and again" if container.restarts else "has exited"
+        again = "keeps exiting" if container.restarts else "has exited"
         return finding(
             "AutoscalerFailed" if sidecar else "ContainerCrash",
             pod.subject,
@@ -107,7 +107,7 @@ def killed_by_probe(context: ServiceContext, pod: Pod) -> Finding | None:
         return finding(
             "ProbeFailing",
             pod.subject,
-            f"container {container.name} of {pod.subject} is restarted again and again because its probe fails: {why}",
+            f"container {container.name} of {pod.subject} keeps being restarted because its probe fails: {why}",
             headline=f"the probe of container {container.name} fails",
             evidence=(killing.quoted(), *(event.quoted() for event in failed[-1:])),
             hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",

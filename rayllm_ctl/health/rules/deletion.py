@@ -107,8 +107,8 @@ def _blocked(
     return finding(
         "DeletionBlocked",
         subject,
-        f"{told}, but its finalizer {names} has not been taken away for {late:.0f} s",
-        headline=f"the finalizer {names} holds the deletion",
+        f"{told}, but its finalizer {names} has not been removed for {late:.0f} s",
+        headline=f"the finalizer {names} blocks the deletion",
         evidence=(f"{subject}: metadata.finalizers {names}", *more),
         hint=(
             *redis,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.losses import latest_losses
+from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.probes import START
+from rayllm_ctl.model import kuberay
 
-REPLACED = 20.0
+_REPLACED = 20.0
 """Seconds by which a head pod is younger than its cluster if it is not the cluster's first."""
 
 
@@ -21,20 +24,28 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         return None
     if head is None and not cluster.pods and cluster.item is None:
         return None
-    gone = "there is no head pod" if head is None else f"{head.subject} is new or restarted and not ready yet"
-    moment = head.created if head else None
-    ago = f", {context.age(moment):.0f} s old" if moment else ""
+    losses = [loss for loss in latest_losses(context, cluster) if loss.head]
+    since = losses[0].moment if losses else head.created if head else None
+    leaving = next((pod for pod in cluster.pods if pod.head and pod.deleted is not None), None)
+    if head is not None:
+        what = f"{head.subject} is new or restarted and not ready yet"
+        now = step(context, cluster)
+    else:
+        now = f"{leaving.subject} is being deleted" if leaving else "there is no head pod"
+        what = f"{now}; KubeRay then creates another" if leaving else f"{now}; KubeRay creates one"
     return finding(
         "HeadDown",
         head.subject if head else cluster.subject,
-        f"the head of {cluster.name} is down: {gone}{ago}; requests fail until Ray and Serve are back",
-        headline="the head is down",
+        f"the head of {cluster.name} is down: {what}; requests may fail until Ray and Serve are back",
+        headline=f"the head is down: {now}",
         evidence=(f"{head.subject}: phase {head.phase}, not ready" if head else f"{cluster.subject}: no live head pod",
+                  losses[0].evidence if losses else "",
+                  f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",
                   f"Serve: {cluster.serve.error}" if cluster.serve.error else ""),
-        hint=(f"kubectl get pods -n {context.namespace} -l ray.io/cluster={cluster.name}",
+        hint=(f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}",
               f"rayllm-ctl watch {context.name} -n {context.namespace}"),
-        since=moment,
-        recovers=moment is None or context.age(moment) <= START,
+        since=since,
+        recovers=since is None or context.age(since) <= START,
     )  # fmt: skip
 
 
@@ -48,4 +59,4 @@ def _head_lost(context: ServiceContext, cluster: RayCluster) -> bool:
     if head.main.restarts > 0 and context.age(head.main.started) <= START:
         return True
     made = context.age(fields.created(cluster.item or {})) - context.age(head.created) if head.created else 0.0
-    return made > REPLACED and context.age(head.created) <= START
+    return made > _REPLACED and context.age(head.created) <= START

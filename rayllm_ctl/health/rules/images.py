@@ -22,7 +22,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class _Kind:
-    """`patience`: seconds of failing pulls after which no further try is expected to help; None: never."""
+    """`patience`: seconds of failing pulls after which no further try is expected to help; None: one always may."""
 
     pattern: re.Pattern[str]
     what: str
@@ -36,19 +36,22 @@ def _kind(pattern: str, what: str, patience: float | None) -> _Kind:
 # What registries and containerd answer, first match wins. "pull access denied" is what a registry says of a repository
 # that does not exist to somebody who is not logged in.
 _KINDS = (
-    _kind(r"InvalidImageName|couldn't parse image name|invalid reference format", "is no valid image name", 0.0),
+    _kind(r"InvalidImageName|couldn't parse image name|invalid reference format", "is not a valid image name", 0.0),
     _kind(r"ErrImageNeverPull|pull policy of Never", "is not on the node, and the pull policy is Never", 0.0),
     _kind(r"no match for platform|no matching manifest", "has no variant for the node's platform", 0.0),
     _kind(r"no space left on device", "does not fit on the node's disk", None),
     _kind(r"pull access denied|insufficient_scope", "does not exist or needs credentials", 0.0),
     _kind(r"\b401\b|\b403\b|unauthorized|no basic auth credentials|denied:|authentication required",
           "needs credentials that the pod does not have", 0.0),
-    _kind(r"too ?many ?requests|\b429\b", "is refused for now: the registry limits the rate", 300.0),
+    _kind(r"too ?many ?requests|\b429\b", "cannot be pulled for now: the registry limits the rate of requests", None),
+    _kind(r"no such host|server misbehaving|name resolution|Name or service not known",
+          "is in a registry whose name does not resolve", None),
+    _kind(r"connection refused|connection reset|network is unreachable|no route to host|i/o timeout|deadline exceeded|"
+          r"TLS handshake timeout|\bEOF\b", "is in a registry that cannot be reached", None),
+    _kind(r"\b50[0234]\b|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out",
+          "is in a registry that fails to answer", None),
     _kind(r"NotFound|not found|manifest unknown|does not exist|name unknown|\b404\b",
           "does not exist in its registry", 0.0),
-    _kind(r"no such host|server misbehaving", "is in a registry whose name does not resolve", 12.0),
-    _kind(r"connection refused|network is unreachable|no route to host",
-          "is in a registry that cannot be reached", 12.0),
     _kind(r"x509|certificate", "is in a registry whose certificate is not trusted", 12.0),
     _kind(r"", "cannot be pulled", 180.0),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.losses import deleted_on_purpose
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
@@ -95,6 +96,7 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         if context.age(event.last) <= REMEMBERED
         and (found := _ENDED.search(event.message)) is not None
         and int(found["code"]) != 0
+        and not ((named := _POD_NAME.search(event.message)) and deleted_on_purpose(context, cluster, named["name"]))
     ]
     if not deleted:
         return None
@@ -107,8 +109,8 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         return finding(
             "OOMKilled",
             f"pod/{pod}",
-            f"pod/{pod} ended because it was killed for memory" + (f": the limit is {limit}" if limit else ""),
-            headline="a pod was killed for memory",
+            f"pod/{pod} was OOMKilled" + (f": its memory limit is {limit}" if limit else ""),
+            headline="a pod was OOMKilled",
             evidence=(event.quoted(),),
             hint=memory_hints(context, sample),
             terminal=len(deleted) > 1,
@@ -120,8 +122,8 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     return finding(
         "ContainerCrash",
         f"pod/{pod}",
-        f"pods of {cluster.name} end again and again with exit code {found['code']}, the last one pod/{pod}",
-        headline="pods end again and again",
+        f"pods of {cluster.name} keep terminating with exit code {found['code']}, the last one pod/{pod}",
+        headline="pods keep terminating",
         evidence=tuple(one.quoted() for one, _ in deleted[-2:]),
         hint=(f"kubectl get events -n {context.namespace} --field-selector involvedObject.name={cluster.name}",),
         terminal=len(deleted) > 2,

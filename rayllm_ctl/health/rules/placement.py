@@ -1,4 +1,4 @@
-"""Why no node takes a pod, by the nodes as they are: labels first, then room, then taints."""
+"""Why no node takes a pod, by the nodes as they are: labels first, then free resources, then taints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINES = 6
 
 
 def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None:
-    """The cause by labels, taints and free resources; None where the figures say that there is room."""
+    """The cause by labels, taints and free resources; None where the figures say that one fits."""
     nodes = sorted(context.nodes.values(), key=lambda node: node.name)
     selected = [node for node in nodes if node.selected_by(pod)]
     if not selected:
@@ -34,7 +34,7 @@ def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None
     usable = [node for node in selected if node.ready]
     open_ = [node for node in usable if not node.untolerated(pod)]
     if any(node.fits(pod.requests) for node in open_):
-        # There is room by the figures: what is left are rules between pods, or figures that are too old.
+        # One fits by the figures: what is left are rules between pods, or figures that are too old.
         found = _BETWEEN_PODS.search(sentence)
         return _mismatch(context, pod, nodes, found[0], sentence) if found else None
     roomy = [node for node in usable if node.fits(pod.requests)]
@@ -43,10 +43,10 @@ def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None
     lost = [node for node in down if node.fits(pod.requests)]
     if lost:
         return _nodes_down(pod, lost, sentence)
-    return _no_room(context, pod, open_ or usable or selected, sentence)
+    return _insufficient(context, pod, open_ or usable or selected, sentence)
 
 
-def _no_room(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+def _insufficient(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
     """No node has enough free. Nodes with the accelerator count first: that a CPU node has no GPU explains nothing."""
     wanted = [name for name in pod.requests if is_accelerator(name) and pod.requests[name] > 0]
     with_it = [node for node in nodes if all(node.allocatable.get(name, 0) > 0 for name in wanted)]
@@ -63,7 +63,7 @@ def _no_room(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence:
     largest = max(node.allocatable.get(resource, 0.0) for node in nodes)
     never = not any(node.could_fit(pod.requests) for node in nodes)
     grows = any(node.autoscaled for node in context.nodes.values())
-    outlook = "no node of this cluster is large enough" if never else "it has to wait until some is freed"
+    outlook = "no node of this cluster is large enough" if never else "it waits until enough is freed"
     if grows:
         outlook += ", unless a node autoscaler adds one"
     gpu = is_accelerator(resource)
@@ -76,15 +76,15 @@ def _no_room(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence:
         headline=f"no node has {show(resource, need)} free GPUs"
         if gpu
         else f"no node has {resource} {show(resource, need)} free",
-        evidence=(*_room(nodes, resource), scheduling_event(context, pod, sentence)),
-        hint=_room_hints(context, pod, resource, gpu, never),
+        evidence=(*_free_lines(nodes, resource), scheduling_event(context, pod, sentence)),
+        hint=_resource_hints(context, pod, resource, gpu, never),
         terminal=never and not grows and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, resource),
     )
 
 
-def _room(nodes: Sequence[Node], resource: str) -> list[str]:
+def _free_lines(nodes: Sequence[Node], resource: str) -> list[str]:
     """A line per node: what is free, and who holds the rest. The nodes with most free first, _LINES at most."""
     lines = []
     for node in sorted(nodes, key=lambda node: (-node.free.get(resource, 0.0), node.name))[:_LINES]:
@@ -100,7 +100,7 @@ def _room(nodes: Sequence[Node], resource: str) -> list[str]:
     return lines
 
 
-def _room_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
+def _resource_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
     model = context.service.model if context.service else ""
     asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE   (who holds {resource})"
     if gpu and model:
@@ -123,8 +123,8 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence:
     return finding(
         "UntoleratedTaint",
         pod.subject,
-        f"the nodes with room for {pod.subject} are {what}: {names} ({', '.join(taints)}); it does not tolerate that",
-        headline=f"the nodes with room are {what}",
+        f"the nodes with capacity for {pod.subject} are {what}: {names}; it does not tolerate {', '.join(taints)}",
+        headline=f"the nodes with capacity are {what}",
         evidence=(
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
             scheduling_event(context, pod, sentence),
@@ -145,9 +145,9 @@ def _mismatch(context: ServiceContext, pod: Pod, nodes: Sequence[Node], asked: s
         for key in keys
     ]
     what = (
-        f"a rule between pods keeps {pod.subject} from every node"
+        f"pod affinity or anti-affinity keeps {pod.subject} off every node"
         if selected
-        else f"no node matches what {pod.subject} asks"
+        else f"no node matches what {pod.subject} requires"
     )
     return finding(
         "NodeSelectorMismatch",
@@ -169,7 +169,7 @@ def _nodes_down(pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
     return finding(
         "NodeLost",
         f"node/{nodes[0].name}",
-        f"the only nodes with room for {pod.subject} are down: {names}",
+        f"the only nodes with capacity for {pod.subject} are down: {names}",
         headline=f"node {nodes[0].name} is down",
         evidence=(*(f"node {node.name}: NotReady ({node.not_ready_reason})" for node in nodes), sentence),
         hint=(f"kubectl describe node {nodes[0].name}",),

@@ -15,6 +15,7 @@ from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.serving import has_served
 
 _WRONG = re.compile(
     r"statuscode: 4\d\d|command not found|executable file not found|no such file or directory|not implemented|"
@@ -26,6 +27,12 @@ _WRONG = re.compile(
 _TWICE = 2
 _START_WITH_RAY_UP = 90.0
 """Seconds after which a head whose dashboard answers should have passed its probe."""
+
+_READY_WITH_PROXY = 60.0
+"""Seconds after the service was first ready in which a worker whose proxy answers should have passed its probe."""
+
+_AGENT_PORT = 52365
+"""Port of Ray's dashboard agent, which KubeRay's own probes ask."""
 
 START = 240.0
 """Seconds that Ray may take to start on a busy node before its failing probes count (recorded: up to 70 s)."""
@@ -43,16 +50,31 @@ def probe(context: ServiceContext, pod: Pod) -> Finding | None:
         if container.init or container.state != "running":
             continue
         mine = [event for event in unhealthy if _since_start(event, container) and not _by_design(event, pod, cluster)]
-        wrong = [event for event in mine if _WRONG.search(event.message) and event.count >= _TWICE]
+        wrong = [event for event in mine if _is_wrong(event, pod, container, cluster) and event.count >= _TWICE]
         # A container may be ready while its liveness probe, which will kill it, fails.
         telling = [event for event in wrong if not container.ready or event.message.startswith("Liveness")]
         if telling:
             return _failing(context, pod, container, telling[-1], certain=True)
         # A liveness probe that fails kills, which containers.killed_by_probe sees; it keeps no pod from being ready.
         late = [event for event in mine if not event.message.startswith("Liveness")]
-        if late and not container.ready and context.age(container.started) > _patience(cluster, pod):
+        if late and not container.ready and _is_overdue(context, cluster, pod, container):
             return _failing(context, pod, container, late[-1], certain=False)
     return None
+
+
+def unready_workers(cluster: RayCluster) -> list[Pod]:
+    """Workers whose replicas and proxy run but that have never been Ready, if they are all that hold replicas: then
+    the head's proxy alone takes requests."""
+    holders = [pod for pod in cluster.live_pods if _holds_replica(pod, cluster)]
+    never = [pod for pod in holders if not pod.head and pod.name in cluster.serve.proxies and _never_ready(pod)]
+    return never if len(never) == len(holders) else []
+
+
+def _never_ready(pod: Pod) -> bool:
+    """Whether the pod has not been Ready since its container was started; a probe that fails once is no matter."""
+    changed = fields.when(pod.condition("Ready"), "lastTransitionTime")
+    started = pod.main.started if pod.main else None
+    return not pod.ready and (changed is None or started is None or changed <= started)
 
 
 def _since_start(event: Event, container: Container) -> bool:
@@ -66,6 +88,33 @@ def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
     if _WRONG.search(event.message):
         return False
     return not _holds_replica(pod, cluster)
+
+
+def _is_wrong(event: Event, pod: Pod, container: Container, cluster: RayCluster) -> bool:
+    """Whether the probe can never pass: by its answer, or because it asks a port where nothing of Ray listens."""
+    if _WRONG.search(event.message):
+        return True
+    if pod.head or "connection refused" not in event.message or pod.name not in cluster.serve.proxies:
+        return False
+    port = _port(event, container)
+    named = {fields.integer(one, "containerPort") for one in fields.items(container.spec, "ports")}
+    return port is not None and port not in {cluster.serve.port, _AGENT_PORT, *named}
+
+
+def _port(event: Event, container: Container) -> int | None:
+    """The port that the failing probe asks; None if it is written as a name, or the probe runs a command."""
+    which = event.message.split(" probe", 1)[0].lower()
+    asked = fields.mapping(container.spec, f"{which}Probe")
+    found = next((fields.at(asked, how, "port") for how in ("httpGet", "tcpSocket") if how in asked), None)
+    return found if isinstance(found, int) else None
+
+
+def _is_overdue(context: ServiceContext, cluster: RayCluster, pod: Pod, container: Container) -> bool:
+    """Whether the container should have been ready by now."""
+    served = fields.when(context.service.ready, "lastTransitionTime") if context.service else None
+    if pod in unready_workers(cluster) and has_served(context) and context.age(served) > _READY_WITH_PROXY:
+        return True
+    return context.age(container.started) > _patience(cluster, pod)
 
 
 def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
@@ -92,7 +141,7 @@ def _failing(context: ServiceContext, pod: Pod, container: Container, event: Eve
         pod.subject,
         f"container {container.name} of {pod.subject} runs, but its {which} probe{target} fails: {said}",
         headline=f"the {which} probe of the {pod.role} fails",
-        evidence=(event.quoted(), f"{pod.subject}: {container.name} runs, not ready"),
+        evidence=(event.quoted(), f"{pod.subject}: {container.name} running, not ready"),
         hint=(f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
               f"kubectl describe pod {pod.name} -n {context.namespace}"),
         terminal=certain and event.count > _TWICE,

@@ -36,7 +36,7 @@ def halted(context: ServiceContext) -> Finding | None:
     service = context.service
     if service is None or context.operator.running is not False:
         return None
-    return _unattended(context, "the service does not serve yet, and nobody carries it on", service.created)
+    return _unattended(context, "the service is not serving, and no operator reconciles it", service.created)
 
 
 def _unattended(context: ServiceContext, what: str, since: datetime | None) -> Finding | None:
@@ -45,32 +45,36 @@ def _unattended(context: ServiceContext, what: str, since: datetime | None) -> F
         return None
     operator = context.operator
     if operator.running is False and context.age(since) >= _MOMENT:
-        why = (
-            f"the KubeRay operator ({operator.subject} in namespace {operator.namespace}) does not run: {operator.why}"
-        )
+        where = f"{operator.subject} in namespace {operator.namespace}"
+        why = f"the KubeRay operator ({where}) is not running: {operator.why}"
     elif not operator.watches(context.namespace):
-        why = f"the KubeRay operator watches only {', '.join(operator.watched)}, not {context.namespace}"
+        why = (
+            f"the KubeRay operator runs with --watch-namespace={','.join(operator.watched)} and does not watch "
+            f"namespace {context.namespace}"
+        )
     elif service.touched or context.age(since) < OVERLOOKED:
         return None
     else:
-        seems = "seems to run" if operator.running else "cannot be seen from here"
-        why = (
-            f"nothing has looked at it for {context.age(since):.0f} s; the KubeRay operator (kuberay-operator) {seems}"
-        )
+        seems = "appears to be running" if operator.running else "is not visible"
+        why = f"not reconciled for {context.age(since):.0f} s; the KubeRay operator ({kuberay.OPERATOR}) {seems}"
         why += f", but lacks rights: {denied}" if (denied := _denied(context)) else ""
     namespace = operator.namespace or "NAMESPACE"
+    elsewhere = not operator.watches(context.namespace)
+    deployment = f"deployment/{kuberay.OPERATOR} -n {namespace}"
     return finding(
         "OperatorNotReconciling",
         service.subject,
         f"{what}: {why}",
-        headline="the KubeRay operator does not look at it",
+        headline="the KubeRay operator does not watch this namespace" if elsewhere
+        else "the KubeRay operator does not reconcile it",
         evidence=(
             f"{service.subject}: generation {service.generation}, observed {service.observed or 'none'}",
             *operator.evidence,
         ),
-        hint=(f"kubectl get deployment,pods -n {namespace} -l app.kubernetes.io/name=kuberay-operator"
+        hint=(*((f"kubectl edit {deployment}   (add {context.namespace} to --watch-namespace)",) if elsewhere else ()),
+              f"kubectl get deployment,pods -n {namespace} -l app.kubernetes.io/name=kuberay-operator"
               if operator.namespace else "kubectl get deployment,pods -A -l app.kubernetes.io/name=kuberay-operator",
-              f"kubectl logs -n {namespace} deployment/kuberay-operator"),
+              f"kubectl logs {deployment}"),
         since=since,
     )  # fmt: skip
 
@@ -83,15 +87,15 @@ def _waiting(context: ServiceContext) -> tuple[str, datetime | None] | None:
     if not service.touched:
         return "the RayService has no status", service.created
     if 0 < service.observed < service.generation:
-        return "a change of the RayService has not been looked at", fields.when(
+        return "a change of the RayService has not been reconciled", fields.when(
             service.item, "status", "lastUpdateTime"
         )
     for cluster in context.clusters:
         observed = fields.integer(cluster.item, "status", "observedGeneration") if cluster.item is not None else 0
         if cluster.item is not None and observed < fields.integer(cluster.item, "metadata", "generation"):
-            return f"{cluster.subject} has not been looked at", fields.created(cluster.item)
+            return f"{cluster.subject} has not been reconciled", fields.created(cluster.item)
         if cluster.item is None and context.operator.running is False and not cluster.pods:
-            return f"{cluster.subject} has not been made", service.created
+            return f"{cluster.subject} has not been created", service.created
         if cluster.item is not None and context.operator.running is False and not suspended(cluster.item):
             missing = "no head pod" if cluster.head is None else "too few workers" if _short(cluster) else ""
             if missing:

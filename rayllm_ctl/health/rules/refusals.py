@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
@@ -38,13 +38,13 @@ _REFUSALS = (
              "kubectl describe resourcequota {name} -n {ns}"),
     _refusal("QuotaExceeded",
              r"(?:maximum|minimum) (?P<name>[\w./-]+) usage per (?:Container|Pod)|limit to request ratio",
-             "a LimitRange of the namespace refuses the pods", "kubectl describe limitrange -n {ns}"),
+             "a LimitRange of the namespace rejects the pods", "kubectl describe limitrange -n {ns}"),
     _refusal("PodSecurityViolation", r"violates PodSecurity \"(?P<name>[^\"]+)\"",
-             "Pod Security {name} refuses the pods",
+             "Pod Security {name} rejects the pods",
              "kubectl get namespace {ns} --show-labels"),
-    _refusal("AdmissionDenied", r"ValidatingAdmissionPolicy '(?P<name>[^']+)'", "the policy {name} refuses the pods",
+    _refusal("AdmissionDenied", r"ValidatingAdmissionPolicy '(?P<name>[^']+)'", "the policy {name} rejects the pods",
              "kubectl get validatingadmissionpolicy {name} -o yaml"),
-    _refusal("AdmissionDenied", r"admission webhook \"(?P<name>[^\"]+)\" denied", "the webhook {name} refuses the pods",
+    _refusal("AdmissionDenied", r"admission webhook \"(?P<name>[^\"]+)\" denied", "the webhook {name} rejects the pods",
              "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
     _refusal("AdmissionDenied", r"failed calling webhook \"(?P<name>[^\"]+)\"", "the webhook {name} does not answer",
              "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations", terminal=False),
@@ -53,9 +53,9 @@ _REFUSALS = (
     _refusal("OperatorNotReconciling", r"User \"(?P<name>system:serviceaccount:[^\"]+)\" cannot",
              "the operator lacks rights", "kubectl get clusterroles,roles -A | grep kuberay"),
     _refusal("AdmissionDenied", r"being terminated", "the namespace is being deleted", "kubectl get namespace {ns}"),
-    _refusal("ValidationFailed", r" is invalid: ", "the API server refuses the pods as invalid",
+    _refusal("ValidationFailed", r" is invalid: ", "the API server rejects the pods as invalid",
              "kubectl get rayservice -n {ns} -o yaml"),
-    _refusal("AdmissionDenied", r"forbidden|denied", "the API server refuses the pods", "kubectl get events -n {ns}"),
+    _refusal("AdmissionDenied", r"forbidden|denied", "the API server rejects the pods", "kubectl get events -n {ns}"),
 )  # fmt: skip
 
 _NOT_FOUND = re.compile(r"ServiceAccount (?P<name>[\w.-]+) is not found")
@@ -90,7 +90,7 @@ def cluster_refused(context: ServiceContext) -> Finding | None:
     """The API server refuses the RayCluster that the operator wants to make."""
     if context.service is None or context.ray_clusters:
         return None
-    events = context.events.of("RayService", context.name, "FailedToCreateRayCluster")
+    events = context.events.of(rayservice.KIND, context.name, "FailedToCreateRayCluster")
     failed = [event for event in events if not _BENIGN.search(event.message)]
     if not failed or context.age(failed[-1].last) > ONGOING:
         return None
@@ -100,15 +100,15 @@ def cluster_refused(context: ServiceContext) -> Finding | None:
 
 
 def invalid_cluster(context: ServiceContext, cluster: RayCluster) -> Finding | None:
-    """KubeRay refuses the RayCluster: unlike a RayService's, its status says nothing; there is only an event."""
+    """KubeRay rejected the RayCluster: unlike a RayService's, its status says nothing; there is only an event."""
     found = context.events.last("RayCluster", cluster.name, "InvalidRayClusterSpec", "InvalidRayClusterMetadata")
     if found is None or (context.age(found.last) > ONGOING and cluster.head is not None):
         return None
     return finding(
         "ValidationFailed",
         cluster.subject,
-        f"KubeRay refuses {cluster.subject}: {one_line(found.message, 400)}",
-        headline="KubeRay refuses the RayCluster",
+        f"KubeRay rejected {cluster.subject}: {one_line(found.message, 400)}",
+        headline="KubeRay rejected the RayCluster",
         evidence=(found.quoted()[:500],),
         hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",),
         terminal=True,

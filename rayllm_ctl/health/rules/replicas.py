@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.serve import Deployment
+from rayllm_ctl.health.rayresources import fits_group, fits_somewhere, format_resources, overflow, workers_of
+from rayllm_ctl.health.serve import Deployment, Replica
 
 PATIENCE = 30.0
 """Seconds that a replica may look for a place: what Serve itself waits before it warns."""
@@ -22,41 +21,48 @@ _SETTLED = 30.0
 
 def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """A replica without a place in Ray, though all pods wanted are there: no group is large enough or may grow."""
-    waiting = [one for one in cluster.serve.deployments if _waits(context, one)]
-    if not waiting or _pods_on_their_way(context, cluster):
+    waiting = [one for one in cluster.serve.deployments if _waiting(one)]
+    if not waiting or _pods_on_their_way(cluster):
+        return None
+    certain = overflow(cluster)
+    settled = all(context.age(pod.main.started) >= _SETTLED for pod in cluster.workers if pod.main is not None)
+    late = [one for one in waiting if settled and _is_late(context, one)]
+    considered = late or [one for one in waiting if f"{one.app}/{one.name}" in certain]
+    if not considered:
         return None
     # A deployment that asks for what no group has explains more than one that only comes too late.
-    deployment = min(waiting, key=lambda one: _fits_somewhere(cluster, one))
-    count = sum(not replica.pod for replica in deployment.replicas if replica.state == "STARTING")
-    shown = (
-        "; ".join(f"{group.name}: {_shown(group.capacity)} a worker" for group in cluster.spec.groups)
-        or "no worker group"
-    )
-    impossible = not _fits_somewhere(cluster, deployment)
-    full = [group for group in cluster.spec.groups if _workers(cluster, group.name) >= group.high * group.hosts]
-    may_grow = cluster.spec.autoscaled and len(full) < len(cluster.spec.groups)
+    deployment = min(considered, key=lambda one: fits_somewhere(cluster, one))
+    impossible = not fits_somewhere(cluster, deployment)
+    groups = [group for group in cluster.spec.groups if impossible or fits_group(group, deployment)]
+    shown = "; ".join(f"{group.name}: {format_resources(group.capacity)} per worker" for group in groups)
+    growing = cluster.spec.autoscaled and any(workers_of(cluster, one.name) < one.high * one.hosts for one in groups)
     if impossible:
-        why = f"no worker group offers that ({shown})"
+        why = f"no worker group offers that ({shown or 'no worker group'})"
     elif not cluster.spec.autoscaled:
         sizes = ", ".join(
-            f"{group.name} has {_workers(cluster, group.name)} of {group.replicas}" for group in cluster.spec.groups
+            f"{one.name} has {workers_of(cluster, one.name)} of {one.wanted * one.hosts}" for one in groups
         )
         why = f"the worker groups are full ({sizes} workers; {shown}) and nothing scales them"
-    elif not may_grow:
-        most = ", ".join(f"{group.name} is at its maximum of {group.high}" for group in full)
-        why = f"the worker groups cannot grow: {most} ({shown})"
+    elif not growing:
+        most = ", ".join(f"{group.name} is at its maximum of {group.high}" for group in groups)
+        why = (
+            f"the worker groups cannot grow: {most} ({shown})"
+            if groups
+            else "only the head offers that, and it is full"
+        )
     elif _waited(context, deployment) < (PATIENCE if _autoscaler_error(context, cluster) else _SCALING):
         return None
     else:
         return _stalled(context, cluster, deployment)
     model = f"{deployment.app}/{deployment.name}"
+    count = len(_waiting(deployment))
     return finding(
         "ReplicaUnschedulable",
         f"application/{deployment.app}",
-        f"{count} of {deployment.target} replicas of {model} find no place for {deployment.needs}: {why}",
-        headline="Ray has no place for a replica",
+        f"{count} of {deployment.target} replicas of {model} cannot be placed; each needs {deployment.needs}: {why}",
+        headline=f"Ray cannot place {'a replica' if count == 1 else f'{count} replicas'} of {deployment.name}",
         evidence=(
-            f"{model}: {deployment.status}, {cluster.running(deployment)} of {deployment.target} replicas run",
+            f"{model}: {deployment.status}, {cluster.running(deployment)} of {deployment.target} replicas running",
             one_line(deployment.message, 400),
             *_group_lines(cluster),
         ),
@@ -94,51 +100,23 @@ def unhealthy_replica(context: ServiceContext, cluster: RayCluster) -> Finding |
     return None
 
 
-def _waits(context: ServiceContext, deployment: Deployment) -> bool:
-    places = [replica for replica in deployment.replicas if replica.state == "STARTING" and not replica.pod]
-    return bool(places) and ("to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE)
+def _waiting(deployment: Deployment) -> list[Replica]:
+    return [replica for replica in deployment.replicas if replica.state == "STARTING" and not replica.pod]
+
+
+def _is_late(context: ServiceContext, deployment: Deployment) -> bool:
+    return "to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE
 
 
 def _waited(context: ServiceContext, deployment: Deployment) -> float:
-    ages = [
-        context.age(one.started)
-        for one in deployment.replicas
-        if one.state == "STARTING" and not one.pod and one.started
-    ]
-    return max(ages, default=0.0)
+    return max((context.age(one.started) for one in _waiting(deployment) if one.started), default=0.0)
 
 
-def _pods_on_their_way(context: ServiceContext, cluster: RayCluster) -> bool:
-    """Whether pods are still to come, start, or join Ray: then a late replica is a consequence, not a cause."""
-    if cluster.head is None or not cluster.head.ready:
+def _pods_on_their_way(cluster: RayCluster) -> bool:
+    """Whether pods are still to come or start: then a late replica is a consequence, not a cause."""
+    if cluster.head is None or not cluster.head.ready or len(cluster.workers) < cluster.workers_wanted:
         return True
-    if len(cluster.workers) < cluster.workers_wanted:
-        return True
-    return any(not pod.up or pod.main is None or context.age(pod.main.started) < _SETTLED for pod in cluster.workers)
-
-
-def _fits_somewhere(cluster: RayCluster, deployment: Deployment) -> bool:
-    """Whether every bundle fits on an empty node of some group, or the head. Accelerator types are not judged."""
-    bundles = deployment.bundles
-    if deployment.packed:
-        names = {name for bundle in bundles for name in bundle}
-        bundles = ({name: sum(bundle.get(name, 0.0) for bundle in bundles) for name in names},)
-    offers = [*(group.capacity for group in cluster.spec.groups), cluster.spec.head]
-    return all(
-        any(
-            all(offer.get(name, 0.0) >= amount for name, amount in bundle.items() if ":" not in name)
-            for offer in offers
-        )
-        for bundle in bundles
-    )
-
-
-def _workers(cluster: RayCluster, group: str) -> int:
-    return sum(pod.group == group for pod in cluster.workers)
-
-
-def _shown(capacity: Mapping[str, float]) -> str:
-    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in capacity.items()) + "}"
+    return any(not pod.up for pod in cluster.workers)
 
 
 def _placement_hints(context: ServiceContext, impossible: bool) -> tuple[str, ...]:
@@ -167,7 +145,7 @@ def _stalled(context: ServiceContext, cluster: RayCluster, deployment: Deploymen
 
 def _group_lines(cluster: RayCluster) -> list[str]:
     return [
-        f"group {group.name}: {_workers(cluster, group.name)} of {group.bounds} workers"
+        f"group {group.name}: {workers_of(cluster, group.name)} of {group.bounds} workers"
         for group in cluster.spec.groups
     ]
 

@@ -37,7 +37,7 @@ def gated(context: ServiceContext, pod: Pod) -> Finding | None:
     return finding(
         "SchedulingGated",
         pod.subject,
-        f"{pod.subject} is held by the scheduling gate {names}; nothing schedules it until that is removed",
+        f"{pod.subject} is held by the scheduling gate {names}; it is not scheduled until the gate is removed",
         headline=f"pods are held by the gate {names}",
         evidence=(f"{pod.subject}: spec.schedulingGates: {names}", _condition(pod)),
         hint=(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}",) if kueue
@@ -57,7 +57,7 @@ def overlooked(context: ServiceContext, pod: Pod) -> Finding | None:
     return finding(
         "SchedulingGated",
         pod.subject,
-        f"no scheduler has looked at {pod.subject}; it asks for {scheduler}, which does not seem to run",
+        f"no scheduler has processed {pod.subject}; its scheduler {scheduler} does not appear to be running",
         headline=f"the scheduler {scheduler} does not answer",
         evidence=(f"{pod.subject}: spec.schedulerName {scheduler}, no condition PodScheduled, no event",),
         hint=(f"kubectl get pods -A | grep {scheduler}",),

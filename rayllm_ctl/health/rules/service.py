@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.model import kuberay
 
 
 def validation_failed(context: ServiceContext) -> Finding | None:
-    """KubeRay refuses the RayService (name, spec or metadata)."""
+    """KubeRay rejected the RayService (name, spec or metadata)."""
     service = context.service
     if service is None or service.ready.get("reason") != "ValidationFailed":
         return None
     message = fields.text(service.ready, "message")
-    event = context.events.last("RayService", context.name, "InvalidRayServiceSpec", "InvalidRayServiceMetadata")
+    event = context.events.last(rayservice.KIND, context.name, "InvalidRayServiceSpec", "InvalidRayServiceMetadata")
     return finding(
         "ValidationFailed",
         service.subject,
-        f"KubeRay refuses the RayService: {message}",
-        headline="KubeRay refuses the RayService",
+        f"KubeRay rejected the RayService: {message}",
+        headline="KubeRay rejected the RayService",
         evidence=(f"{service.subject}: Ready False, ValidationFailed: {message}", event.quoted() if event else ""),
         hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",
-              f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy again, corrected)"),
+              f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy a corrected one)"),
         terminal=True,
         since=fields.when(service.ready, "lastTransitionTime"),
     )  # fmt: skip
@@ -35,7 +35,7 @@ def initializing_timeout(context: ServiceContext) -> Finding | None:
         return None
     message = fields.text(service.ready, "message")
     limit = fields.annotation(service.item, kuberay.INITIALIZING_TIMEOUT)
-    event = context.events.last("RayService", context.name, "RayServiceInitializingTimeout")
+    event = context.events.last(rayservice.KIND, context.name, "RayServiceInitializingTimeout")
     return finding(
         "InitializingTimeout",
         service.subject,
@@ -96,7 +96,7 @@ def no_serve_port(context: ServiceContext) -> Finding | None:
     return finding(
         "ValidationFailed",
         service.subject,
-        "all applications run, but KubeRay makes no serve service: the head container lists ports "
+        "all applications run, but KubeRay creates no serve service: the head container lists ports "
         f"({', '.join(ports)}), and none of them is named serve",
         headline="the head container has no port named serve",
         evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{serve_service}"),

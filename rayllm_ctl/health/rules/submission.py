@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from rayllm_ctl.health import rayservice
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING
 from rayllm_ctl.health.exceptions import one_line
@@ -17,10 +18,10 @@ _OFTEN = 10
 
 
 def config_rejected(context: ServiceContext) -> Finding | None:
-    """Serve refuses the configuration. The operator then stops before it writes a status: only the event tells."""
+    """Serve rejected the configuration. The operator then stops before it writes a status: only the event tells."""
     if context.service is None:
         return None
-    events = context.events.of("RayService", context.name, "FailedToUpdateServeApplications")
+    events = context.events.of(rayservice.KIND, context.name, "FailedToUpdateServeApplications")
     refused = [event for event in events if not _UNREACHED.search(event.message)]
     if not refused or _updated_after(context, refused[-1].last):
         return None
@@ -34,10 +35,10 @@ def config_rejected(context: ServiceContext) -> Finding | None:
     return finding(
         "ServeConfigRejected",
         context.service.subject,
-        f"Serve refuses serveConfigV2: {said}",
-        headline="Serve refuses the configuration",
+        f"Serve rejected serveConfigV2: {said}",
+        headline="Serve rejected the configuration",
         evidence=(event.quoted(), f"{context.service.subject}: {generations}"),
-        hint=("rayllm-ctl deploy …   (with what is named above corrected)",
+        hint=("rayllm-ctl deploy …   (after correcting what is named above)",
               f"kubectl get rayservice {context.name} -n {context.namespace} -o jsonpath='{{.spec.serveConfigV2}}'"),
         terminal=True,
         since=event.first,
@@ -50,7 +51,7 @@ def unreached(context: ServiceContext) -> Finding | None:
     head = next((cluster.head for cluster in context.clusters if cluster.head is not None), None)
     if service is None or head is None or not head.ready:
         return None
-    event = context.events.last("RayService", context.name, "FailedToUpdateServeApplications")
+    event = context.events.last(rayservice.KIND, context.name, "FailedToUpdateServeApplications")
     if event is None or not _UNREACHED.search(event.message) or event.count < _OFTEN:
         return None
     if context.age(event.last) > ONGOING or _updated_after(context, event.last):
@@ -58,9 +59,9 @@ def unreached(context: ServiceContext) -> Finding | None:
     return finding(
         "OperatorNotReconciling",
         service.subject,
-        f"the KubeRay operator does not reach Ray's dashboard on {head.subject}: "
+        f"the KubeRay operator cannot reach Ray's dashboard on {head.subject}: "
         + one_line(event.message.rpartition("err: ")[2], 300),
-        headline="the operator does not reach Ray's dashboard",
+        headline="the operator cannot reach Ray's dashboard",
         evidence=(event.quoted()[:500], f"{head.subject} is ready"),
         hint=(f"kubectl get networkpolicy -n {context.namespace}",
               f"kubectl logs -n {context.operator.namespace or 'NAMESPACE'} deployment/kuberay-operator"),
@@ -69,5 +70,5 @@ def unreached(context: ServiceContext) -> Finding | None:
 
 
 def _updated_after(context: ServiceContext, moment: datetime | None) -> bool:
-    updated = context.events.last("RayService", context.name, "UpdatedServeApplications")
+    updated = context.events.last(rayservice.KIND, context.name, "UpdatedServeApplications")
     return updated is not None and updated.last is not None and moment is not None and updated.last > moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING
 from rayllm_ctl.health.exceptions import one_line
@@ -25,7 +25,7 @@ def no_gateway(context: ServiceContext) -> Finding | None:
     """An incremental upgrade shifts traffic by a Gateway, which the operator cannot make."""
     if context.service is None or not context.service.upgrading:
         return None
-    event = context.events.last("RayService", context.name, "FailedToCreateGateway", "FailedToCreateHTTPRoute")
+    event = context.events.last(rayservice.KIND, context.name, "FailedToCreateGateway", "FailedToCreateHTTPRoute")
     if event is None or context.age(event.last) > ONGOING:
         return None
     return finding(
@@ -58,7 +58,7 @@ def upgrade_blocked(context: ServiceContext, findings: tuple[Finding, ...]) -> F
             *under.cause.evidence[-1:],
         ),
         hint=(
-            "rayllm-ctl deploy … --max-replicas N   (fewer replicas meanwhile make room for the new cluster)",
+            "rayllm-ctl deploy … --max-replicas N   (fewer replicas meanwhile free capacity for the new cluster)",
             f"kubectl patch rayservice {context.name} -n {context.namespace} --type merge "
             '-p \'{"spec":{"upgradeStrategy":{"type":"None"}}}\'   (give up the upgrade to a new cluster)',
         ),
