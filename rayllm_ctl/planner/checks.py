@@ -45,7 +45,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
     wanted, facts = request.service.engine, request.facts
     if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len and not _stretched(request):
-        message = f"a context of {wanted.max_model_len:,} tokens is above the model's {facts.max_model_len:,}"
+        message = f"a context of {wanted.max_model_len:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
         yield Refusal(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
     yield from _architecture(request)
     yield from _quantization(request)
@@ -54,7 +54,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
         known = request.engine.kv_cache_dtypes
         if wanted.kv_cache_dtype not in known:
             close = nearest(wanted.kv_cache_dtype, known) or "auto"
-            message = f"vLLM {request.engine.version} has no KV cache type {wanted.kv_cache_dtype!r}"
+            message = f'vLLM {request.engine.version} does not support KV cache type "{wanted.kv_cache_dtype}"'
             reason = Reason("kv-cache-dtype-unknown", message)
             yield Refusal(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
 
@@ -63,10 +63,10 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
     gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
     if shape.pipeline > 1 and (facts.single_stage or facts.architecture in request.engine.no_pipeline):
-        message = f"{facts.architecture} cannot be split into pipeline stages in vLLM {request.engine.version}"
+        message = f"vLLM {request.engine.version} does not support pipeline parallelism for {facts.architecture}"
         yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
-        message = f"{gpu.name} (compute capability {_capability(gpu)}) has no bfloat16, which begins with 8.0"
+        message = f"{gpu.name} does not support bfloat16 ({_requires((8, 0), gpu)})"
         dtype = resolve_dtype(None, facts, gpu)
         yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
@@ -74,8 +74,8 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     cache = wanted.kv_cache_dtype or "auto"
     least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
     if gpu.compute_capability is not None and gpu.compute_capability < least:
-        needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
-        reason = Reason("kv-cache-dtype-needs-newer-gpu", f"a KV cache of {cache} {needs}")
+        message = f"{gpu.name} does not support a KV cache of type {cache} ({_requires(least, gpu)})"
+        reason = Reason("kv-cache-dtype-needs-newer-gpu", message)
         yield Refusal(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
 
 
@@ -89,8 +89,8 @@ def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
         return
     yield Reason(
         "gpu-not-in-builds",
-        f"the released builds of vLLM {request.engine.version} leave out {gpu.name} (compute capability "
-        f"{_capability(gpu)}); it needs a build of your own",
+        f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({_requires((7, 5), gpu)}); "
+        "it needs a custom build",
     )
 
 
@@ -100,10 +100,10 @@ def _architecture(request: Request) -> Iterator[Refusal]:
         return
     if name in engine.removed:
         last = engine.removed[name]
-        message = f"{name} was removed from vLLM after {last}; the plan is for {engine.version}"
+        message = f"vLLM {engine.version} does not support {name}, which was removed after {last}"
         yield Refusal(Reason("architecture-removed", message, f"--vllm-version {last}"))
     else:
-        yield Refusal(Reason("architecture-unknown", f"vLLM {engine.version} does not know the architecture {name}"))
+        yield Refusal(Reason("architecture-unknown", f"vLLM {engine.version} does not support the architecture {name}"))
 
 
 def _quantization(request: Request) -> Iterator[Refusal]:
@@ -111,22 +111,22 @@ def _quantization(request: Request) -> Iterator[Refusal]:
     methods, version = request.engine.quantization, request.engine.version
     own, wanted = request.facts.quantization, request.service.engine.quantization
     if methods and own and own.method not in methods:
-        message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not have"
+        message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not support"
         yield Refusal(Reason("quantization-unknown", message))
     elif methods and wanted and wanted not in methods:
         close = nearest(wanted, methods)
-        reason = Reason("quantization-unknown", f"vLLM {version} has no quantization {wanted!r}")
+        reason = Reason("quantization-unknown", f'vLLM {version} does not support quantization "{wanted}"')
         yield Refusal(reason, f"--quantization {close}", _engine(quantization=close)) if close else Refusal(reason)
     elif own and wanted and _family(own.method) != _family(wanted):
-        message = f"the checkpoint is quantized with {own.method}; {wanted} cannot be laid over it"
+        message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
         reason = Reason("quantization-contradicts-checkpoint", message)
         yield Refusal(reason, f"--quantization {own.method}", _engine(quantization=own.method))
     elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
-        message = f"{wanted} needs a checkpoint that was quantized so; this one is not quantized"
+        message = f"{wanted} requires a checkpoint that is quantized with it; this one is not quantized"
         reason = Reason("quantization-needs-checkpoint", message)
         yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
     elif wanted and not own and online_scheme(wanted) is None:
-        message = f"what {wanted} makes of an unquantized checkpoint is not known here, so no plan of it would be true"
+        message = f"quantizing a checkpoint with {wanted} while loading cannot be planned"
         reason = Reason("quantization-not-planned", message)
         yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
 
@@ -152,12 +152,12 @@ def _quantization_on(request: Request, gpu: GPU) -> Iterator[Refusal]:
     for method in [*methods, wanted]:
         least = request.engine.quantization.get(method or "")
         if least is not None and capability < least:
-            needs = f"needs compute capability {least[0]}.{least[1]}; {gpu.name} has {_capability(gpu)}"
-            yield Refusal(Reason("quantization-needs-newer-gpu", f"{method} {needs}"), *unquantized)
+            message = f"{gpu.name} does not support {method} ({_requires(least, gpu)})"
+            yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
             return
     if wanted and not own and wanted.startswith("fp8") and "fp8" not in gpu.flops:
         message = (
-            f"{gpu.name} (compute capability {_capability(gpu)}) does not compute in fp8, which begins with 8.9; "
+            f"{gpu.name} does not support fp8 arithmetic ({_requires((8, 9), gpu)}); "
             "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
         )
         yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
@@ -190,7 +190,7 @@ def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refu
         if name in engine.arguments or not engine.arguments:
             continue
         close = nearest(name.replace("-", "_"), engine.arguments)
-        message = f"vLLM {engine.version} has no engine argument {name!r}"
+        message = f'vLLM {engine.version} has no engine argument "{name}"'
         if close is None:
             yield Refusal(Reason("unknown-engine-argument", message))
         else:
@@ -259,16 +259,18 @@ def _draft(request: Request, tensor: int) -> Iterator[Refusal]:
         return
     own, guessing = request.facts.vocab_size, speculation(request.service.engine.args)
     if draft.kind == "draft_model" and draft.facts.vocab_size != own:
-        message = (
-            f"the draft model has a vocabulary of {draft.facts.vocab_size:,} tokens, the model {own:,}: they must agree"
-        )
+        message = f"the draft model's vocabulary of {draft.facts.vocab_size:,} tokens differs from the model's {own:,}"
         yield Refusal(Reason("draft-vocabulary", message))
     if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
-        message = f"draft_tensor_parallel_size {guessing.tensor} must be the model's TP, which is {tensor}"
+        message = f"draft_tensor_parallel_size {guessing.tensor} differs from the model's TP {tensor}"
         yield Refusal(Reason("draft-tensor-parallel-size", message))
     split = sharding_problem(draft.facts, tensor)
     if split is not None:
         yield Refusal(replace(split, message=f"the draft model: {split.message}"))
+
+
+def _requires(least: tuple[int, int], gpu: GPU) -> str:
+    return f"requires compute capability {least[0]}.{least[1]}+, has {_capability(gpu)}"
 
 
 def _capability(gpu: GPU) -> str:

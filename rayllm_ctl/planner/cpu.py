@@ -30,6 +30,7 @@ _UNSEEN_CONTEXT = 1024
 _LONGEST_CONTEXT = 4096
 """What a CPU service gets without a wish: prompts beyond it take minutes on a few cores."""
 
+_KV_ARGUMENT = "kv_cache_memory_bytes"
 _KV_BYTES = 1 * GIB
 
 _BLOCK = 128
@@ -72,7 +73,7 @@ def plan_cpu(
 def _unplanned(service: LLMService) -> Iterator[str]:
     """What the user asked for that has no say in a plan on CPUs."""
     if service.load != Load():
-        yield "speed on CPUs is not planned: the load has no say in this plan"
+        yield "the load is ignored: speed on CPUs is not planned"
     draft = speculation(service.engine.args).model
     if draft:
         yield f"the draft model {draft} is not counted on CPUs: --memory sets the worker's limit"
@@ -87,7 +88,9 @@ def _contradictions(
         yield _not_a_size(service)
     tensor, pipeline = service.parallelism.tensor or 1, service.parallelism.pipeline or 1
     if pipeline > 1:
-        yield Reason("no-pipeline-parallelism", "vLLM has no pipeline stages on CPUs under Ray", "--pp 1")
+        yield Reason(
+            "no-pipeline-parallelism", "vLLM does not support pipeline parallelism on CPUs under Ray", "--pp 1"
+        )
     if facts is None:
         return
     split = sharding_problem(facts, tensor)
@@ -95,24 +98,29 @@ def _contradictions(
         yield split
     wanted = service.engine.max_model_len
     if wanted is not None and wanted > facts.max_model_len:
-        message = f"a context of {wanted:,} tokens is above the model's {facts.max_model_len:,}"
+        message = f"a context of {wanted:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
         yield Reason("context-above-model", message, f"--max-model-len {facts.max_model_len}")
 
 
 def _kv_bytes(service: LLMService) -> int | None:
-    """Bytes of the KV cache: the environment's (it wins in vLLM), the argument's, or the default. None: no size."""
-    space = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+    """Bytes of the KV cache: the environment's, the argument's, or the default. None: not a size, or two of them."""
+    space, size = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", ""), service.engine.args.get(_KV_ARGUMENT)
     if space:
-        return int(space) * GIB if space.isdecimal() and int(space) > 0 else None
-    size = service.engine.args.get("kv_cache_memory_bytes", _KV_BYTES)
+        bytes_of_space = int(space) * GIB if space.isdecimal() and int(space) > 0 else None
+        return bytes_of_space if size in (None, bytes_of_space) else None
+    size = _KV_BYTES if size is None else size
     return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
 
 
 def _not_a_size(service: LLMService) -> Reason:
-    space = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
-    what = f"VLLM_CPU_KVCACHE_SPACE={space}" if space else "kv_cache_memory_bytes"
-    remedy = "--env VLLM_CPU_KVCACHE_SPACE=1" if space else f"--engine-arg kv_cache_memory_bytes={_KV_BYTES}"
-    return Reason("kv-cache-size", f"{what} is no size of a KV cache", remedy)
+    space, size = service.engine.env.get("VLLM_CPU_KVCACHE_SPACE", ""), service.engine.args.get(_KV_ARGUMENT)
+    if space.isdecimal() and int(space) > 0:
+        # vLLM takes the variable and says nothing.
+        message = f"VLLM_CPU_KVCACHE_SPACE={space} ({int(space) * GIB} bytes) contradicts {_KV_ARGUMENT}={size}"
+        return Reason("kv-cache-size", message, f"--engine-arg {_KV_ARGUMENT}={int(space) * GIB}")
+    what = f"VLLM_CPU_KVCACHE_SPACE={space}" if space else f"{_KV_ARGUMENT}={size}"
+    remedy = "--env VLLM_CPU_KVCACHE_SPACE=1" if space else f"--engine-arg {_KV_ARGUMENT}={_KV_BYTES}"
+    return Reason("kv-cache-size", f"{what} is not a valid KV cache size", remedy)
 
 
 def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None, kv_bytes: int) -> EngineSettings:
@@ -120,8 +128,8 @@ def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None
     longest = min(facts.max_model_len, _LONGEST_CONTEXT) if facts else _UNSEEN_CONTEXT
     max_model_len = wanted.max_model_len or longest
     args: dict[str, Any] = {"enforce_eager": True, **wanted.args}
-    if not engine.arguments or "kv_cache_memory_bytes" in engine.arguments:
-        args["kv_cache_memory_bytes"] = kv_bytes
+    if not engine.arguments or _KV_ARGUMENT in engine.arguments:
+        args[_KV_ARGUMENT] = kv_bytes
     return EngineSettings(
         vllm_version=engine.version,
         max_model_len=max_model_len,
@@ -142,8 +150,8 @@ def _eager(settings: EngineSettings) -> bool:
 def _not_visible(service: LLMService) -> Reason:
     return Reason(
         "model-not-visible",
-        f"the folder {service.model.path} is only visible inside the pod: nothing about its memory can be proven here; "
-        "a copy of its config.json on this machine would let it",
+        f"folder {service.model.path} is only visible in the pods: memory cannot be checked without a copy of its "
+        "config.json",
         "--model-config FOLDER",
     )
 

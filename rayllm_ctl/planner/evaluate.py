@@ -46,7 +46,7 @@ def hopeless(request: Request, shape: Shape) -> Candidate | None:
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:
         return None
-    message = f"at least {gib(weights)} GiB of weights a GPU are more than the {gib(requested)} GiB of {shape.gpu.name}"
+    message = f"{gib(requested)} GiB per {shape.gpu.name} is insufficient for at least {gib(weights)} GiB of weights"
     reason = Reason("weights-exceed-memory", message)
     return Candidate(shape, "does-not-fit", (reason,), price=replica_price(shape.gpu, shape.gpus))
 
@@ -73,12 +73,15 @@ def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> 
     if sure and not memory.problems:
         return "fits", ()
     plan, need = memory.plan, memory.kv_bytes_per_request
-    name, per_gpu = shape.gpu.name, f"{gib(plan.weights_bytes)} GiB of weights in {gib(plan.requested_bytes)} GiB a GPU"
+    name, per_gpu = (
+        shape.gpu.name,
+        f"{gib(plan.weights_bytes)} GiB of weights in {gib(plan.requested_bytes)} GiB per GPU",
+    )
     if likely and memory.problems:
         # What lies outside the budget is known from few logs: enough to doubt a start, too little to rule it out.
         return "risky", memory.problems
     if plan.kv_cache_bytes.typical <= 0:
-        return "does-not-fit", (Reason("weights-exceed-memory", f"{per_gpu} of {name} leave nothing for a KV cache"),)
+        return "does-not-fit", (Reason("weights-exceed-memory", f"{per_gpu} of {name} leave no memory for a KV cache"),)
     context = f"one request of {settings.max_model_len:,} tokens"
     if not likely:
         return "does-not-fit", (
@@ -92,7 +95,7 @@ def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> 
         Reason(
             "kv-cache-uncertain",
             f"{context} needs {gib(need)} GiB of KV cache; {gib(plan.kv_cache_bytes.typical)} GiB is likely, "
-            f"but it may be only {gib(plan.kv_cache_bytes.low)}",
+            f"but it may be only {gib(plan.kv_cache_bytes.low)} GiB",
         ),
     )
 

@@ -19,10 +19,11 @@ def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
     reasons = []
     if rest:
         fitting = sum(c.verdict == "fits" for c in ranked)
-        best = f"{chosen.shape} is the best for {request.service.load.objective or 'cost'}"
-        reasons.append(Reason("chosen", f"{best} of {fitting} that fit out of {len(ranked)} looked at"))
+        objective = request.service.load.objective or "cost"
+        counts = f"{len(ranked)} candidates, {fitting} of which fit"
+        reasons.append(Reason("chosen", f"{chosen.shape} has the best {objective} of {counts}"))
     for candidate in _cheaper(chosen, rest)[:_CLOSEST]:
-        reasons.append(Reason("smaller-does-not", f"{candidate.shape} does not do: {_line(candidate)}"))
+        reasons.append(Reason("smaller-does-not", f"{candidate.shape} is insufficient: {_line(candidate)}"))
     return tuple(reasons)
 
 

@@ -13,7 +13,7 @@ from rayllm_ctl.model.plan import Reason
 _SEARCHED_TENSOR = (1, 2, 4, 8)
 _SEARCHED_PIPELINE = (2, 3, 4, 6, 8)
 ACROSS_NODES = (
-    "across a plain network TP costs more than it brings: 2.32, 0.98 and 0.59 requests/s were measured at TP 1, 2 and 4"
+    "over an ordinary network TP reduces throughput: 2.32, 0.98 and 0.59 requests/s were measured at TP 1, 2 and 4"
 )
 
 
@@ -22,18 +22,18 @@ def layout_problem(
 ) -> Reason | None:
     """Why a replica of `tensor` x `pipeline` GPUs cannot be placed or divided, or None.
 
-    across_nodes: the user gave his word that `tensor` may exceed one node.
+    across_nodes: the user opted in to a `tensor` that exceeds one node.
     """
     if tensor > gpu.max_per_node and not across_nodes:
         return Reason(
             "tensor-parallel-across-nodes",
-            f"TP {tensor} is more than the {gpu.max_per_node} GPUs that a node of {gpu.name} has; {ACROSS_NODES}. "
-            "Over a network that is fast enough, --tp-across-nodes plans it all the same",
+            f"TP {tensor} exceeds the {gpu.max_per_node} GPUs of a node with {gpu.name}; {ACROSS_NODES}. "
+            "For a fast network, --tp-across-nodes permits it",
         )
     if pipeline > facts.layer_count:
         return Reason(
             "pipeline-exceeds-layers",
-            f"PP {pipeline} needs at least {pipeline} layers; {facts.architecture} has {facts.layer_count} here",
+            f"PP {pipeline} exceeds the {facts.layer_count} layers of the model",
         )
     return sharding_problem(facts, tensor)
 
@@ -143,5 +143,5 @@ def _indivisible(name: str, units: int, tensor: int) -> Reason:
 def _broken_block(name: str, shard: int, block: int, tensor: int) -> Reason:
     return Reason(
         "tensor-parallel-quantization-block",
-        f"at TP {tensor} a shard of {name} has {shard} columns, which quantization blocks of {block} do not divide",
+        f"TP {tensor} gives {name} shards of {shard} columns, not a multiple of the quantization block {block}",
     )

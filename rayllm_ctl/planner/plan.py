@@ -109,20 +109,20 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
 def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
     if "speculative_config" in request.service.engine.args:
-        yield "the speed is computed without speculative decoding"
+        yield "speed is computed without speculative decoding"
     gpu, wanted, tensor = chosen.shape.gpu, request.service.engine, chosen.shape.tensor
     if tensor > gpu.max_per_node:
         yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"
     elif request.service.parallelism.across_nodes:
-        yield f"a node of {gpu.name} holds TP {tensor}, so --tp-across-nodes changes nothing"
+        yield f"--tp-across-nodes has no effect: TP {tensor} fits on one node with {gpu.name}"
     if settings.dtype != request.facts.dtype and wanted.dtype in (None, "auto"):
-        why = f"{gpu.name} has no bfloat16" if settings.dtype == "float16" else "vLLM does not serve float32 unasked"
+        why = f"{gpu.name} does not support bfloat16" if settings.dtype == "float16" else "vLLM's default for float32"
         yield f"{request.facts.dtype} weights are served in {settings.dtype}: {why}"
     if gpu.vendor != "nvidia" and wanted.image is None:
-        yield f"{gpu.name} needs an image built for it (--image); the default one is for NVIDIA GPUs"
+        yield f"{gpu.name} requires an image built for it (--image): the default image is for NVIDIA GPUs"
     quantized = request.facts.quantization
     if quantized and quantized.weight_bits == 8 and request.work(settings).fp8 and "fp8" not in gpu.flops:
-        yield f"{gpu.name} does not compute in fp8: the weights stay in 8 bits, the arithmetic is 16-bit"
+        yield f"{gpu.name} does not support fp8 arithmetic: weights stay in 8 bits, computation is 16-bit"
 
 
 def _whole(band: Band) -> Band:

@@ -98,8 +98,8 @@ def _too_slow(rate: Speed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-not-reached",
-        f"even one request alone takes about {alone.ttft.typical:.2f} s to its first token and "
-        f"{alone.tpot.typical * 1e3:.0f} ms per token; wanted {_limits(load)}",
+        f"a single request takes about TTFT {alone.ttft.typical:.2f} s, TPOT {alone.tpot.typical * 1e3:.1f} ms; "
+        f"wanted: {_limits(load)}",
     )
 
 
@@ -107,22 +107,22 @@ def _maybe_slow(rate: Speed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-uncertain",
-        f"one request alone may take up to {alone.ttft.high:.2f} s to its first token and "
-        f"{alone.tpot.high * 1e3:.0f} ms per token; wanted {_limits(load)}",
+        f"a single request may take up to TTFT {alone.ttft.high:.2f} s, TPOT {alone.tpot.high * 1e3:.1f} ms; "
+        f"wanted: {_limits(load)}",
     )
 
 
 def _limits(load: Workload) -> str:
-    first = f"{load.ttft:g} s to the first token" if load.ttft is not None else ""
-    each = f"{load.tpot * 1e3:g} ms per token" if load.tpot is not None else ""
-    return " and ".join(x for x in (first, each) if x)
+    ttft = f"TTFT {load.ttft:g} s" if load.ttft is not None else ""
+    tpot = f"TPOT {load.tpot * 1e3:g} ms" if load.tpot is not None else ""
+    return ", ".join(limit for limit in (ttft, tpot) if limit)
 
 
 def _too_few(load: Workload, replicas: int, needed: int, per_replica: float) -> Reason:
     wanted = f"{load.concurrency} requests at once" if load.concurrency else f"{load.rate:g} requests/s"
     return Reason(
         "too-few-replicas",
-        f"{wanted} of {load.length:,} tokens need {needed} replicas at {per_replica:.0f} requests each; "
-        f"{replicas} are allowed",
+        f"the maximum of {replicas} replicas is insufficient: {wanted} of {load.length:,} tokens need {needed} with "
+        f"{per_replica:.0f} requests each",
         f"--replicas {needed}",
     )

@@ -14,27 +14,33 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 
+_SCHEMAS = {("ray.io/v1", "RayService"): "rayservice-v1.json"}
+"""The bundled schemas by apiVersion and kind; objects of other kinds are left to the API server."""
+
+
 @cache
-def _validator(kind: str, version: str) -> Validator:
+def _validator(name: str) -> Validator:
     import jsonschema_rs
 
-    name = f"{kind.lower()}-{version}.json"
     text = resources.files("rayllm_ctl.render").joinpath("schemas", name).read_text(encoding="utf-8")
     return jsonschema_rs.validator_for(json.loads(text))
 
 
 def check(manifest: Mapping[str, Any]) -> None:
-    """Raise UserError with every field that KubeRay would refuse: unknown ones, wrong types, missing ones.
+    """Raise UserError with every field that the API server would reject: unknown, of a wrong type, missing.
 
-    Input is checked long before, so this is a fault of the renderer, found before a cluster could.
+    Input is checked long before, so this is a bug in the templates, found before a cluster could.
     """
-    kind, version = str(manifest["kind"]), str(manifest["apiVersion"]).rpartition("/")[2]
+    kind = str(manifest["kind"])
+    name = _SCHEMAS.get((str(manifest["apiVersion"]), kind))
+    if name is None:
+        return
     problems = [
         f"{'.'.join(str(part) for part in error.instance_path) or kind}: {error.message}"
-        for error in _validator(kind, version).iter_errors(manifest)
+        for error in _validator(name).iter_errors(manifest)
     ]
     if problems:
         raise UserError(
-            f"the rendered {kind} does not fit KubeRay's schema:\n" + "\n".join(problems),
-            hint="this is a fault of rayllm-ctl; please report it with the spec file or the flags",
+            f"the rendered {kind} does not match its schema:\n" + "\n".join(problems),
+            hint="this is a bug in rayllm-ctl; please report it with the spec file or the flags",
         )

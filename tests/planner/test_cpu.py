@@ -72,6 +72,13 @@ def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
     plan = plan_cpu(service(env={"VLLM_CPU_KVCACHE_SPACE": "2"}), ENGINE, TINY, "file")
     assert plan.engine is not None
     assert plan.engine.args["kv_cache_memory_bytes"] == 2 * GIB
+    both = {"env": {"VLLM_CPU_KVCACHE_SPACE": "2"}, "args": {"kv_cache_memory_bytes": 512 * 2**20}}
+    contradiction = plan_cpu(service(**both), ENGINE, TINY, "file")
+    assert contradiction.verdict == "invalid"
+    assert "VLLM_CPU_KVCACHE_SPACE=2" in contradiction.reasons[0].message
+    assert "kv_cache_memory_bytes=536870912" in contradiction.reasons[0].message
+    same = {**both, "args": {"kv_cache_memory_bytes": 2 * GIB}}
+    assert plan_cpu(service(**same), ENGINE, TINY, "file").verdict == "fits"
     assert plan_cpu(service(env={"VLLM_CPU_KVCACHE_SPACE": "lots"}), ENGINE, TINY, "file").verdict == "invalid"
     assert plan_cpu(service(args={"kv_cache_memory_bytes": "1G"}), ENGINE, TINY, "file").verdict == "invalid"
 

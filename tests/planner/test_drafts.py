@@ -87,7 +87,7 @@ def test_a_draft_model_is_planned_and_the_speed_said_to_be_without_it() -> None:
     ("draft", "config", "code", "words"),
     [
         (replace(SMALL, vocab_size=32000), {}, "draft-vocabulary", "32,000"),
-        (SMALL, {"draft_tensor_parallel_size": 1}, "draft-tensor-parallel-size", "which is 2"),
+        (SMALL, {"draft_tensor_parallel_size": 1}, "draft-tensor-parallel-size", "the model's TP 2"),
         (dense(layers=2, heads=7, kv_heads=7), {}, "tensor-parallel-heads", "the draft model: TP 2"),
     ],
 )

@@ -60,7 +60,7 @@ def test_without_a_gpu_the_cheapest_that_fits_is_taken_and_the_cheaper_one_expla
     assert found.parallelism is not None
     assert (found.gpu.name, found.parallelism.tensor) == ("L4", 2)
     assert codes(found)[0] == "chosen"
-    assert "1 × L4 (TP 1) does not do" in found.reasons[1].message
+    assert "1 × L4 (TP 1) is insufficient" in found.reasons[1].message
 
 
 def test_a_model_of_one_stage_is_not_cut_into_two() -> None:
@@ -176,7 +176,7 @@ def test_tensor_parallelism_over_nodes_is_planned_by_the_user_s_word_and_slow() 
 def test_the_word_for_several_nodes_is_not_ignored_where_one_is_enough() -> None:
     found = plan(LLAMA_70B, H100, tp=4, across_nodes=True)
     assert (found.verdict, found.pods and found.pods.workers_per_replica) == ("fits", 1)
-    assert any("--tp-across-nodes changes nothing" in note for note in found.notes)
+    assert any("--tp-across-nodes has no effect" in note for note in found.notes)
 
 
 def test_over_nodes_too_tensor_parallelism_must_divide_the_heads() -> None:
@@ -261,11 +261,11 @@ def test_gpus_that_the_builds_leave_out_are_a_risk() -> None:
 
 def test_what_was_decided_for_the_user_is_noted() -> None:
     half = plan(dense(), T4, max_model_len=4096, tp=1, quantization="bitsandbytes", version="0.19.0")
-    assert half.notes == ("bfloat16 weights are served in float16: T4 has no bfloat16",)
+    assert half.notes == ("bfloat16 weights are served in float16: T4 does not support bfloat16",)
     facts = replace(dense(scheme=FP8_BLOCK), quantization=Quantization("fp8", "fp8 in blocks of 128", 8))
     a100 = replace(H100, name="A100-80GB", compute_capability=(8, 0), flops={"bf16": 312e12, "fp16": 312e12})
     assert plan(facts, a100).notes == (
-        "A100-80GB does not compute in fp8: the weights stay in 8 bits, the arithmetic is 16-bit",
+        "A100-80GB does not support fp8 arithmetic: weights stay in 8 bits, computation is 16-bit",
     )
 
 

@@ -307,6 +307,10 @@ def test_what_kuberay_would_refuse_is_found_here(path: tuple[Any, ...], value: A
         check(manifest)
 
 
+def test_other_kinds_are_left_to_the_api_server() -> None:
+    check({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "spec": {}})
+
+
 def test_quantities_are_kubernetes_own() -> None:
     resources = container(worker_group(rendered(plan(GPU, H100))))["resources"]
     for amounts in resources.values():

@@ -1,0 +1,78 @@
+"""Which Ray, vLLM and image belong together, and what a user may combine."""
+
+from __future__ import annotations
+
+import pytest
+
+from rayllm_ctl.catalog import engines
+from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, resolve
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.deployment import Runtime
+from rayllm_ctl.model.engineargs import OLDEST_RAY
+from rayllm_ctl.model.service import Engine
+
+PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
+
+
+def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
+    for release in RELEASES:
+        assert engines.engine(release.vllm).version == release.vllm
+        assert tuple(int(part) for part in release.ray.split(".")[:2]) >= OLDEST_RAY
+    assert len({release.ray for release in RELEASES}) == len({release.vllm for release in RELEASES}) == len(RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("engine", "runtime"),
+    [
+        (Engine(), Runtime(DEFAULT.ray, DEFAULT.vllm, DEFAULT.image, "tag not verified")),
+        (Engine(vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (Engine(vllm_version="v0.26"), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (Engine(ray_version="2.58"), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (Engine(ray_version="2.58.0", vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (Engine(image=PUBLIC), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (
+            Engine(image="mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128"),
+            Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128"),
+        ),
+        (
+            Engine(vllm_version="0.32.0"),
+            Runtime(DEFAULT.ray, "0.32.0", None, "vLLM 0.32.0 has no known image", (f"Ray {DEFAULT.ray}",)),
+        ),
+        (
+            Engine(ray_version="2.61.0"),
+            Runtime("2.61.0", DEFAULT.vllm, None, "Ray 2.61.0 has no known image", (f"vLLM {DEFAULT.vllm}",)),
+        ),
+        (
+            Engine(image="r/own:1"),
+            Runtime(DEFAULT.ray, DEFAULT.vllm, "r/own:1", "", (f"Ray {DEFAULT.ray}", f"vLLM {DEFAULT.vllm}")),
+        ),
+        (Engine(image="r/own:1", vllm_version="0.27.0"), Runtime("2.59.0", "0.27.0", "r/own:1", "", ("Ray 2.59.0",))),
+        (Engine(image="r/own:1", ray_version="2.60.0", vllm_version="0.32.0"), Runtime("2.60.0", "0.32.0", "r/own:1")),
+    ],
+)
+def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runtime) -> None:
+    assert resolve(engine) == runtime
+
+
+@pytest.mark.parametrize(
+    ("engine", "message", "hint"),
+    [
+        (
+            Engine(ray_version="2.60.0", vllm_version="0.32.0"),
+            "no known image contains Ray 2.60.0 and vLLM 0.32.0: Ray 2.60.0 comes with vLLM 0.29.0",
+            "--vllm-version 0.29.0",
+        ),
+        (
+            Engine(ray_version="2.61.0", vllm_version="0.29.0"),
+            "Ray 2.60.0 comes with vLLM 0.29.0",
+            "rayVersion: 2.60.0",
+        ),
+        (Engine(image=PUBLIC, vllm_version="0.29.0"), "contains vLLM 0.26.0, not vLLM 0.29.0", "leave out"),
+        (Engine(image=PUBLIC, ray_version="2.60.0"), "contains Ray 2.58.0, not Ray 2.60.0", "leave out"),
+    ],
+)
+def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(engine)
+    assert message in caught.value.message
+    assert hint in "\n".join(caught.value.hints)
