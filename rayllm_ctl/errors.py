@@ -1,13 +1,13 @@
-"""Errors that a user meets: what failed and why, and what to type next.
+"""Errors for users: what failed and why, and what to type next.
 
 Exit codes (the one table; `rayllm-ctl --help` prints it):
 
 0  done
 1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster)
-2  usage: flags, spec file or kubeconfig are wrong; nothing was attempted
+2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
 3  timed out while waiting; the service may still become ready
 4  conflict: another client owns or has changed the same fields
-5  the cluster cannot be reached, or rejects the credentials, or a right is missing
+5  the cluster is unreachable, or denies the credentials or the permissions
 130  interrupted
 """
 
@@ -26,10 +26,10 @@ INTERRUPTED = 130
 EXIT_CODES: dict[int, str] = {
     OK: "done",
     FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster)",
-    USAGE: "usage: flags, spec file or kubeconfig are wrong; nothing was attempted",
+    USAGE: "usage: flags, spec file or kubeconfig are invalid; nothing was attempted",
     TIMED_OUT: "timed out while waiting; the service may still become ready",
     CONFLICT: "conflict: another client owns or has changed the same fields",
-    CLUSTER: "the cluster cannot be reached, or rejects the credentials, or a right is missing",
+    CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
     INTERRUPTED: "interrupted",
 }
 
@@ -48,7 +48,7 @@ class UserError(Exception):
 
 
 class UsageError(UserError):
-    """Flags, a spec file or a kubeconfig are wrong: nothing was attempted."""
+    """Flags, a spec file or a kubeconfig are invalid: nothing was attempted."""
 
     exit_code = USAGE
 
@@ -70,6 +70,6 @@ class FieldConflictError(ConflictError):
 
 
 class ClusterError(UserError):
-    """The API server cannot be reached, or rejects the credentials, or a right is missing."""
+    """The API server is unreachable, or denies the credentials or the permissions."""
 
     exit_code = CLUSTER
