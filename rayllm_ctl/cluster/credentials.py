@@ -1,4 +1,4 @@
-"""Credentials of a kubeconfig's user: what the client library needs of them, kept fresh, and when they end."""
+"""Credentials of a kubeconfig's user, kept fresh, and when they end."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def source(
     if plugin is not None:
         return Source(lambda: _from_plugin(plugin, name, cluster, waiting))
     provider = user.get("auth-provider")
-    if isinstance(provider, Mapping) and provider.get("name") != "oidc":
+    if isinstance(provider, Mapping):
         raise UsageError(
-            f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which Kubernetes removed",
+            f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which is not supported",
             hint="renew the kubeconfig with the tool of your cloud: it writes an exec plugin instead",
         )
     return None
@@ -176,20 +176,16 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def ended(certificate_file: str | None, authorization: str | None) -> str | None:
+def ended(certificate: str, authorization: str) -> str | None:
     """Which of the credentials in use has ended, and when; None if none has, or none says.
 
-    authorization: the header's value. Its token is only read for its end, a JWT's `exp`.
+    certificate: PEM text. authorization: the header's value. Its token is only read for its end, a JWT's `exp`.
     """
     now = datetime.now(UTC)
-    if certificate_file:
-        try:
-            end = certificate_end(Path(certificate_file).read_text())
-        except OSError:
-            end = None
-        if end and end < now:
-            return f"the client certificate expired on {end:%Y-%m-%d %H:%M} UTC"
-    end = token_end((authorization or "").rpartition(" ")[2])
+    end = certificate_end(certificate)
+    if end and end < now:
+        return f"the client certificate expired on {end:%Y-%m-%d %H:%M} UTC"
+    end = token_end(authorization.rpartition(" ")[2])
     if end and end < now:
         return f"the token expired on {end:%Y-%m-%d %H:%M} UTC"
     return None
