@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl import __version__
 from rayllm_ctl.cluster.credentials import ended
 from rayllm_ctl.cluster.failures import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
-from rayllm_ctl.cluster.kinds import Kind, kind
+from rayllm_ctl.cluster.kinds import Kind, kind, label
 from rayllm_ctl.errors import ClusterError, UserError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Cluster:
         return self._decoded(answer, doing)
 
     def request_text(self, path: str, *, doing: str, query: Query = (), timeout: float | None = None) -> str:
-        """GET of something that is no JSON: a log."""
+        """GET of something that is not JSON: a log."""
         _, answer = self._exchange("GET", path, query=query, doing=doing, timeout=timeout, accept="*/*")
         return answer.decode("utf-8", "replace")
 
@@ -280,15 +280,6 @@ class Cluster:
                 hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
             )
         return decoded
-
-
-def label(what: Kind, name: str | None, namespace: str | None) -> str:
-    """An object, or a collection, in a message: `RayService llm/qwen`, `Pods in namespace llm`."""
-    if name:
-        return f"{what.name} {f'{namespace}/' if what.namespaced and namespace else ''}{name}"
-    if not what.namespaced:
-        return what.plural
-    return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
 
 
 def selectors(labels: str, fields: str) -> list[tuple[str, str]]:

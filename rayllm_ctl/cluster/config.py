@@ -26,7 +26,9 @@ def connect(
 ) -> Cluster:
     """The cluster of a kubeconfig's context, or of the pod that this runs in when there is no kubeconfig.
 
-    request_timeout: seconds that one request may take; 0 is without limit. notify: is told what a connection waits for.
+    request_timeout: seconds that one request may take; 0 is without limit. notify: receives a line about what
+    a connection waits for.
+
     Raises UsageError (the kubeconfig is missing or wrong, or has no such context) and ClusterError (its credential
     plugin failed). Whether the API server answers shows at the first request.
     """

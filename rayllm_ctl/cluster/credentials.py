@@ -43,7 +43,7 @@ class Issued:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a plugin may take, in seconds (None: without limit), and who is told that it is waited for."""
+    """How long a plugin may take, in seconds (None: without limit), and who is notified that it is waited for."""
 
     limit: float | None = 30.0
     notify: Callable[[str], None] = lambda _message: None
@@ -127,7 +127,10 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     printed, complaint = _finish(process, what, replace(waiting, limit=None) if interactive else waiting)
     if process.returncode != 0:
         said = f": {shortened(complaint.strip(), 400)}" if complaint else ""
-        raise ClusterError(f"{what} failed with exit code {process.returncode}{said}", hint="log in again")
+        raise ClusterError(
+            f"{what} failed with exit code {process.returncode}{said}",
+            hint="log in again",
+        )
     try:
         status = json.loads(printed)["status"]
         until = _time(status["expirationTimestamp"]) if status.get("expirationTimestamp") else None
