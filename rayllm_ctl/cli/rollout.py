@@ -1,4 +1,4 @@
-"""What `deploy` and `apply` share: how a roll-out is shown, and what is said when it is cut short."""
+"""What `deploy` and `apply` share: how a roll-out is shown, and what is reported when it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only room that talks to the Kubernetes API."""
+"""The only package that talks to the Kubernetes API."""
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.config import connect

@@ -23,7 +23,7 @@ def propagate_bounds(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str,
 
     Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a group is the
     autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
-    reordered in between: running again mends it.
+    reordered in between: running again succeeds.
     """
     namespace = applied["metadata"]["namespace"]
     config = applied.get("spec", {}).get("rayClusterConfig", {})

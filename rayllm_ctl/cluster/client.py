@@ -1,7 +1,7 @@
-"""One API server, spoken to as one user: plain dicts over the HTTP connections that the client library has configured.
+"""One API server, spoken to as one user: objects as plain dicts over HTTP.
 
-The library's typed models and its dynamic client are left out: the first cost a second of imports, the second begins
-with discovery requests and watches on one connection without a time limit.
+The official client is left out: importing its typed models takes a second, and its dynamic client begins with discovery
+requests and watches on one connection without a time limit.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl import __version__
 from rayllm_ctl.cluster.credentials import ended
 from rayllm_ctl.cluster.failures import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
-from rayllm_ctl.cluster.kinds import Kind, kind
+from rayllm_ctl.cluster.kinds import Kind, kind, label
 from rayllm_ctl.errors import ClusterError, UserError
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
+
+    from rayllm_ctl.cluster.transport import Transport
 
 Query = Sequence[tuple[str, str]]
 """Query parameters in order."""
@@ -55,7 +57,7 @@ class Cluster:
 
     def __init__(
         self,
-        api_client: Any,
+        transport: Transport,
         *,
         context: str,
         user: str,
@@ -63,13 +65,13 @@ class Cluster:
         request_timeout: float,
         headers: Sequence[tuple[str, str]] = (),
     ) -> None:
-        self._api_client = api_client
+        self._transport = transport
         self._headers = tuple(headers)
         self.context = context
         self.user = user
         self.namespace = namespace
         self.request_timeout = request_timeout
-        self.server = str(api_client.configuration.host)
+        self.server = transport.server
 
     def get(self, kind_name: str, name: str, namespace: str | None = None) -> dict[str, Any]:
         """One object."""
@@ -165,7 +167,7 @@ class Cluster:
         return self._decoded(answer, doing)
 
     def request_text(self, path: str, *, doing: str, query: Query = (), timeout: float | None = None) -> str:
-        """GET of something that is no JSON: a log."""
+        """GET of something that is not JSON: a log."""
         _, answer = self._exchange("GET", path, query=query, doing=doing, timeout=timeout, accept="*/*")
         return answer.decode("utf-8", "replace")
 
@@ -198,12 +200,12 @@ class Cluster:
             headers["Accept-Encoding"] = "gzip"
         if body is not None:
             headers["Content-Type"] = content_type
-        authorization: dict[str, str] = {}
-        self._api_client.update_params_for_auth(authorization, [], ["BearerToken"], path, method, None)
-        headers.update(authorization)
+        authorization = self._transport.authorization()
+        if authorization:
+            headers["Authorization"] = authorization
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
         try:
-            response = self._api_client.rest_client.pool_manager.request(
+            response = self._transport.pool.request(
                 method, url, body=body, headers=headers, preload_content=False, retries=False, redirect=False,
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
             )  # fmt: skip
@@ -222,8 +224,7 @@ class Cluster:
         error = api_error(status, body, doing=doing, secret=secret)
         if not isinstance(error, UnauthorizedError):
             return error
-        configuration = self._api_client.configuration
-        why = ended(configuration.cert_file, configuration.api_key.get("BearerToken"))
+        why = ended(self._transport.certificate, self._transport.authorization())
         who = f"user {self.user!r}" + (f" (context {self.context!r})" if self.context else "")
         return UnauthorizedError(
             f"the API server {self.server} rejected the credentials of {who}" + (f": {why}" if why else ""),
@@ -279,15 +280,6 @@ class Cluster:
                 hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
             )
         return decoded
-
-
-def label(what: Kind, name: str | None, namespace: str | None) -> str:
-    """An object, or a collection, in a message: `RayService llm/qwen`, `Pods in namespace llm`."""
-    if name:
-        return f"{what.name} {f'{namespace}/' if what.namespaced and namespace else ''}{name}"
-    if not what.namespaced:
-        return what.plural
-    return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
 
 
 def selectors(labels: str, fields: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Credentials of a kubeconfig's user: what the client library needs of them, kept fresh, and when they end."""
+"""Credentials of a kubeconfig's user, kept fresh, and when they end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Issued:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a plugin may take, in seconds (None: without limit), and who is told that it is waited for."""
+    """How long a plugin may take, in seconds (None: without limit), and who is notified that it is waited for."""
 
     limit: float | None = 30.0
     notify: Callable[[str], None] = lambda _message: None
@@ -78,9 +78,9 @@ def source(
     if plugin is not None:
         return Source(lambda: _from_plugin(plugin, name, cluster, waiting))
     provider = user.get("auth-provider")
-    if isinstance(provider, Mapping) and provider.get("name") != "oidc":
+    if isinstance(provider, Mapping):
         raise UsageError(
-            f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which Kubernetes removed",
+            f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which is not supported",
             hint="renew the kubeconfig with the tool of your cloud: it writes an exec plugin instead",
         )
     return None
@@ -127,7 +127,10 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     printed, complaint = _finish(process, what, replace(waiting, limit=None) if interactive else waiting)
     if process.returncode != 0:
         said = f": {shortened(complaint.strip(), 400)}" if complaint else ""
-        raise ClusterError(f"{what} failed with exit code {process.returncode}{said}", hint="log in again")
+        raise ClusterError(
+            f"{what} failed with exit code {process.returncode}{said}",
+            hint="log in again",
+        )
     try:
         status = json.loads(printed)["status"]
         until = _time(status["expirationTimestamp"]) if status.get("expirationTimestamp") else None
@@ -176,20 +179,16 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def ended(certificate_file: str | None, authorization: str | None) -> str | None:
+def ended(certificate: str, authorization: str) -> str | None:
     """Which of the credentials in use has ended, and when; None if none has, or none says.
 
-    authorization: the header's value. Its token is only read for its end, a JWT's `exp`.
+    certificate: PEM text. authorization: the header's value. Its token is only read for its end, a JWT's `exp`.
     """
     now = datetime.now(UTC)
-    if certificate_file:
-        try:
-            end = certificate_end(Path(certificate_file).read_text())
-        except OSError:
-            end = None
-        if end and end < now:
-            return f"the client certificate expired on {end:%Y-%m-%d %H:%M} UTC"
-    end = token_end((authorization or "").rpartition(" ")[2])
+    end = certificate_end(certificate)
+    if end and end < now:
+        return f"the client certificate expired on {end:%Y-%m-%d %H:%M} UTC"
+    end = token_end(authorization.rpartition(" ")[2])
     if end and end < now:
         return f"the token expired on {end:%Y-%m-%d %H:%M} UTC"
     return None

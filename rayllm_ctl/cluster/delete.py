@@ -89,7 +89,7 @@ def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: f
             return
         if pods != pods_before:
             if pods:
-                yield Noted(f"waiting for {pods} pod{'s' if pods > 1 else ''} of {left.name} to end")
+                yield Noted(f"waiting for {pods} pod{'s' if pods > 1 else ''} of {left.name} to terminate")
             pods_before = pods
         if time.monotonic() >= deadline:
             raise _stuck(left, pending, parts, timeout)
@@ -143,9 +143,9 @@ def _stuck(
     hints = [f"kubectl get rayclusters,pods -n {left.namespace} -l {kuberay.CLUSTER}"]
     if any("finalizers" in item["metadata"] for item in (*still, *parts)):
         hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
-    hints.append("the deletion goes on; run the command again to go on waiting")
+    hints.append("the deletion continues; run the command again to wait for it")
     return WaitTimeoutError(
-        "\n".join([f"{left.name} is not gone after {format_duration(timeout)}; what is left:", *lines]), hint=hints
+        "\n".join([f"{left.name} still exists after {format_duration(timeout)}; what is left:", *lines]), hint=hints
     )
 
 

@@ -37,8 +37,8 @@ INSTALL_KUBERAY = (
 class ApiError(UserError):
     """The API server answered with a failure.
 
-    status: HTTP code; reason: the Status' word for it; causes: its details; said: its message as it came; about: the
-    plural of the kind that it is about, empty where the path itself is unknown.
+    status: HTTP code; reason: the Status' word for it; causes: its details; server_message: its message as it came;
+    about: the plural of the kind that it is about, empty where the path itself is unknown.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ApiError(UserError):
         reason: str = "",
         causes: tuple[Mapping[str, Any], ...] = (),
         about: str = "",
-        said: str = "",
+        server_message: str = "",
         hint: str | tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
@@ -57,7 +57,7 @@ class ApiError(UserError):
         self.reason = reason
         self.causes = causes
         self.about = about
-        self.said = said
+        self.server_message = server_message
 
 
 class NotFoundError(ApiError):
@@ -75,7 +75,7 @@ class ForbiddenError(ApiError, ClusterError):
 
 
 class UnauthorizedError(ApiError, ClusterError):
-    """401: the credentials are refused."""
+    """401: the credentials are rejected."""
 
 
 class ServerFailingError(ApiError, ClusterError):
@@ -112,7 +112,7 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     if status == 403:
         return _forbidden(text, reason, causes, doing)
     if status == 404:
-        return NotFoundError(f"{doing}: {text}", status=404, reason=reason, about=about, said=text)
+        return NotFoundError(f"{doing}: {text}", status=404, reason=reason, about=about, server_message=text)
     if status == 410 or reason == "Expired":
         return GoneError(f"{doing}: {text}", status=410, reason=reason)
     malformed = _MALFORMED.match(str(answer.get("message")))
@@ -121,10 +121,11 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
         return ApiError(f"{doing}: {problem}", status=400, reason="BadRequest")
     if status == 429 or status >= 500:
         return ServerFailingError(
-            f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes, said=text,
+            f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes,
+            server_message=text,
             hint="try again in a moment; kubectl get --raw '/readyz?verbose' says what is not ready",
         )  # fmt: skip
-    return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, said=text)
+    return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, server_message=text)
 
 
 def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], doing: str) -> ApiError:

@@ -34,7 +34,7 @@ class Entry:
 def inventory(cluster: Cluster, name: str, namespace: str) -> list[Entry]:
     """What rayllm-ctl applied for service `name`, in the order of deletion.
 
-    Kinds that the cluster does not know, or that may not be listed, are passed over.
+    Kinds that the cluster does not serve, or that the user is not permitted to list, are skipped.
     """
     selector = f"{MANAGED_BY}={MANAGER},{INSTANCE}={name}"
     entries = []

@@ -112,3 +112,12 @@ def kind_of(manifest: Mapping[str, Any]) -> Kind:
     meant = _BY_NAME.get(name) or _BY_NAME.get(nearest(name, _BY_NAME) or "")
     hint = f"did you mean {meant.name} of {meant.api_version}?" if meant else f"use kubectl apply for {name} objects"
     raise UserError(f"{name} of {api_version} is not a kind that rayllm-ctl applies", hint=hint)
+
+
+def label(what: Kind, name: str | None, namespace: str | None) -> str:
+    """An object, or a collection, in a message: `RayService llm/qwen`, `Pods in namespace llm`."""
+    if name:
+        return f"{what.name} {f'{namespace}/' if what.namespaced and namespace else ''}{name}"
+    if not what.namespaced:
+        return what.plural
+    return f"{what.plural} in {f'namespace {namespace}' if namespace else 'all namespaces'}"

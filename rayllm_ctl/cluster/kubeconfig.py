@@ -1,7 +1,6 @@
 """Kubeconfig files: found, merged and resolved the way kubectl does it.
 
-The client library lets the last file of KUBECONFIG choose the current context, where kubectl lets the first: with two
-files that is another cluster. So the files are read here and the library gets one finished context.
+As in kubectl, the first file of KUBECONFIG that names a current context, or defines an entry, wins.
 """
 
 from __future__ import annotations
@@ -81,14 +80,14 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
     if cluster is None or not cluster.get("server"):
         raise UsageError(
             f"context {name!r} of kubeconfig {where} names cluster {str(found.get('cluster') or '')!r}, "
-            + ("which is not there" if cluster is None else "which has no server"),
+            + ("which does not exist" if cluster is None else "which has no server"),
             hint=f"kubectl config view --minify --context {name}",
         )
     user_name = str(found.get("user") or "")
     user = sections["users"].get(user_name)
     if user is None and user_name:
         raise UsageError(
-            f"context {name!r} of kubeconfig {where} names user {user_name!r}, which is not there",
+            f"context {name!r} of kubeconfig {where} names user {user_name!r}, which does not exist",
             hint=f"kubectl config view --minify --context {name}",
         )
     return Chosen(name, str(found.get("namespace") or "default"), cluster, user_name, user or {})

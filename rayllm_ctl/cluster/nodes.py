@@ -18,7 +18,7 @@ def live_pods(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def all_nodes(cluster: Cluster) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-    """(nodes, pods that hold resources) of the whole cluster, in short; None where that may not be read."""
+    """(nodes, pods that hold resources) of the whole cluster, in short; None where that is not permitted."""
     try:
         return [short_node(node) for node in cluster.list("Node")], live_pods(cluster)
     except ForbiddenError:

@@ -35,7 +35,7 @@ class OwnedResources:
         """Whether a pod runs, or ends, for this workload.
 
         Pods outlive their RayCluster and carry no label of the workload. Of a RayCluster that is gone the name must do,
-        and only for pods that are being deleted: a RayCluster of somebody else's may happen to have such a name.
+        and only for pods that are being deleted: another client's RayCluster may happen to have such a name.
         """
         ray_cluster = str((pod["metadata"].get("labels") or {}).get(kuberay.CLUSTER, ""))
         if ray_cluster in self.cluster_names:

@@ -47,7 +47,7 @@ def request_json(
         with cluster.open("GET", proxy_path(namespace, service, port, path), read_timeout=limit) as response:
             body = response.read()
             if response.status != 200:
-                raise _refused(cluster, response.status, body, namespace, service)
+                raise _error_for(cluster, response.status, body, namespace, service)
     except UnreachableError as error:
         if error.silent:
             raise _silent(namespace, service) from error
@@ -80,7 +80,7 @@ def open_stream(
             read_timeout=STREAM_TIMEOUT,
         ) as response:  # fmt: skip
             if response.status != 200:
-                raise _refused(cluster, response.status, response.read(), namespace, service)
+                raise _error_for(cluster, response.status, response.read(), namespace, service)
             begun = True
             yield (line.decode("utf-8", "replace") for line in lines(response))
     except UnreachableError as error:
@@ -97,21 +97,23 @@ def _silent(namespace: str, service: str) -> UserError:
     return UserError(f"service {namespace}/{service} does not answer in time", hint=_look(namespace, service))
 
 
-def _refused(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:
+def _error_for(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:
     doing = f"reach service {namespace}/{service}"
     if status in (401, 403) and read_status(body):
         error = cluster.failure(status, body, doing)
         if isinstance(error, (ForbiddenError, UnauthorizedError)):
             return error
     text = body.decode("utf-8", "replace")
-    said = str(read_status(body).get("message") or text)
+    message = str(read_status(body).get("message") or text)
     if status == 404 and read_status(body):
         return NotFoundError(
             f"there is no service {namespace}/{service} yet: KubeRay creates it when the application runs",
             status=404, hint=_look(namespace, service),
         )  # fmt: skip
     if status in (502, 503) and (read_status(body) or "trying to reach service" in text):
-        return UserError(f"service {namespace}/{service} is not ready: {cleaned(said)}", hint=_look(namespace, service))
+        return UserError(
+            f"service {namespace}/{service} is not ready: {cleaned(message)}", hint=_look(namespace, service)
+        )
     if read_status(body):
         return api_error(status, body, doing=doing)
     return UserError(
@@ -132,9 +134,9 @@ def _meaning(text: str) -> str:
     for key in ("error", "detail", "message"):
         if isinstance(answer, dict) and key in answer:
             answer = answer[key]
-    said = answer if isinstance(answer, str) else json.dumps(answer)
+    message = answer if isinstance(answer, str) else json.dumps(answer)
     # Ray Serve LLM wraps what went wrong: "Message: …, Internal exception: <class and its own words again>".
-    return cleaned(said.removeprefix("Message: ").partition(", Internal exception: ")[0])
+    return cleaned(message.removeprefix("Message: ").partition(", Internal exception: ")[0])
 
 
 def cleaned(text: str) -> str:

@@ -38,7 +38,7 @@ def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]
     except ForbiddenError as error:
         return {"error": f"not permitted to {error.right}", "status": error.status}
     except ApiError as error:
-        return {"error": error.said or error.message, "status": error.status}
+        return {"error": error.server_message or error.message, "status": error.status}
     except UnreachableError as error:
         return {"error": f"no answer within {TIMEOUT:g} s" if error.silent else error.message}
     except UserError as error:

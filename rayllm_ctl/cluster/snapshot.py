@@ -260,7 +260,7 @@ def _head_service(ray_cluster: Mapping[str, Any]) -> str:
 
 
 def _overlooked(workload: Mapping[str, Any] | None) -> bool:
-    """Whether the operator has yet to look at the newest generation: then its own log is of interest."""
+    """Whether the operator has not yet looked at the newest generation: then its own log is of interest."""
     if workload is None:
         return False
     return bool((workload.get("status") or {}).get("observedGeneration") != workload["metadata"].get("generation"))

@@ -19,7 +19,7 @@ def server_version(cluster: Cluster) -> str:
 
 
 def kuberay_version(cluster: Cluster) -> str | None:
-    """The version of the KubeRay operator, without a leading v; None if it is not there or may not be looked for.
+    """The version of the KubeRay operator, without a leading v; None if it is not installed or cannot be listed.
 
     It stands in the tag of the operator's image, else (latest, a digest) in the labels of its Helm chart.
     """

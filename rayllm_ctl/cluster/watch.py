@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.cluster.client import Cluster, label, lines, selectors
+from rayllm_ctl.cluster.client import Cluster, lines, selectors
 from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
-from rayllm_ctl.cluster.kinds import kind
+from rayllm_ctl.cluster.kinds import kind, label
 from rayllm_ctl.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SILENCE_SECONDS = 90.0
 """A watch that sends nothing for so long is taken for dead: bookmarks come about once a minute."""
 
 GRACE_SECONDS = 30.0
-"""How long a kind that was there before may be refused: a restarted API server denies and misses things at first."""
+"""How long a kind that could be read before may be rejected: an API server that has just started denies requests."""
 
 BACK_OFF = (0.2, 5.0)
 """Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""

@@ -38,7 +38,7 @@ def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
     elif isinstance(then, int) and isinstance(now, int):
         yield f"  {path} is {now}, {then} was applied"
     else:
-        # Text is not quoted: a spec of somebody else's may hold what should have been in a Secret.
+        # Text is not quoted: another client's spec may hold what should have been in a Secret.
         yield f"  {path} {'was removed' if now is None else 'was added' if then is None else 'has another value'}"
 
 

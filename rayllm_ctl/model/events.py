@@ -1,12 +1,14 @@
-"""What a workflow tells while it works. A console draws them; nothing else depends on how."""
+"""What a workflow reports while it works. A console draws them; nothing else depends on how."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.model.health import Health
-from rayllm_ctl.model.plan import Plan
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.plan import Plan
 
 
 @dataclass(frozen=True)

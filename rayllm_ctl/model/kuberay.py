@@ -61,7 +61,7 @@ def serve_service(service: str) -> str:
 
 
 def served_by(name: str) -> str:
-    """The RayService that a Service called `name` fronts; `name` itself if it is no serve service."""
+    """The RayService behind a Service called `name`; `name` itself if it is not a serve service."""
     return name.removesuffix(_SERVE)
 
 

@@ -17,7 +17,7 @@ def read_bundle(path: Path) -> Snapshot:
 
     A bundle is a folder with objects.json (a v1 List), and, where there were any, serve/<raycluster>.json (Serve's
     answers), logs/<pod>/<file> and meta.json ({"time": RFC 3339}: ages count from there).
-    Raises UsageError when the folder is no bundle.
+    Raises UsageError when the folder is not a bundle.
     """
     listed = _json(path / "objects.json")
     items = listed.get("items") if isinstance(listed, Mapping) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Versions:
-    """`kuberay` is None where the operator is not installed or may not be looked at."""
+    """`kuberay` is None where the operator is not installed, or listing it is not permitted."""
 
     rayllm_ctl: str
     kubernetes: str | None = None

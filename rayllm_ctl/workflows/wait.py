@@ -32,7 +32,7 @@ OUTAGE = 60.0
 """Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
 
 OLD_EVIDENCE_GRACE = 15.0
-"""Seconds for which evidence from before the wait does not end it: somebody may have mended the cause and run deploy
+"""Seconds for which evidence from before the wait does not end it: the cause may have been removed and deploy run
 again, and Kubernetes and Ray need some seconds to try once more."""
 
 _STOP_POLL = 0.25
@@ -80,7 +80,7 @@ def wait_ready(
     """Follow the service of the object `applied`, as the API server stored it, until it is Ready.
 
     Raises UserError at once when the service cannot become ready (a terminal cause, it was deleted), ConflictError when
-    somebody else has changed it since, WaitTimeoutError with the last state when `timeout` seconds have passed. After
+    another client has changed it since, WaitTimeoutError with the last state when `timeout` seconds have passed. After
     `stop` it ends without a Ready.
     """
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
@@ -127,7 +127,7 @@ def _looks(
             except (UnreachableError, ServerFailingError) as error:
                 if out_since is None:
                     out_since = time.monotonic()
-                    yield Noted(f"{error.message}; trying again")
+                    yield Noted(f"{error.message}; retrying")
                 elif time.monotonic() - out_since > OUTAGE:
                     raise
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayllm_ctl.cluster.kinds import KINDS, Kind
+from tests.cluster.fakeobjects import complete, leaves, merge, selected
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -120,9 +121,9 @@ class FakeAPI:
         """Replace top-level parts of an object, as a controller's Update does: what changes is `manager`'s then."""
         with self._lock:
             key = (kind, "llm", name)
-            before = _leaves(self._objects[key])
+            before = leaves(self._objects[key])
             stored = self.put(**{**self._objects[key], **parts})
-            changed = {path: manager for path, value in _leaves(stored).items() if before.get(path) != value}
+            changed = {path: manager for path, value in leaves(stored).items() if before.get(path) != value}
             self._owners[key] = self._owners.get(key, {}) | changed
 
     def remove(self, kind: str, name: str, namespace: str = "llm") -> None:
@@ -247,7 +248,7 @@ class FakeAPI:
         return 200, {"kind": "Status", "status": "Success"}
 
     def _list(self, request: Request, kind: Kind, namespace: str | None) -> Answer:
-        items = [i for i in self._of(kind, namespace) if _selected(i, request.query)]
+        items = [i for i in self._of(kind, namespace) if selected(i, request.query)]
         start = int(request.query.get("continue", "0"))
         limit = self.page_limit or int(request.query.get("limit", "0")) or len(items)
         page: dict[str, Any] = {"kind": f"{kind.name}List", "metadata": {"resourceVersion": str(self._version)}}
@@ -266,7 +267,7 @@ class FakeAPI:
             events.put(None)
             return events
         for version, type_, name, item in self._history:
-            if version > since and name == kind.name and _in(item, namespace) and _selected(item, request.query):
+            if version > since and name == kind.name and _in(item, namespace) and selected(item, request.query):
                 events.put({"type": type_, "object": item})
         self._watchers.append((kind.name, namespace, events, request.query))
         return events
@@ -281,9 +282,9 @@ class FakeAPI:
         if request.headers["Content-Type"] == "application/json-patch+json":
             return self._json_patch(request, kind, key)
         assert request.headers["Content-Type"] == "application/apply-patch+yaml"
-        manager, wanted = request.query["fieldManager"], _leaves(request.json())
+        manager, wanted = request.query["fieldManager"], leaves(request.json())
         old = self._objects.get(key)
-        had, owners = _leaves(old or {}), dict(self._owners.get(key, {}))
+        had, owners = leaves(old or {}), dict(self._owners.get(key, {}))
         conflicts = [p for p, v in wanted.items() if p in had and had[p] != v and owners.get(p, manager) != manager]
         if conflicts and request.query["force"] != "true":
             causes = [
@@ -292,11 +293,11 @@ class FakeAPI:
             ]
             return status(409, "Apply failed with conflicts", "Conflict", name=key[2], causes=causes)
         owners |= dict.fromkeys(wanted, manager)
-        merged = _merge(old or {}, request.json())
+        merged = merge(old or {}, request.json())
         if request.query.get("dryRun") == "All":
-            return (200 if old else 201), _complete(merged, old, self._version)
+            return (200 if old else 201), complete(merged, old, self._version)
         self._owners[key] = owners
-        if old is not None and _merge(old, merged) == old:
+        if old is not None and merge(old, merged) == old:
             return 200, old
         managed = [{"manager": m, "operation": "Apply"} for m in sorted(set(owners.values()))]
         merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
@@ -320,7 +321,7 @@ class FakeAPI:
     def _store(self, key: Key, kind: Kind, item: dict[str, Any]) -> dict[str, Any]:
         old = self._objects.get(key)
         self._version += 1
-        stored = _complete(item, old, self._version)
+        stored = complete(item, old, self._version)
         if kind.namespaced:
             stored["metadata"]["namespace"] = key[1]
         if old is None or old.get("spec") != stored.get("spec"):
@@ -334,7 +335,7 @@ class FakeAPI:
     def _tell(self, type_: str, kind: str, item: dict[str, Any]) -> None:
         self._history.append((self._version, type_, kind, item))
         for watched, namespace, watcher, query in self._watchers:
-            if watched == kind and _in(item, namespace) and _selected(item, query):
+            if watched == kind and _in(item, namespace) and selected(item, query):
                 watcher.put({"type": type_, "object": item})
 
     def _of(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
@@ -360,50 +361,3 @@ def _grant(request: Request, match: re.Match[str]) -> Grant:
 
 def _in(item: Mapping[str, Any], namespace: str | None) -> bool:
     return namespace is None or item["metadata"].get("namespace") == namespace
-
-
-def _complete(item: dict[str, Any], old: Mapping[str, Any] | None, version: int) -> dict[str, Any]:
-    metadata = dict(item.get("metadata") or {})
-    metadata.setdefault("uid", (old or {"metadata": {}})["metadata"].get("uid", f"uid-{version}"))
-    metadata |= {"resourceVersion": str(version), "creationTimestamp": "2026-11-21T09:00:00Z"}
-    return {**item, "metadata": metadata}
-
-
-def _merge(old: Any, new: Any) -> Any:
-    if isinstance(old, dict) and isinstance(new, dict):
-        return {**old, **{key: _merge(old.get(key), value) for key, value in new.items()}}
-    return new
-
-
-def _leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """Field paths below spec, data and labels; lists are atoms, as workerGroupSpecs is."""
-    if isinstance(value, dict) and value:
-        found: dict[str, Any] = {}
-        for key, part in value.items():
-            if path or key in ("spec", "data"):
-                found |= _leaves(part, f"{path}.{key}" if path else key)
-        return found
-    return {path: value} if path else {}
-
-
-def _selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
-    labels = item["metadata"].get("labels") or {}
-    for term in re.split(r",(?![^(]*\))", query.get("labelSelector", "")):
-        one_of = re.fullmatch(r"(\S+) in \(([^)]*)\)", term)
-        key, equals, value = term.partition("=")
-        if one_of:
-            if labels.get(one_of[1]) not in one_of[2].split(","):
-                return False
-        elif term.startswith("!"):
-            if term[1:] in labels:
-                return False
-        elif term and (key not in labels or (equals and labels[key] != value)):
-            return False
-    for term in filter(None, query.get("fieldSelector", "").split(",")):
-        path, operator, value = re.split(r"(!=|=)", term, maxsplit=1)
-        found: Any = item
-        for part in path.split("."):
-            found = (found or {}).get(part)
-        if ((found or "") == value) is (operator == "!="):
-            return False
-    return True

@@ -8,20 +8,17 @@ from rayllm_ctl.cluster import config, connect
 from rayllm_ctl.errors import UsageError
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig
+from tests.cluster.test_credentials import EXPIRED
 
 
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """As in a pod: the folder of a service account, and where the API server is."""
-    from kubernetes.config import incluster_config
-
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
-    for name, text in (("token", "pod-token"), ("ca.crt", "PEM"), ("namespace", "team-a\n")):
+    for name, text in (("token", "pod-token"), ("ca.crt", EXPIRED), ("namespace", "team-a\n")):
         (folder / name).write_text(text)
     monkeypatch.setattr(config, "SERVICE_ACCOUNT", folder)
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     return folder
@@ -52,4 +49,4 @@ def test_connecting_leaves_the_kubeconfig_as_it_is(api: FakeAPI, tmp_path: Path)
     before = file.read_bytes()
     connect(str(file)).server_version()
     assert file.read_bytes() == before
-    assert api.requests[0].headers["authorization"] == "Bearer padded"
+    assert api.requests[0].headers["Authorization"] == "Bearer padded"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import stat
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,19 +65,17 @@ def test_end_of_a_token_that_does_not_say(token: str) -> None:
     assert token_end(token) is None
 
 
-def test_what_has_ended(tmp_path: Path) -> None:
-    file = tmp_path / "client.crt"
-    file.write_text(EXPIRED)
-    assert ended(str(file), None) == "the client certificate expired on 2026-11-20 19:45 UTC"
-    assert ended(None, f"Bearer {jwt(exp=0)}") == "the token expired on 1970-01-01 00:00 UTC"
-    assert ended(None, f"Bearer {jwt(exp=4_000_000_000)}") is None
-    assert ended(str(tmp_path / "missing"), None) is None
+def test_what_has_ended() -> None:
+    assert ended(EXPIRED, "") == "the client certificate expired on 2026-11-20 19:45 UTC"
+    assert ended("", f"Bearer {jwt(exp=0)}") == "the token expired on 1970-01-01 00:00 UTC"
+    assert ended("", f"Bearer {jwt(exp=4_000_000_000)}") is None
+    assert ended("", "") is None
 
 
 def test_a_plugin_gives_the_token_that_is_sent(api: FakeAPI, tmp_path: Path) -> None:
     user = plugin(tmp_path, credential(token="from-plugin"))
     connect(str(kubeconfig(tmp_path / "config", api.url, **user))).server_version()
-    assert api.requests[0].headers["authorization"] == "Bearer from-plugin"
+    assert api.requests[0].headers["Authorization"] == "Bearer from-plugin"
 
 
 def test_a_token_near_its_end_is_renewed(api: FakeAPI, tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_plugin_that_is_missing_says_how_to_install_it(tmp_path: Path) -> None
 def test_a_token_file_is_read_without_its_newline(api: FakeAPI, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     connect(str(kubeconfig(tmp_path / "config", api.url, tokenFile="token"))).server_version()
-    assert api.requests[0].headers["authorization"] == "Bearer from-file"
+    assert api.requests[0].headers["Authorization"] == "Bearer from-file"
 
 
 def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
@@ -150,9 +149,36 @@ def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
         connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", tokenFile="token")))
 
 
-def test_a_removed_provider_is_refused() -> None:
-    with pytest.raises(UsageError, match="auth-provider 'gcp', which Kubernetes removed"):
-        source({"auth-provider": {"name": "gcp"}}, "alice", {})
+@pytest.mark.parametrize("name", ["gcp", "oidc"])
+def test_a_provider_that_is_not_supported(name: str) -> None:
+    with pytest.raises(UsageError, match=f"auth-provider '{name}', which is not supported"):
+        source({"auth-provider": {"name": name}}, "alice", {})
+
+
+def test_a_password_is_sent(api: FakeAPI, tmp_path: Path) -> None:
+    connect(str(kubeconfig(tmp_path / "config", api.url, username="alice", password="p"))).server_version()
+    assert api.requests[0].headers["Authorization"] == "Basic YWxpY2U6cA=="
+
+
+def test_a_plugin_that_hangs_is_named_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayllm_ctl.cluster.credentials._PATIENCE", 0.1)
+    config = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", **plugin(tmp_path, "sleep 60; echo done"))
+    told: list[str] = []
+    begun = time.monotonic()
+    with pytest.raises(ClusterError) as caught:
+        connect(str(config), request_timeout=1, notify=told.append)
+    assert time.monotonic() - begun < 5
+    what = f"the credential plugin '{tmp_path}/plugin' of user 'alice'"
+    assert told == [f"waiting for {what}"]
+    assert caught.value.message == f"{what} did not answer within 1s"
+
+
+def test_a_plugin_that_is_slow_is_waited_for(api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayllm_ctl.cluster.credentials._PATIENCE", 0.1)
+    config = kubeconfig(tmp_path / "config", api.url, **plugin(tmp_path, f"sleep 0.5; {credential(token='t')}"))
+    told: list[str] = []
+    connect(str(config), notify=told.append).server_version()
+    assert len(told) == 1
 
 
 def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Path) -> None:
@@ -165,8 +191,9 @@ def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Pat
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
-        ({"client-certificate": "gone.crt", "client-key": "gone.key"}, "File does not exist"),
-        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "cannot be used"),
+        ({"client-certificate-data": "eA==", "client-key-data": "eA=="}, "certificate or key of user 'alice'"),
+        ({"client-certificate": "gone.crt", "client-key": "gone.key"}, "cannot be read: No such file"),
+        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "is not base64"),
     ],
 )
 def test_certificates_that_cannot_be_read(tmp_path: Path, user: dict[str, str], problem: str) -> None:

@@ -80,8 +80,8 @@ def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: Fake
     assert events == [
         Applied("RayService", "tiny", "llm", "deleted"),
         Applied("ConfigMap", "ours", "llm", "deleted"),
-        Noted("waiting for 2 pods of tiny to end"),
-        Noted("waiting for 1 pod of tiny to end"),
+        Noted("waiting for 2 pods of tiny to terminate"),
+        Noted("waiting for 1 pod of tiny to terminate"),
     ]
 
 

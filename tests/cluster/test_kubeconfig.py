@@ -66,9 +66,9 @@ def test_unknown_context_names_the_nearest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        ({"cluster": "gone"}, "names cluster 'gone', which is not there"),
-        ({"cluster": "c", "user": "gone"}, "names user 'gone', which is not there"),
-        ({}, "names cluster '', which is not there"),
+        ({"cluster": "gone"}, "names cluster 'gone', which does not exist"),
+        ({"cluster": "c", "user": "gone"}, "names user 'gone', which does not exist"),
+        ({}, "names cluster '', which does not exist"),
     ],
 )
 def test_dangling_names(tmp_path: Path, context: dict[str, str], problem: str) -> None:

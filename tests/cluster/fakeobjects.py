@@ -1,0 +1,54 @@
+"""What an API server does with objects: merging an apply, field paths, selectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+
+def complete(item: dict[str, Any], old: Mapping[str, Any] | None, version: int) -> dict[str, Any]:
+    metadata = dict(item.get("metadata") or {})
+    metadata.setdefault("uid", (old or {"metadata": {}})["metadata"].get("uid", f"uid-{version}"))
+    metadata |= {"resourceVersion": str(version), "creationTimestamp": "2026-11-21T09:00:00Z"}
+    return {**item, "metadata": metadata}
+
+
+def merge(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{key: merge(old.get(key), value) for key, value in new.items()}}
+    return new
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Field paths below spec, data and labels; lists are atoms, as workerGroupSpecs is."""
+    if isinstance(value, dict) and value:
+        found: dict[str, Any] = {}
+        for key, part in value.items():
+            if path or key in ("spec", "data"):
+                found |= leaves(part, f"{path}.{key}" if path else key)
+        return found
+    return {path: value} if path else {}
+
+
+def selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+    labels = item["metadata"].get("labels") or {}
+    for term in re.split(r",(?![^(]*\))", query.get("labelSelector", "")):
+        one_of = re.fullmatch(r"(\S+) in \(([^)]*)\)", term)
+        key, equals, value = term.partition("=")
+        if one_of:
+            if labels.get(one_of[1]) not in one_of[2].split(","):
+                return False
+        elif term.startswith("!"):
+            if term[1:] in labels:
+                return False
+        elif term and (key not in labels or (equals and labels[key] != value)):
+            return False
+    for term in filter(None, query.get("fieldSelector", "").split(",")):
+        path, operator, value = re.split(r"(!=|=)", term, maxsplit=1)
+        found: Any = item
+        for part in path.split("."):
+            found = (found or {}).get(part)
+        if ((found or "") == value) is (operator == "!="):
+            return False
+    return True
