@@ -107,7 +107,7 @@ def experts(context: LayerContext, moe: MoESpec) -> None:
     """Routed experts with their router, the projections around them and the shared experts."""
     fields, index, layer, hidden = context.fields, context.layer_index, context.layer, context.sizes.hidden
     width = fields.integer_at(index, *moe.intermediate)
-    count = fields.integer_at(index, *moe.experts, high=MOST_EXPERTS)
+    count = fields.integer_at(index, *moe.experts, default=moe.experts_default, high=MOST_EXPERTS)
     latent = fields.integer(*moe.latent, default=0, low=0) if moe.latent else 0
     float32 = choose(fields, moe.router_float32)
     layer.linear(moe.router, hidden, count, "none", bias=moe.router_bias, quantizable=False, float32=float32)

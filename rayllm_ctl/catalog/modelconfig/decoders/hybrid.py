@@ -239,7 +239,8 @@ ROWS = {
         mixers={True: attention, False: _jamba_mamba}, kinds=_jamba_layers, windowed=False, mlp="feed_forward.",
         intermediate=("intermediate_size",), rotary=False,
         moe=MoESpec(
-            intermediate=("intermediate_size",), experts=("num_experts",), top_k_default=2, dense=_jamba_dense,
+            intermediate=("intermediate_size",), experts=("num_experts",), experts_default=16, top_k_default=2,
+            dense=_jamba_dense,
             name="feed_forward.experts", router="feed_forward.router",
         ),
     ),

@@ -15,6 +15,10 @@ def _chunks(fields: Fields, count: int) -> list[Window]:
     return [(0, chunk) if is_local else FULL for is_local in local]
 
 
+def _dense_width(fields: Fields) -> int:
+    return fields.integer("intermediate_size_mlp", default=fields.integer("intermediate_size"))
+
+
 def _dense(fields: Fields, index: int) -> bool:
     listed = fields.integers("moe_layers")
     step = fields.integer("interleave_moe_layer_step", default=1, low=0)
@@ -24,7 +28,7 @@ def _dense(fields: Fields, index: int) -> bool:
 ROWS = {
     "Llama4ForCausalLM": DecoderSpec(
         qkv_bias=("attention_bias",), out_bias=("attention_bias",), windows=_chunks, mlp="feed_forward.",
-        intermediate=("intermediate_size_mlp", "intermediate_size"),
+        intermediate=_dense_width,
         moe=MoESpec(
             intermediate=("intermediate_size",), experts=("num_local_experts",), dense=_dense,
             name="feed_forward.experts", router="feed_forward.router", shared_count=1,

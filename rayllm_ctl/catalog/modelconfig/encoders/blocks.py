@@ -40,6 +40,7 @@ def encoder_block(
     norms: int = 2,
     split: bool = True,
     split_attention: bool = True,
+    split_mlp: bool = True,
     inner: int = 0,
     kv_heads: int = 0,
     key_bias: bool = True,
@@ -72,7 +73,7 @@ def encoder_block(
         input_units=heads,
         quantizable=False,
     )
-    layer.mlp(hidden, width, gated=gated, bias=mlp_bias, split=split, quantizable=False, prefix="mlp.")
+    layer.mlp(hidden, width, gated=gated, bias=mlp_bias, split=split and split_mlp, quantizable=False, prefix="mlp.")
     layer.norm(hidden, norms, bias=norm_bias)
     return layer.layer()
 

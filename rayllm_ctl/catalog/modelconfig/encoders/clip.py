@@ -146,13 +146,18 @@ def _eagle_depth(scope: Scope) -> int:
     return max(1, layer + depth + 1 if layer < 0 else layer + 1)
 
 
+def _eagle_tiles(scope: Scope) -> tuple[int, int, int]:
+    tiles = scope["tiles"] + 1
+    return scope["grid"] // scope["merge"] ** 2 * tiles, scope["grid"] * tiles, scope["pixels"] * tiles
+
+
 # Eagle 2.5: up to the chosen layer, shuffled; up to 12 tiles and an overview
 EAGLE = _clip(
-    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), of_crops("crops"),
+    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), _eagle_tiles,
     {
         "depth": _eagle_depth,
         "merge": lambda scope: max(1, int(1 / max(scope.source.config.number("downsample_ratio", default=0.5), 0.05))),
-        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"), "crops": lambda scope: scope["tiles"] + 1,
+        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"),
     },
 )  # fmt: skip
 
@@ -230,7 +235,7 @@ EVA = EncoderSpec(
     },
     lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]), (patches_in(), Dense("positions", "width")),
     (
-        Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner"),
+        Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner", "text"),
         Norm("text", 2),
     ),
 )  # fmt: skip

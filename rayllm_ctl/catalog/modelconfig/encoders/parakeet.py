@@ -2,61 +2,52 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, plain, stem_of
-from rayllm_ctl.model.facts import MultiModalEncoder, Vector
+from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Dense, EncoderSpec, Norm, read_encoder
+from rayllm_ctl.model.facts import MultiModalEncoder
 
-_SECONDS = 600
-"""The longest sound that vLLM profiles (nano_nemotron_vl.py)."""
-_FRAMES = 100
-"""Mel frames of a second: the usual hop of 160 samples at 16 kHz."""
+_FRAMES = 600 * 100
+"""Mel frames of the longest sound that vLLM profiles (nano_nemotron_vl.py), at the usual 160 samples of 16 kHz each."""
+
+
+def _thinned(scope: Scope) -> int:
+    """Features of a position after the convolutions."""
+    stride = scope.source.vision.integer("subsampling_conv_stride", default=2, high=64)
+    return scope["channels"] * (scope["bins"] // int(stride ** scope["steps"]))
+
+
+_BIAS, _PROJECTION_BIAS = flag("convolution_bias", default=True), flag("projection_bias")
+
+# Convolutions that thin out mel frames, conformer blocks, a projector of two layers
+_PARAKEET = EncoderSpec(
+    {
+        "width": size("hidden_size", 1024), "heads": size("num_attention_heads", 8),
+        "middle": size("intermediate_size", 4096), "depth": size("num_hidden_layers", 24),
+        "kernel": size("conv_kernel_size", 9), "bins": size("num_mel_bins", 80),
+        "factor": size("subsampling_factor", 8, low=2), "channels": size("subsampling_conv_channels", 256),
+        "steps": lambda scope: scope["factor"].bit_length() - 1, "more": lambda scope: scope["steps"] - 1,
+        "taps": lambda scope: scope.source.vision.integer("subsampling_conv_kernel_size", default=3, high=64) ** 2,
+        "thinned": _thinned, "projected": size("projection_hidden_size"),
+        "tokens": lambda scope: max(1, _FRAMES // scope["factor"]),
+    },
+    lambda scope: (scope["tokens"], scope["tokens"], _FRAMES * scope["bins"]),
+    (
+        Dense("taps", "channels", True), Dense("taps", "channels", True, times="more"),
+        Dense("channels", "channels", True, times="more"), Dense("thinned", "width", True),
+    ),
+    (Norm("width"), Dense("width", "projected", _PROJECTION_BIAS), Dense("projected", "text", _PROJECTION_BIAS)),
+    (
+        Dense("width", "middle", times=2), Dense("middle", "width", times=2), Dense("width", "width", times=5),
+        Norm("width", 2), Dense("width", "width*2", _BIAS), Dense("kernel", "width", _BIAS),
+        Dense("width", "width", _BIAS), Norm("width", 6, True),
+    ),
+    modality="audio", sharded=False,
+)  # fmt: skip
 
 
 def read_parakeet(source: Source) -> MultiModalEncoder | None:
-    """Convolutions that thin out mel frames, conformer blocks, a projector of two layers. None where the model
-    takes no sound."""
+    """None where the model takes no sound."""
     if not source.config.has("sound_config"):
         return None
-    sound = source.config.child("sound_config")
-    width = sound.integer("hidden_size", default=1024)
-    sound.integer("num_attention_heads", default=8, high=MOST_HEADS)
-    middle = sound.integer("intermediate_size", default=4096)
-    kernel = sound.integer("conv_kernel_size", default=9, high=1024)
-    bias = sound.flag("convolution_bias", default=True)
-    block = stem_of(source)
-    for half in ("feed_forward1.", "feed_forward2."):
-        block.mlp(width, middle, gated=False, split=False, prefix=half, quantizable=False)
-    for name in ("q_proj", "k_proj", "v_proj", "o_proj", "relative_k_proj"):
-        plain(block, "self_attn." + name, width, width)
-    block.vectors += [Vector(width)] * 2
-    plain(block, "conv.pointwise_conv1", width, 2 * width, bias=bias)
-    plain(block, "conv.depthwise_conv", kernel, width, bias=bias)
-    plain(block, "conv.pointwise_conv2", width, width, bias=bias)
-    block.norm(width, 6, bias=True)
-
-    bins = sound.integer("num_mel_bins", default=80, high=2**12)
-    factor = sound.integer("subsampling_factor", default=8, low=2, high=256)
-    steps = factor.bit_length() - 1
-    channels = sound.integer("subsampling_conv_channels", default=256, high=2**14)
-    taps = sound.integer("subsampling_conv_kernel_size", default=3, high=64) ** 2
-    stride = sound.integer("subsampling_conv_stride", default=2, high=64)
-    stem = stem_of(source)
-    plain(stem, "subsampling.0", taps, channels, bias=True)
-    for _ in range(steps - 1):
-        plain(stem, "subsampling.depthwise", taps, channels, bias=True)
-        plain(stem, "subsampling.pointwise", channels, channels, bias=True)
-    plain(stem, "subsampling.linear", channels * (bins // stride**steps), width, bias=True)
-    projected, projector_bias = sound.integer("projection_hidden_size"), sound.flag("projection_bias")
-    stem.norm(width)
-    plain(stem, "projection.linear1", width, projected, bias=projector_bias)
-    plain(stem, "projection.linear2", projected, source.hidden, bias=projector_bias)
-    frames = _SECONDS * _FRAMES
-    return MultiModalEncoder(
-        "audio",
-        ((block.layer(), depth_of(sound, default=24)), (stem.layer(), 1)),
-        width,
-        tokens=max(1, frames // factor),
-        patches=max(1, frames // factor),
-        pixels=frames * bins,
-        sharded=False,
-    )
+    return read_encoder(_PARAKEET, source._replace(vision=source.config.child("sound_config")))

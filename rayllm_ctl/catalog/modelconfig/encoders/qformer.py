@@ -1,103 +1,46 @@
-"""Encoders whose features a querying transformer condenses: BLIP-2 and Granite 4 Vision (vLLM: blip2.py,
-granite4_vision.py). The transformer is not divided."""
+"""Encoders whose features a querying transformer condenses: BLIP-2, Granite 4 Vision, Granite Speech (vLLM: blip2.py,
+granite4_vision.py, granite_speech.py). The querying transformer is not divided."""
 
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, plain, stem_of
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, Step, of_queries, patches_in
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, MultiModalEncoder
+
+_QUERY_LAYER: tuple[Step, ...] = (
+    Dense("inner", "inner*3", True), Dense("inner", "inner", True), Dense("inner", "wide", True),
+    Dense("wide", "inner", True), Norm("inner", 2, True),
+)  # fmt: skip
+"""A layer of the querying transformer, but for its attention to the features."""
+
+_CROSSING: tuple[Step, ...] = (
+    Dense("inner", "inner", True), Dense("features", "inner*2", True), Dense("inner", "inner", True),
+    Norm("inner", bias=True),
+)  # fmt: skip
+"""Attention of the queries to the features."""
 
 
-def read_blip2(source: Source) -> MultiModalEncoder:
-    """BLIP-2: a ViT, and queries that attend to its features in every so-many-th layer."""
-    vision, former = source.vision, source.config.child("qformer_config")
-    scope = Scope(source, vit(width=1408, heads=16, middle=6144, patch=14))
-    width, heads, middle, patch = scope["width"], scope["heads"], scope["middle"], scope["patch"]
-    size = vision.integer("image_size", default=224, high=2**14)
-    patches = (size // patch) ** 2
-    biased = vision.flag("qkv_bias", default=True)
-    block = encoder_block(source.builder, width, heads, middle, bias=biased, mlp_bias=True, out_bias=True)
-    stem = stem_of(source)
-    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
-    plain(stem, "position_embedding", patches + 2, width)
-    stem.norm(width, bias=True)
-    inner = former.integer("hidden_size", default=768)
-    queries = source.config.integer("num_query_tokens", default=32, high=2**16)
-    plain(stem, "query_tokens", queries, inner)
-    stem.norm(inner, bias=True)
-    plain(stem, "language_projection", inner, source.hidden, bias=True)
-    depth = depth_of(former, default=12)
-    every = former.integer("cross_attention_frequency", default=2, high=1024)
-    crossings = -(-depth // every)
-    return MultiModalEncoder(
-        "image",
-        (
-            (block, depth_of(vision, default=39)),
-            (query_layer(source, former, inner), depth),
-            (crossing(source, inner, former.integer("encoder_hidden_size", default=1408)), crossings),
-            (stem.layer(), 1),
-        ),
-        width,
-        queries,
-        patches,
-        3 * size * size,
-    )
+def _querying(part: str) -> dict[str, Entry]:
+    """Queries attend to the features in every so-many-th layer."""
+    return {
+        "inner": size("hidden_size", 768, part), "wide": size("intermediate_size", 3072, part),
+        "features": size("encoder_hidden_size", 1408, part), "layers": size("num_hidden_layers", 12, part),
+        "every": size("cross_attention_frequency", 2, part),
+        "crossings": lambda scope: -(-scope["layers"] // scope["every"]),
+    }  # fmt: skip
 
 
-def query_layer(source: Source, former: Fields, inner: int) -> Layer:
-    """A layer of the querying transformer, but for its attention to the features."""
-    return encoder_block(source.builder, inner, 1, former.integer("intermediate_size", default=3072), split=False)
-
-
-def crossing(source: Source, inner: int, features: int) -> Layer:
-    """Attention of the queries to the features."""
-    layer = stem_of(source)
-    plain(layer, "crossattention.query", inner, inner, bias=True)
-    plain(layer, "crossattention.key_value", features, 2 * inner, bias=True)
-    plain(layer, "crossattention.output", inner, inner, bias=True)
-    layer.norm(inner, bias=True)
-    return layer.layer()
-
-
-def read_granite4_vision(source: Source) -> MultiModalEncoder:
-    """Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows for each place
-    in the decoder that takes features. Crops as in LLaVA-NeXT."""
-    vision, config, hidden = source.vision, source.config, source.hidden
-    scope = Scope(source, vit(width=768, heads=12, middle=3072, patch=16))
-    width, heads, middle, patch = scope["width"], scope["heads"], scope["middle"], scope["patch"]
-    size = vision.integer("image_size", default=224, high=2**14)
-    patches = (size // patch) ** 2
-    stem = stem_of(source)
-    plain(stem, "patch_embedding", 3 * patch * patch, width, bias=True)
-    plain(stem, "position_embedding", patches, width)
-    if config.flag("use_image_newline_parameter", default=True):
-        stem.norm(hidden)
-    query, window = _rate(config)
-    ends = stem_of(source)
-    plain(ends, "query", query * query, width)
-    plain(ends, "image_positions", window * window, width)
-    ends.norm(width, 2, bias=True)
-    plain(ends, "out_linear", width, hidden, bias=True)
-    projectors = _places(config)
-    if config.flag("use_checkerboard_sampling", "use_spatial_sampling"):
-        projectors += 4
-    crops = 5
-    return MultiModalEncoder(
-        "image",
-        (
-            (encoder_block(source.builder, width, heads, middle), depth_of(vision, default=12)),
-            (encoder_block(source.builder, width, 1, 3072, split=False), projectors),
-            (crossing(source, width, width), projectors),
-            (ends.layer(), projectors),
-            (stem.layer(), 1),
-        ),
-        width,
-        crops * patches * query * query // (window * window),
-        crops * patches,
-        crops * 3 * size * size,
-    )
+BLIP2 = EncoderSpec(
+    {
+        **vit(width=1408, heads=16, middle=6144, depth=39, patch=14, image=224), **_querying("qformer_config"),
+        "positions": lambda scope: scope["grid"] + 2, "queries": size("num_query_tokens", 32, "config"),
+    },
+    of_queries("queries"), (patches_in(), Dense("positions", "width"), Norm("width", bias=True)),
+    (Dense("queries", "inner"), Norm("inner", bias=True), Dense("inner", "text", True)),
+    Block(bias=flag("qkv_bias", default=True), mlp_bias=True, out_bias=True),
+    ((_QUERY_LAYER, "layers"), (_CROSSING, "crossings")),
+)  # fmt: skip
 
 
 def _rate(config: Fields) -> tuple[int, int]:
@@ -109,10 +52,85 @@ def _rate(config: Fields) -> tuple[int, int]:
     return int(query), int(window)
 
 
-def _places(config: Fields) -> int:
-    """Decoder layers that take features of the encoder."""
-    names = ("deepstack_layer_map", "vision_layer_to_llm_layer")
+def _projectors(scope: Scope) -> int:
+    """One for each layer of the decoder that takes features."""
+    config, names = scope.source.config, ("deepstack_layer_map", "vision_layer_to_llm_layer")
     listed = config.raw(*names)
     if not isinstance(listed, list) or not 0 < len(listed) <= MOST_LAYERS:
         raise config.wrong(names[0], listed, "a list of pairs of layers")
-    return len(listed)
+    return len(listed) + (4 if config.flag("use_checkerboard_sampling", "use_spatial_sampling") else 0)
+
+
+def _granite_crops(scope: Scope) -> tuple[int, int, int]:
+    """Crops as in LLaVA-NeXT."""
+    patches = 5 * scope["grid"]
+    return patches * scope["queries"] // scope["window"], patches, 5 * scope["pixels"]
+
+
+# Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows
+GRANITE4_VISION = EncoderSpec(
+    {
+        **vit(width=768, heads=12, middle=3072, depth=12, patch=16, image=224), "inner": "width", "features": "width",
+        "wide": 3072, "queries": lambda scope: _rate(scope.source.config)[0] ** 2,
+        "window": lambda scope: _rate(scope.source.config)[1] ** 2, "projectors": _projectors,
+    },
+    _granite_crops,
+    (
+        patches_in(), Dense("grid", "width"),
+        Norm("text", when=flag("use_image_newline_parameter", "config", default=True)),
+    ),
+    others=(
+        (_QUERY_LAYER, "projectors"), (_CROSSING, "projectors"),
+        (
+            (Dense("queries", "width"), Dense("window", "width"), Norm("width", 2, True), Dense("width", "text", True)),
+            "projectors",
+        ),
+    ),
+)  # fmt: skip
+
+_FRAMES = 25000
+"""Frames of the longest sound that vLLM profiles: 8 million samples, two mel frames of 160 each."""
+_SOUND = "encoder_config"
+
+
+def _relative(scope: Scope) -> int:
+    reach = scope.source.config.child(_SOUND).integer("max_pos_emb", default=512)
+    return (2 * reach + 1) * scope["head"]
+
+
+def _times_width(name: str, default: int) -> Entry:
+    return lambda scope: scope["width"] * scope.source.config.child(_SOUND).integer(name, default=default, high=2**10)
+
+
+def _windows(scope: Scope) -> tuple[int, int, int]:
+    """Each window of frames becomes a few queries."""
+    return -(-_FRAMES // scope["window"]) * scope["queries"], _FRAMES, _FRAMES * scope["pitches"]
+
+
+# Granite Speech: a Conformer, in whose middle a guess at the text is fed back. Tensor parallelism divides its
+# feed-forward blocks only.
+GRANITE_SPEECH = EncoderSpec(
+    {
+        "width": size("hidden_dim", 1024, _SOUND), "heads": size("num_heads", 8, _SOUND),
+        "depth": size("num_layers", 10, _SOUND), "words": size("output_dim", 42, _SOUND),
+        "head": size("dim_head", 128, _SOUND), "attended": lambda scope: scope["heads"] * scope["head"],
+        "middle": _times_width("feedforward_mult", 4), "channels": _times_width("conv_expansion_factor", 2),
+        "kernel": size("conv_kernel_size", 15, _SOUND), "relative": _relative,
+        "pitches": size("input_dim", 160, _SOUND), "window": size("window_size", 15, "config"),
+        "rate": size("downsample_rate", 5, "config"),
+        "queries": lambda scope: max(1, scope["window"] // scope["rate"]), **_querying("projector_config"),
+    },
+    _windows,
+    (
+        Dense("pitches", "width", True), Dense("width", "words", True, "column"), Dense("words", "width", True, "row"),
+        Dense("queries", "inner"), Norm("inner", bias=True), Dense("inner", "text", True),
+    ),
+    (),
+    (
+        Dense("width", "middle", True, "column", times=2), Dense("middle", "width", True, "row", times=2),
+        Dense("width", "attended"), Dense("width", "attended*2"), Dense("attended", "width", True), Norm("relative"),
+        Dense("width", "channels*2", True), Dense("kernel", "channels"), Dense("channels", "width", True),
+        Norm("channels", bias=True), Norm("width", 5, True),
+    ),
+    ((_QUERY_LAYER, "layers"), (_CROSSING, "crossings")), modality="audio",
+)  # fmt: skip

@@ -63,21 +63,19 @@ def read_hyperclova(source: Source) -> MultiModalEncoder:
     return read_encoder(spec._replace(sizes={**spec.sizes, "out": out}, projector=projector), source)
 
 
-_QWEN3_VL = EncoderSpec(
+# Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer
+QWEN3_VL = EncoderSpec(
     {
         **_QWEN, "width": size("hidden_size", 1152), "middle": size("intermediate_size", 4304),
         "depth": size("depth", 27), "patch": size("patch_size", 16), "positions": size("num_position_embeddings", 2304),
+        "deep": lambda scope: len(scope.source.vision.integers("deepstack_visual_indexes", longest=64)),
     },
     of_tokens(16384), (patches_in(), Dense("positions", "width")),
-    (Norm("width", bias=True), *pair("merged", "merged", "out")),
+    (
+        Norm("width", bias=True), *pair("merged", "merged", "out"), Norm("merged", "deep", True),
+        *pair("merged", "merged", "out", times="deep"),
+    ),
 )  # fmt: skip
-
-
-def read_qwen3_vl(source: Source) -> MultiModalEncoder:
-    """Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer."""
-    mergers = len(source.vision.integers("deepstack_visual_indexes", longest=64))
-    deep: tuple[Step, ...] = (Norm("merged", bias=True), *pair("merged", "merged", "out"))
-    return read_encoder(_QWEN3_VL._replace(projector=_QWEN3_VL.projector + deep * mergers), source)
 
 
 def _frame_pairs(scope: Scope) -> VideoProfile:
@@ -111,22 +109,21 @@ ERNIE_VL = EncoderSpec(
     video=_frame_pairs,
 )  # fmt: skip
 
-_PANGU_VL = EncoderSpec(
+
+def _taken(scope: Scope) -> int:
+    return len(scope.source.vision.integers("mm_unit_vision_select_layer", low=-1024, high=-1, longest=64)) or 2
+
+
+# openPangu VL: a merger for each layer that is taken, their outputs added and projected
+PANGU_VL = EncoderSpec(
     {
         **_QWEN, "width": size("hidden_size", 1536), "middle": size("intermediate_size", 4608),
-        "depth": size("depth", 26),
+        "depth": size("depth", 26), "taken": _taken,
     },
-    of_tokens(16384), (patches_in(bias=False), Norm("width")), (Dense("out", "text", True),),
+    of_tokens(16384), (patches_in(bias=False), Norm("width")),
+    (Norm("width", "taken"), *pair("merged", "merged", "out", times="taken"), Dense("out", "text", True)),
     Block(gated=lambda scope: scope.source.vision.text("hidden_act", default="gelu") == "silu", norm_bias=False),
 )  # fmt: skip
-
-
-def read_pangu_vl(source: Source) -> MultiModalEncoder:
-    """openPangu VL: a merger for each layer that is taken, their outputs added and projected."""
-    taken = len(source.vision.integers("mm_unit_vision_select_layer", low=-1024, high=-1, longest=64)) or 2
-    merger: tuple[Step, ...] = (Norm("width"), *pair("merged", "merged", "out"))
-    return read_encoder(_PANGU_VL._replace(projector=merger * taken + _PANGU_VL.projector), source)
-
 
 # LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted.
 LLAVA_ONEVISION2 = EncoderSpec(
@@ -204,7 +201,7 @@ _GLM: dict[str, Entry] = {
 }  # fmt: skip
 _GLM_PROJECTOR: tuple[Step, ...] = (
     patches_in(), Norm("width"), Dense("merged", "out", True), Dense("out", "out", split="column"),
-    Norm("out", bias=True), Mlp("out", "merger"),
+    Norm("out", bias=True), Mlp("out", "merger", "out"),
 )  # fmt: skip
 # GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution, a gated merger. Images of up to 6144 tokens.
 GLM4V = EncoderSpec(

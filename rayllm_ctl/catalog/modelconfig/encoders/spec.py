@@ -16,25 +16,27 @@ from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, VideoP
 
 
 class Dense(NamedTuple):
-    """A projection (or a table of `inputs` rows), which no format quantizes. Without a split it is on every rank."""
+    """`times` projections (or tables of `inputs` rows), which no format quantizes; without a split, on every rank."""
 
     inputs: Expression
     outputs: Expression
     bias: Choice = False
     split: Split = "none"
     float32: bool = False
+    times: Expression = 1
     when: Choice = True
 
     def add(self, layer: LayerBuilder, scope: Scope) -> None:
-        layer.linear(
-            f"{self.inputs} to {self.outputs}",
-            scope[self.inputs],
-            scope[self.outputs],
-            self.split,
-            bias=scope.holds(self.bias),
-            quantizable=False,
-            float32=self.float32,
-        )
+        for _ in range(scope[self.times]):
+            layer.linear(
+                f"{self.inputs} to {self.outputs}",
+                scope[self.inputs],
+                scope[self.outputs],
+                self.split,
+                bias=scope.holds(self.bias),
+                quantizable=False,
+                float32=self.float32,
+            )
 
 
 class Norm(NamedTuple):
@@ -52,12 +54,15 @@ class Norm(NamedTuple):
 class Mlp(NamedTuple):
     """A gated feed-forward block."""
 
-    size: Expression
+    inputs: Expression
     middle: Expression
+    outputs: Expression
     when: Choice = True
 
     def add(self, layer: LayerBuilder, scope: Scope) -> None:
-        layer.mlp(scope[self.size], scope[self.middle], quantizable=False)
+        middle = Part(scope[self.middle])
+        layer.linear("gate_up_proj", scope[self.inputs], (middle, middle), quantizable=False)
+        layer.linear("down_proj", middle.size, scope[self.outputs], "row", quantizable=False)
 
 
 class Attention(NamedTuple):
@@ -83,10 +88,17 @@ Step = Dense | Norm | Mlp | Attention
 
 
 def pair(
-    inputs: Expression, middle: Expression, outputs: Expression, *, bias: Choice = True, split: bool = True
+    inputs: Expression,
+    middle: Expression,
+    outputs: Expression,
+    *,
+    bias: Choice = True,
+    split: bool = True,
+    times: Expression = 1,
 ) -> tuple[Dense, Dense]:
     """A projector of two layers, the first split by outputs and the second by inputs."""
-    first, second = Dense(inputs, middle, bias, "column"), Dense(middle, outputs, bias, "row")
+    first = Dense(inputs, middle, bias, "column", times=times)
+    second = Dense(middle, outputs, bias, "row", times=times)
     return (first, second) if split else (first._replace(split="none"), second._replace(split="none"))
 
 
@@ -106,6 +118,7 @@ class Block(NamedTuple):
     norms: int = 2
     split: Choice = True
     split_attention: Choice = True
+    split_mlp: bool = True
     inner: Expression = 0
     kv_heads: Expression = 0
     key_bias: Choice = True
@@ -118,13 +131,18 @@ Limit = Callable[[Scope], tuple[int, int, int]]
 
 
 class EncoderSpec(NamedTuple):
-    """A row. `stem`: what stands around the blocks; `projector`: what follows. The rest is as in MultiModalEncoder."""
+    """A row. The rest is as in MultiModalEncoder.
+
+    block: of which there are `depth`, stated as a transformer's or step by step. others: further blocks, each with its
+    number. stem: what stands around the blocks. projector: what follows.
+    """
 
     sizes: Mapping[str, Entry]
     limit: Limit
     stem: tuple[Step, ...] = ()
     projector: tuple[Step, ...] = ()
-    block: Block = Block()
+    block: Block | tuple[Step, ...] = Block()
+    others: tuple[tuple[Block | tuple[Step, ...], Expression], ...] = ()
     modality: str = "image"
     sharded: Choice = True
     masked: bool = False
@@ -177,10 +195,11 @@ def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder:
     scope = Scope(source, spec.sizes)
     stem = source.builder.single("vision_tower.")
     add_steps((*spec.stem, *spec.projector), stem, scope)
+    blocks = ((spec.block, "depth"), *spec.others) if "depth" in spec.sizes else ()
     tokens, patches, pixels = spec.limit(scope)
     return MultiModalEncoder(
         spec.modality,
-        ((read_block(spec.block, scope), scope["depth"]), (stem.layer(), 1)),
+        (*((_layer(block, scope), scope[count]) for block, count in blocks), (stem.layer(), 1)),
         scope["width"],
         tokens,
         patches,
@@ -198,7 +217,11 @@ def add_steps(steps: tuple[Step, ...], layer: LayerBuilder, scope: Scope) -> Non
             step.add(layer, scope)
 
 
-def read_block(block: Block, scope: Scope) -> Layer:
+def _layer(block: Block | tuple[Step, ...], scope: Scope) -> Layer:
+    if not isinstance(block, Block):
+        steps = scope.source.builder.single("vision_tower.")
+        add_steps(block, steps, scope)
+        return steps.layer()
     layer = encoder_block(
         scope.source.builder,
         scope["width"],
@@ -212,6 +235,7 @@ def read_block(block: Block, scope: Scope) -> Layer:
         norms=block.norms,
         split=scope.holds(block.split),
         split_attention=scope.holds(block.split_attention),
+        split_mlp=block.split_mlp,
         inner=scope[block.inner],
         kv_heads=scope[block.kv_heads],
         key_bias=scope.holds(block.key_bias),

@@ -12,8 +12,8 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     EncoderSpec,
     Norm,
     Step,
-    add_steps,
     of_crops,
+    of_patches,
     of_tokens,
     pair,
     patches_in,
@@ -56,16 +56,19 @@ GEMMA4 = EncoderSpec(
     Block(gated=True, bias=False, norm_bias=False, norms=4, split=False, beside=(Norm("head", 2),)), sharded=False,
 )  # fmt: skip
 
-_GEMMA4_UNIFIED: dict[str, Entry] = {
-    "width": size("mm_embed_dim", 3840), "patch": size("patch_size", 16), "pool": size("pooling_kernel_size", 3),
-    "values": lambda scope: 3 * (scope["patch"] * scope["pool"])**2, "positions": size("mm_posemb_size", 1120),
-    "out": size("output_proj_dims", 3840), "tokens": size("num_soft_tokens", 280),
-    "sound": lambda scope: scope.fields("audio_config").integer("audio_embed_dim", default=640),
-}  # fmt: skip
-_GEMMA4_UNIFIED_STEM: tuple[Step, ...] = (
-    Norm("values", bias=True), Dense("values", "width", True, "column"), Norm("width", 2, True),
-    Dense("positions*2", "width"), Dense("out", "text"),
-    Dense("sound", "text", when=lambda scope: scope.source.config.has("audio_config")),
+_GEMMA4_UNIFIED = EncoderSpec(
+    {
+        "width": size("mm_embed_dim", 3840), "patch": size("patch_size", 16), "pool": size("pooling_kernel_size", 3),
+        "values": lambda scope: 3 * (scope["patch"] * scope["pool"]) ** 2, "positions": size("mm_posemb_size", 1120),
+        "out": size("output_proj_dims", 3840), "tokens": size("num_soft_tokens", 280),
+        "sound": size("audio_embed_dim", 640, "audio_config"),
+    },
+    of_patches("tokens"),
+    (
+        Norm("values", bias=True), Dense("values", "width", True, "column"), Norm("width", 2, True),
+        Dense("positions*2", "width"), Dense("out", "text"),
+        Dense("sound", "text", when=lambda scope: scope.source.config.has("audio_config")),
+    ),
 )  # fmt: skip
 
 
@@ -73,10 +76,7 @@ def read_gemma4_unified(source: Source) -> MultiModalEncoder:
     """Gemma 4 12B: no encoder; patches go through one layer into the decoder, which sees them itself."""
     if not source.config.has("vision_config"):
         raise source.config.missing("vision_config")
-    scope, stem = Scope(source, _GEMMA4_UNIFIED), source.builder.single("vision_tower.")
-    add_steps(_GEMMA4_UNIFIED_STEM, stem, scope)
-    tokens = scope["tokens"]
-    return MultiModalEncoder("image", ((stem.layer(), 1),), scope["width"], tokens, tokens, tokens * scope["values"])
+    return read_encoder(_GEMMA4_UNIFIED, source)
 
 
 def _intern_shuffle(scope: Scope) -> float:
@@ -89,7 +89,11 @@ def _intern_depth(scope: Scope) -> int:
 
 
 # InternViT (InternVL 2 to 3.5): tiles of 448 pixels, at most 12 and an overview, shuffled to 256 tokens each
-_INTERN_BIAS = flag("qkv_bias attention_bias", default=True)
+_INTERN_BLOCK = Block(
+    bias=flag("qkv_bias attention_bias", default=True), mlp_bias=True, out_bias=True,
+    norm_bias=lambda scope: not scope.source.vision.text("norm_type", default="layer_norm").startswith("rms"),
+    beside=(Norm("width", 2),),
+)  # fmt: skip
 QIANFAN = EncoderSpec(
     {
         **vit(width=1024, heads=16, middle=4096), "layers": size("num_hidden_layers", 24), "depth": _intern_depth,
@@ -102,15 +106,11 @@ QIANFAN = EncoderSpec(
     lambda scope: _shuffled(scope, _intern_shuffle(scope), scope["tiles"] + 1),
     (patches_in(), Dense("positions", "width")),
     (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)),
-    Block(
-        bias=_INTERN_BIAS, mlp_bias=True, out_bias=True,
-        norm_bias=lambda scope: not scope.source.vision.text("norm_type", default="layer_norm").startswith("rms"),
-        beside=(Norm("width", 2),),
-    ),
+    _INTERN_BLOCK,
 )  # fmt: skip
 # In transformers' form (text_config) vLLM does not divide its attention.
 INTERN = QIANFAN._replace(
-    block=QIANFAN.block._replace(split_attention=lambda scope: not scope.source.config.has("text_config"))
+    block=_INTERN_BLOCK._replace(split_attention=lambda scope: not scope.source.config.has("text_config"))
 )
 
 # DeepSeek-VL2: SigLIP from timm, not divided, and a projector of two layers

@@ -55,7 +55,7 @@ def of_clips(stacked: str | int, clips: int = 1) -> Limit:
 def _of_transformers(*projector: Step) -> EncoderSpec:
     """The encoder that transformers has, pooled by two."""
     return EncoderSpec(
-        WHISPER_SIZES, of_clips(2), WHISPER_STEM, projector, whisper_block(split=False), "audio", sharded=False
+        WHISPER_SIZES, of_clips(2), WHISPER_STEM, projector, whisper_block(split=False), modality="audio", sharded=False
     )
 
 
@@ -69,7 +69,7 @@ MINICPM_O = EncoderSpec(
         "pool": size("audio_pool_step", 2, "config"),
     },
     lambda scope: (30 * (50 // scope["pool"]), scope["positions"], 0), WHISPER_STEM,
-    pair("quarter", "text", "text", split=False), whisper_block(split=False), "audio", sharded=False,
+    pair("quarter", "text", "text", split=False), whisper_block(split=False), modality="audio", sharded=False,
 )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ GLM_ASR = EncoderSpec(
         "stacked": lambda scope: max(1, scope["middle"] // scope["width"]),
     },
     of_clips("stacked"), (*_CONVOLUTIONS, Norm("width", bias=True)), pair("middle", "text*2", "text"),
-    Block(kv_heads="kv_heads"), "audio",
+    Block(kv_heads="kv_heads"), modality="audio",
 )  # fmt: skip
 
 _KIMI_AUDIO = EncoderSpec(
@@ -164,7 +164,7 @@ _QWEN25_OMNI = EncoderSpec(
     {**_OMNI_SIZES, "ends": "out*2"},
     lambda scope: (_CLIP_FRAMES // 4, _CLIP_FRAMES // 2, _CLIP_FRAMES * scope["bins"]),
     (*_CONVOLUTIONS, Norm("width", bias=True)), (Dense("width", "out", True), Norm("ends")), whisper_block(split=False),
-    "audio", sharded=False,
+    modality="audio", sharded=False,
 )  # fmt: skip
 # Three convolutions over time and pitch
 _QWEN3_OMNI = EncoderSpec(
