@@ -39,7 +39,7 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
 """Causes that mend when the cluster gives what it lacks now: a service that does not serve is Stuck, not Failed."""
 
 _ALONE = frozenset({"ValidationFailed"})
-"""Service causes beside which nothing else is looked for: KubeRay makes nothing of a RayService that it refuses."""
+"""Service causes beside which nothing else is looked for: KubeRay creates nothing for a RayService that it rejects."""
 
 
 def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:

@@ -13,6 +13,7 @@ from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
 from rayllm_ctl.health.rules.probes import unready_workers
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Health, State
 
 _YOUNG = 120.0
@@ -67,6 +68,9 @@ def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
     """Nothing is wrong with a service that served and does not now: its replicas are being replaced, or are waking."""
     if not active.serve.applications and active.serve.error:
         return _unknown(context, "whether it serves is unknown")
+    if active.serving:
+        message = f"running; waiting for an address of service/{kuberay.serve_service(context.name)}"
+        return _progressing(context, message, None)
     apps = [(app, one) for app in active.serve.applications for one in app.deployments if not active.running(one)]
     if any(is_rolling_out(active, app, one) for app, one in apps):
         since = max((app.deployed for app, _ in apps if app.deployed is not None), default=None)
@@ -109,7 +113,7 @@ def _progressing(context: ServiceContext, message: str, since: datetime | None) 
         f"rayservice/{context.name}",
         message,
         headline=message,
-        evidence=(f"{context.age(since):.0f} s so far" if since else message,),
+        evidence=(f"in progress for {context.age(since):.0f} s" if since else message,),
         hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
         since=since,
     )
