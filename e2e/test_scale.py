@@ -21,7 +21,7 @@ CPU_SECONDS = 2.0
 OPERATOR = ("deployment/kuberay-operator", "-n", "kuberay-system")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def unattended(own: Target, shared: Bench) -> Iterator[Bench]:
     """A namespace in which KubeRay does nothing, since its operator does not run."""
     assert shared.target is own
