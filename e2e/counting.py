@@ -48,8 +48,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()  # HTTP/1.0: the end of the connection ends the answer, a watch's too.
             while data := answer.read1():
                 self.wfile.write(data)
-        except OSError:
-            return  # The client of a watch has gone.
+        except (OSError, http.client.HTTPException):
+            return  # One end of a watch has gone.
         finally:
             connection.close()
 
