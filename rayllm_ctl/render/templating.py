@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.model.yamltext import flow
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import BytecodeCache, Environment
 
 
 @cache
@@ -26,11 +29,35 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=_bytecode_cache(),
         autoescape=False,  # noqa: S701  YAML, not HTML: the filter quotes
     )
     env.filters["yaml"] = _quoted
     env.filters["plain"] = _plain
     return env
+
+
+def _bytecode_cache() -> BytecodeCache | None:
+    """Compiled templates in the user's cache directory: compiling takes longer than all else that rendering does.
+
+    None where the directory cannot be written or belongs to somebody else, whose code would be run.
+    """
+    import jinja2
+    from jinja2.bccache import Bucket
+
+    class Cache(jinja2.FileSystemBytecodeCache):
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            with suppress(OSError):  # a full disk is no reason not to render
+                super().dump_bytecode(bucket)
+
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "rayllm-ctl" / "templates"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own = folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK)
+    except (OSError, RuntimeError):
+        return None
+    return Cache(str(folder)) if own else None
 
 
 def _quoted(value: Any) -> str:

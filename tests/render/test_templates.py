@@ -47,3 +47,30 @@ def _macros(template: nodes.Template) -> set[str]:
 def test_an_undefined_name_fails(tmp_path: Path) -> None:
     with pytest.raises(jinja2.UndefinedError, match="'name' is undefined"):
         fill("serve-config.yaml.j2", {})
+
+
+def test_compiled_templates_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    environment.cache_clear()
+    environment().get_template("rayservice.yaml.j2")
+    kept = list((tmp_path / "rayllm-ctl" / "templates").iterdir())
+    assert kept
+    for file in kept:
+        file.write_bytes(b"damaged")
+    environment.cache_clear()
+    assert environment().get_template("rayservice.yaml.j2") is not None
+    assert all(file.read_bytes() != b"damaged" for file in kept)
+    environment.cache_clear()
+
+
+@pytest.mark.parametrize("place", ["file", "read-only"])
+def test_no_cache_no_matter(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked if place == "file" else "/proc"))
+    environment.cache_clear()
+    try:
+        assert environment().bytecode_cache is None
+        assert environment().get_template("rayservice.yaml.j2") is not None
+    finally:
+        environment.cache_clear()
