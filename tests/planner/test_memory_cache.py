@@ -8,8 +8,8 @@ import pytest
 
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Quantization, StateCache
 from rayllm_ctl.planner.memory.engine import cache_rules, in_flight_tokens, state_blocks
-from rayllm_ctl.planner.memory.estimate import cache_element
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
+from rayllm_ctl.planner.memory.layout import cache_element
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of, state_bytes
 from tests.planner.facts import dense
 from tests.planner.known import estimated, facts_of
@@ -98,7 +98,9 @@ def test_states_that_a_request_holds() -> None:
     assert blocks((0, 19, 0), scans=False, prefix=True) == 2
     assert blocks((0, 29, 0), scans=False) == 2
     assert blocks((0, 29, 0), scans=False, prefix=False) == 1
-    assert blocks((0, 26, 0), scans=True) == 16
+    assert blocks((0, 26, 0), scans=True, prefix=True) == 16
+    assert [blocks((0, minor, 0), scans=True) for minor in (25, 26, 27, 28)] == [1, 1, 1, 2]
+    assert [blocks((0, minor, 0), scans=False) for minor in (25, 26, 27, 28)] == [1, 1, 1, 2]
     assert blocks((0, 32, 0), scans=True) == 3
 
 

@@ -127,6 +127,7 @@ def read_qwen3_vl(source: Source) -> MultiModalEncoder:
         16384,
         patches,
         pixels,
+        levels=deep,
     )
 
 
