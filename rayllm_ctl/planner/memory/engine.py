@@ -8,7 +8,7 @@ from rayllm_ctl.planner.memory.kvcache import KVCachePolicy, Packing
 Release = tuple[int, int, int]
 
 
-def cache_rules(release: Release) -> KVCachePolicy:
+def cache_policy(release: Release) -> KVCachePolicy:
     """How a version lays out the KV cache (v1/core/kv_cache_utils.py and envs.py of each version)."""
     return KVCachePolicy(
         widen=1.5 if release >= (0, 18, 0) else 1.25 if release >= (0, 12, 0) else 0.0,

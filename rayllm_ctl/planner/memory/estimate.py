@@ -34,7 +34,7 @@ def estimate(
 ) -> MemoryEstimate:
     """Memory of the fullest GPU of one replica.
 
-    Bands hold in about nine of ten cases. Nothing is refused here: a cache that holds less than one request has a
+    Bands hold in about nine of ten cases. Nothing is rejected here: a cache that holds less than one request has a
     max_concurrency below 1, and what lies outside the budget is in `problems`. cache: kept by a caller that asks about
     the same facts again and again; what does not depend on the GPU is then computed once. draft: the draft model that
     the settings' speculative_config names.
@@ -97,11 +97,11 @@ def _layout(context: EstimateContext, cut: Sequence[Stage]) -> Layout:
     in_flight = rules.in_flight_tokens(
         release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=context.second_runner
     )
-    key = ("layout", shape, rules.cache_rules(release), in_flight, tuple(stage.key for stage in cut))
+    key = ("layout", shape, rules.cache_policy(release), in_flight, tuple(stage.key for stage in cut))
     layout = context.cache.get(key)
     if not isinstance(layout, Layout):
         guessing = context.draft.facts.layers if context.draft else ()
         layers = [(*stage.layers, *guessing) if stage.last else stage.layers for stage in cut]
-        layout = group_layers(layers, shape, rules.cache_rules(release), in_flight)
+        layout = group_layers(layers, shape, rules.cache_policy(release), in_flight)
         context.cache[key] = layout
     return layout

@@ -111,11 +111,11 @@ class Case:
     encoder: int
 
 
-def spreads(case: Case, logs: tuple[Logs, ...] = LOGS) -> Iterator[Spread]:
-    """What is not known about a case, the logs being `logs`."""
+def spreads(case: Case) -> Iterator[Spread]:
+    """What is not known about a case."""
     gpu = (case.gpu.architecture, case.gpu.interconnect)
     version = ".".join(map(str, case.release[:2]))
-    same_runner = [item for item in logs if item.second_runner == case.second_runner]
+    same_runner = [item for item in LOGS if item.second_runner == case.second_runner]
     here = [item for item in same_runner if gpu in item.gpus]
     near = [item for item in here if item.covers(case.release)]
     if not here:
@@ -130,11 +130,11 @@ def spreads(case: Case, logs: tuple[Logs, ...] = LOGS) -> Iterator[Spread]:
     for kind, size in _uncertain(case):
         if any(kind in item.kinds for item in near):
             continue
-        known = any(kind in item.kinds for item in logs)
+        known = any(kind in item.kinds for item in LOGS)
         where = f" on {case.gpu.name} in vLLM {version}" if known else ""
         yield _spread(f"{_WORDS[kind]}{where}", size / 2 if known else size)
     if case.scheme and not any(case.scheme in item.schemes for item in near):
-        known = any(case.scheme in item.schemes for item in logs)
+        known = any(case.scheme in item.schemes for item in LOGS)
         share = _SCHEME_ELSEWHERE if known else _SCHEMES
         yield _spread(f"weights in {case.scheme}" + (f" on {case.gpu.name}" if known else ""), share * case.weights)
 

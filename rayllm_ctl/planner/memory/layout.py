@@ -99,7 +99,7 @@ def cpu_request_bytes(facts: ModelFacts, release: Release, settings: Settings) -
         release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=False
     )
     layers = [stage.layers for stage in stages(facts, settings.pipeline)]
-    layout = group_layers(layers, shape, rules.cache_rules(release), in_flight)
+    layout = group_layers(layers, shape, rules.cache_policy(release), in_flight)
     return layout.blocks_per_request(settings.max_model_len) * layout.bytes_per_block
 
 

@@ -10,7 +10,7 @@ from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.overheads import linked
 
 _REST = 0.12 * GIB
-"""The least in use before vLLM starts that every log shows: above this much a start is refused."""
+"""The least in use before vLLM starts that every log shows: above this much a start is rejected."""
 
 _HOLES = 1.8 * GIB
 """What experts leave reserved in holes after they are laid out anew: 1.6 to 1.8 GiB (gpt-oss on H100); with 1.6 GiB to
