@@ -151,6 +151,7 @@ def _case(context: EstimateContext, weights: int, peak: Peak) -> Case:
         context.release,
         context.second_runner,
         context.settings.tensor,
+        context.kernel.name,
         scheme,
         weights,
         peak.workspace,

@@ -47,13 +47,20 @@ _A100 = frozenset({("Ampere", "nvlink")})
 _AMPERE = frozenset({("Ampere", "pcie")})
 _ADA = frozenset({("Ada", "pcie")})
 
+_TRITON = "experts on Triton"
+_LATENT = "latent attention"
+_SPARSE = "sparse latent attention"
+_RECURRENT = "recurrent layers"
+_ENCODERS = "encoders"
+_STREAMS = "parallel residual streams"
+
 LOGS = (
     Logs(
         _HOPPER,
         (0, 15, 0),
         (0, 19, 99),
         second_runner=False,
-        kinds=frozenset({"moe", "mla", "encoder"}),
+        kinds=frozenset({_TRITON, _LATENT, _ENCODERS}),
         tensors=frozenset({1, 2, 4}),
         schemes=frozenset({"fp8", "compressed-tensors"}),
     ),
@@ -62,7 +69,7 @@ LOGS = (
         (0, 10, 2),
         (0, 14, 99),
         second_runner=False,
-        kinds=frozenset({"moe", "encoder", "hybrid"}),
+        kinds=frozenset({_TRITON, "experts on OpenAI Triton", _ENCODERS, _RECURRENT}),
         tensors=frozenset({1, 2}),
         schemes=frozenset({"mxfp4"}),
     ),
@@ -71,10 +78,10 @@ LOGS = (
         (0, 15, 0),
         (0, 19, 99),
         second_runner=False,
-        kinds=frozenset({"moe"}),
+        kinds=frozenset({"experts on Marlin"}),
         schemes=frozenset({"mxfp4"}),
     ),
-    Logs(_AMPERE, (0, 13, 0), (0, 13, 99), second_runner=False, kinds=frozenset({"encoder"})),
+    Logs(_AMPERE, (0, 13, 0), (0, 13, 99), second_runner=False, kinds=frozenset({_ENCODERS})),
     Logs(_ADA, (0, 28, 0), (0, 29, 99), second_runner=True, tensors=frozenset({1, 2}), schemes=frozenset({"awq"})),
 )
 """The rows of tests/data/measured.json, by kind."""
@@ -86,7 +93,8 @@ _TENSOR = 0.6 * GIB
 _LESS = 0.6
 """Of a spread to one side, what it is to the other: what is not known rather takes memory than gives it."""
 
-_KINDS = {"moe": 0.6, "mla": 0.5, "dsa": 2.0, "hybrid": 0.9, "encoder": 0.5, "streams": 1.5}
+_EXPERTS = 0.6 * GIB
+_KINDS = {_LATENT: 0.5, _SPARSE: 2.0, _RECURRENT: 0.9, _ENCODERS: 0.5, _STREAMS: 1.5}
 """GiB that a kind of model without a log of its own may take: half of it where only another GPU, runner or version was
 measured. The worst misses among logs of each kind before its rule was found."""
 
@@ -105,6 +113,7 @@ class Case:
     release: Release
     second_runner: bool
     tensor: int
+    kernel: str
     scheme: str
     weights: int
     workspace: int
@@ -132,35 +141,25 @@ def spreads(case: Case) -> Iterator[Spread]:
             continue
         known = any(kind in item.kinds for item in LOGS)
         where = f" on {case.gpu.name} in vLLM {version}" if known else ""
-        yield _spread(f"{_WORDS[kind]}{where}", size / 2 if known else size)
+        yield _spread(f"{kind}{where}", size / 2 if known else size)
     if case.scheme and not any(case.scheme in item.schemes for item in near):
         known = any(case.scheme in item.schemes for item in LOGS)
         share = _SCHEME_ELSEWHERE if known else _SCHEMES
         yield _spread(f"weights in {case.scheme}" + (f" on {case.gpu.name}" if known else ""), share * case.weights)
 
 
-_WORDS = {
-    "moe": "experts",
-    "mla": "latent attention",
-    "dsa": "sparse latent attention",
-    "hybrid": "recurrent layers",
-    "encoder": "encoders",
-    "streams": "parallel residual streams",
-}
-
-
 def _uncertain(case: Case) -> Iterator[tuple[str, float]]:
     """Kinds that the model is of, with the bytes that each may take."""
     facts = case.facts
     if facts.moe:
-        yield "moe", _KINDS["moe"] * GIB + 0.5 * case.workspace
-    for kind in ("mla", "dsa", "hybrid"):
-        if kind in facts.traits:
+        yield f"experts on {case.kernel}", _EXPERTS + 0.5 * case.workspace
+    for trait, kind in (("mla", _LATENT), ("dsa", _SPARSE), ("hybrid", _RECURRENT)):
+        if trait in facts.traits:
             yield kind, _KINDS[kind] * GIB
     if case.encoder:
-        yield "encoder", _KINDS["encoder"] * GIB + 0.5 * case.encoder
+        yield _ENCODERS, _KINDS[_ENCODERS] * GIB + 0.5 * case.encoder
     if facts.streams > 1:
-        yield "streams", _KINDS["streams"] * GIB
+        yield _STREAMS, _KINDS[_STREAMS] * GIB
 
 
 def _gpu_bytes(gpu: GPU) -> float:

@@ -37,7 +37,7 @@ def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reaso
     total, used = context.gpu.memory_bytes, context_bytes(context)
     share = context.settings.gpu_memory_utilization
     if context.requested > total - _REST:
-        message = f"utilization {share:g} asks for more than the CUDA context leaves free on {context.gpu.name}"
+        message = f"utilization {share:g} exceeds the memory that is free on {context.gpu.name} at start-up"
         yield Reason("utilization-too-high", message, f"--gpu-memory-utilization {_floor((total - used) / total)}")
         return
     fixed = context.options.cache_bytes
@@ -45,7 +45,9 @@ def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reaso
         taken = budget.weights + budget.adapters + budget.non_torch.low + budget.peak.total
         spare = total - used - taken - fixed
         if spare < 0:
-            message = f"a KV cache of {gib(fixed)} GiB is {gib(-spare)} GiB more than {context.gpu.name} has left"
+            message = (
+                f"a KV cache of {gib(fixed)} GiB exceeds the memory left on {context.gpu.name} by {gib(-spare)} GiB"
+            )
             yield Reason("kv-cache-too-large", message, f"--kv-cache-memory-bytes {max(0, int(fixed + spare))}")
         return
     graphs = max(0.0, budget.graphs.used.typical - budget.graphs.counted.typical)
@@ -54,8 +56,8 @@ def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reaso
         left = gib(max(0.0, total - context.requested - used))
         parts = " and ".join(part for part in ("CUDA graphs" if graphs else "", what) if part)
         message = (
-            f"utilization {share:g} leaves {left} GiB of {context.gpu.name} outside its budget, where {parts} need "
-            f"about {gib(graphs + rest)} GiB"
+            f"memory outside utilization {share:g} is insufficient on {context.gpu.name}: {left} GiB are free, {parts} "
+            f"need about {gib(graphs + rest)} GiB"
         )
         works = _floor((total - used - graphs - rest) / total)
         yield Reason("outside-budget", message, f"--gpu-memory-utilization {works}")
