@@ -70,6 +70,7 @@ class MultiModalEncoder:
     tokens: the most embeddings that one item (an image) gives the decoder; patches: encoder positions of such an item;
     pixels: its input values. masked: it attends under a mask over all patches of a batch, which is held whole.
     kept: layers whose outputs are all held until the last one has run. video: where a video may be the largest item.
+    levels: further embeddings of every token, one for each deepstack layer.
     """
 
     modality: str
@@ -82,6 +83,7 @@ class MultiModalEncoder:
     masked: bool = False
     kept: int = 0
     video: VideoProfile | None = None
+    levels: int = 0
 
     @property
     def parameters(self) -> int:

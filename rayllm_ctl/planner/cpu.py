@@ -16,11 +16,11 @@ from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
 from rayllm_ctl.model.service import LLMService, Load
 from rayllm_ctl.planner.checks import argument_problems
-from rayllm_ctl.planner.memory import speculation
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
 from rayllm_ctl.planner.parallelism import sharding_problem
 from rayllm_ctl.planner.pods import cpu_pods
 from rayllm_ctl.planner.startup import startup
-from rayllm_ctl.planner.work import model_work
 
 _MAX_NUM_SEQS = 8
 _BATCHED_TOKENS = 2048
@@ -32,9 +32,6 @@ _LONGEST_CONTEXT = 4096
 
 _KV_ARGUMENT = "kv_cache_memory_bytes"
 _KV_BYTES = 1 * GIB
-
-_BLOCK = 128
-"""Tokens of a block on CPUs (platforms/cpu.py)."""
 
 
 def plan_cpu(
@@ -49,8 +46,7 @@ def plan_cpu(
     tensor = service.parallelism.tensor or 1
     weights = 0.0
     if facts is not None:
-        work = model_work(facts, dtype=settings.dtype, kv_cache_dtype="auto", quantization=None)
-        weights = work.held_bytes + facts.vocab_size * facts.hidden_size * 2.0
+        weights = float(whole_weights(facts, settings.dtype))
     pods = cpu_pods(weights, kv_bytes, tensor, service.resources)
     plan = Plan(
         verdict="fits",
@@ -66,7 +62,7 @@ def plan_cpu(
     )
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
-    problem = _too_large(facts, settings, kv_bytes, weights, pods.worker_memory)
+    problem = _too_large(facts, engine, settings, tensor, kv_bytes, weights, pods.worker_memory)
     return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
 
 
@@ -156,12 +152,29 @@ def _not_visible(service: LLMService) -> Reason:
     )
 
 
-def _too_large(facts: ModelFacts, settings: EngineSettings, kv_bytes: int, weights: float, limit: str) -> Reason | None:
+def _too_large(
+    facts: ModelFacts,
+    engine: EngineFacts,
+    settings: EngineSettings,
+    tensor: int,
+    kv_bytes: int,
+    weights: float,
+    limit: str,
+) -> Reason | None:
     """What does not fit: a request into the KV cache, or both with the weights into the pod."""
-    work = model_work(facts, dtype="bfloat16", kv_cache_dtype=settings.kv_cache_dtype or "auto", quantization=None)
-    needed = work.cache_bytes(-(-settings.max_model_len // _BLOCK) * _BLOCK, 1)
+    resolved = Settings(
+        max_model_len=settings.max_model_len,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        gpu_memory_utilization=0.0,
+        dtype=settings.dtype,
+        kv_cache_dtype=settings.kv_cache_dtype or "auto",
+        args=settings.args,
+        tensor=tensor,
+    )
+    needed = cpu_request_bytes(facts, engine.release, resolved)
     if needed > kv_bytes:
-        fitting = max(_BLOCK, int(settings.max_model_len * kv_bytes / needed) // _BLOCK * _BLOCK)
+        fitting = max(CPU_BLOCK, int(settings.max_model_len * kv_bytes / needed) // CPU_BLOCK * CPU_BLOCK)
         return Reason(
             "kv-cache-too-small",
             f"one request of {settings.max_model_len:,} tokens needs {gib(needed)} GiB of KV cache; "

@@ -8,11 +8,12 @@ from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.quantities import gib
 from rayllm_ctl.planner.checks import build_caveats, gpu_problems
 from rayllm_ctl.planner.cost import replica_price
+from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.parallelism import layout_problem
-from rayllm_ctl.planner.request import Candidate, Request, Settings, Shape
-from rayllm_ctl.planner.settings import memory_settings, resolve, resolve_load, round_context
+from rayllm_ctl.planner.request import Candidate, Request, Shape
+from rayllm_ctl.planner.settings import resolve, resolve_load, round_context
 from rayllm_ctl.planner.sizing import size
 from rayllm_ctl.planner.throughput import speed, throughput
 
@@ -28,9 +29,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
     settings = resolve(request, shape, context)
-    memory = estimate(
-        request.facts, shape.gpu, request.engine, memory_settings(shape, settings), request.memo, request.draft
-    )
+    memory = estimate(request.facts, shape.gpu, request.engine, settings, request.cache, request.draft)
     verdict, reasons = memory_verdict(memory, settings, shape)
     caveats = (*build_caveats(request, shape.gpu), *request.caveats)
     if caveats:

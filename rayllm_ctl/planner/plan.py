@@ -8,10 +8,11 @@ from dataclasses import replace
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
 from rayllm_ctl.planner.checks import Refusal, request_problems
 from rayllm_ctl.planner.cost import cost
+from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.pods import gpu_pods
-from rayllm_ctl.planner.request import Candidate, Request, Settings
+from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings
 from rayllm_ctl.planner.startup import startup

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason, Throughput, Verdict
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.work import ModelWork, model_work
 
@@ -23,7 +22,7 @@ class Request:
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
     start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
     draft: the model that guesses ahead; caveats: what could not be looked up, so that nothing fits for sure.
-    works, memo: what was computed for the same facts before, filled as it is needed: most of it holds for every GPU.
+    works, cache: what was computed for the same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
     service: LLMService
@@ -38,14 +37,20 @@ class Request:
     notes: tuple[str, ...] = ()
     draft: Draft | None = None
     caveats: tuple[Reason, ...] = ()
-    works: dict[tuple[str, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
-    memo: EstimateCache = field(default_factory=dict, repr=False, compare=False)
+    works: dict[tuple[str | None, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
+    cache: EstimateCache = field(default_factory=dict, repr=False, compare=False)
 
     def work(self, settings: Settings) -> ModelWork:
         """What one token costs at these settings."""
         key = (settings.dtype, settings.kv_cache_dtype, settings.quantization)
         if key not in self.works:
-            self.works[key] = model_work(self.facts, dtype=key[0], kv_cache_dtype=key[1], quantization=key[2])
+            self.works[key] = model_work(
+                self.facts,
+                dtype=settings.dtype,
+                kv_cache_dtype=settings.kv_cache_dtype,
+                quantization=settings.quantization,
+                release=self.engine.release,
+            )
         return self.works[key]
 
 
@@ -67,24 +72,6 @@ class Workload:
     @property
     def length(self) -> int:
         return self.input_tokens + self.output_tokens
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The engine's settings of one candidate, all resolved. Names are vLLM's; args are the user's further ones."""
-
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    gpu_memory_utilization: float
-    dtype: str
-    kv_cache_dtype: str
-    quantization: str | None
-    args: Mapping[str, Any]
-
-    @property
-    def eager(self) -> bool:
-        return bool(self.args.get("enforce_eager", False))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import EngineSettings
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.memory import MemorySettings
-from rayllm_ctl.planner.request import Request, Settings, Shape, Workload
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.request import Request, Shape, Workload
 
 DEFAULT_INPUT_TOKENS = 4096
 DEFAULT_OUTPUT_TOKENS = 1024
@@ -41,6 +41,9 @@ def resolve(request: Request, shape: Shape, max_model_len: int) -> Settings:
         kv_cache_dtype=wanted.kv_cache_dtype or "auto",
         quantization=shape.quantization,
         args=dict(wanted.args),
+        tensor=shape.tensor,
+        pipeline=shape.pipeline,
+        env=wanted.env,
     )
 
 
@@ -62,24 +65,6 @@ def has_bfloat16(gpu: GPU) -> bool:
     return gpu.compute_capability is None or gpu.compute_capability >= (8, 0)
 
 
-def memory_settings(shape: Shape, settings: Settings) -> MemorySettings:
-    """The same settings as the memory planner asks for them."""
-    return MemorySettings(
-        max_model_len=settings.max_model_len,
-        max_num_seqs=settings.max_num_seqs,
-        max_num_batched_tokens=settings.max_num_batched_tokens,
-        gpu_memory_utilization=settings.gpu_memory_utilization,
-        tensor=shape.tensor,
-        pipeline=shape.pipeline,
-        dtype=settings.dtype,
-        quantization=settings.quantization,
-        kv_cache_dtype=settings.kv_cache_dtype,
-        block_size=settings.args.get("block_size"),
-        enforce_eager=settings.eager,
-        args=settings.args,
-    )
-
-
 def engine_settings(request: Request, settings: Settings) -> EngineSettings:
     """What the manifests tell the engine."""
     explicit_kv = settings.kv_cache_dtype if settings.kv_cache_dtype != "auto" else None
@@ -88,7 +73,7 @@ def engine_settings(request: Request, settings: Settings) -> EngineSettings:
         max_model_len=settings.max_model_len,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
-        dtype=settings.dtype,
+        dtype=settings.dtype or request.facts.dtype,
         gpu_memory_utilization=settings.gpu_memory_utilization,
         quantization=request.service.engine.quantization or settings.quantization,
         kv_cache_dtype=explicit_kv,

@@ -1,17 +1,33 @@
 """What one token costs: bytes read and floating-point operations per GPU, from the facts of a model.
 
 Counted per decode step of a batch, because the weights are read once a step whatever the batch, while experts and
-caches are read per request.
+caches are read per request. Sizes are those of the memory planner (memory/shards, memory/pages).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache as memoized
 
-from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, Layer, Linear, ModelFacts, Scheme, StateCache
+from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts, Scheme
+from rayllm_ctl.planner.memory import cache_shape, online_scheme
+from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
+from rayllm_ctl.planner.memory.shards import (
+    DTYPE_BYTES,
+    ShardSettings,
+    expert_tensors,
+    head_tensors,
+    layer_tensors,
+)
 
-_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
+Release = tuple[int, int, int]
+
+_BLOCK = 1024
+"""Tokens of a block where only the bytes per token count: whole strides of every compressed cache."""
+
+_NEWEST: Release = (999, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -30,35 +46,34 @@ class ExpertWork:
 
 
 @dataclass(frozen=True)
-class CacheWork:
-    """A cache of equal layers, whole model: bytes per token kept, up to `limit` tokens (0: none), and `fixed` bytes.
-
-    shared: not divided by tensor parallelism. operations: FLOPs per query token and cached token.
-    """
+class CacheReads:
+    """What one GPU reads of equal layers' caches for one token: bytes per token kept, up to `limit` tokens (0: none),
+    and `fixed` bytes whatever the length."""
 
     layers: int
     per_token: float
     limit: int
     fixed: float
-    shared: bool
-    heads: int
-    operations: float
 
-    def tokens(self, length: float) -> float:
-        return min(length, self.limit) if self.limit else length
+    def bytes_read(self, length: float) -> float:
+        tokens = min(length, self.limit) if self.limit else length
+        return self.layers * (self.per_token * tokens + self.fixed)
 
 
 @dataclass(frozen=True)
 class ModelWork:
     """A model's work, whole model (divide by the GPUs). Weights in bytes as stored, FLOPs per token that passes.
 
-    held_bytes: all weights but the embedding, each once; dense_bytes: as often as a step reads them.
+    held_bytes: all weights but the embedding, each once; dense_bytes: as often as a step reads them. caches: every kind
+    with the number of its layers, kept as `shape` says; heads: query heads.
     """
 
     held_bytes: float
     dense_bytes: float
     experts: tuple[ExpertWork, ...]
-    caches: tuple[CacheWork, ...]
+    caches: tuple[tuple[Cache, int], ...]
+    shape: CacheShape
+    heads: int
     flops_per_token: float
     head_flops: float
     layers: int
@@ -72,92 +87,82 @@ class ModelWork:
 
     def cache_bytes(self, length: float, tensor: int) -> float:
         """Cache bytes one GPU of a TP group reads for one token of a request that is `length` tokens long."""
-        total = 0.0
-        for cache in self.caches:
-            ranks = 1 if cache.shared else min(tensor, cache.heads) if cache.heads else tensor
-            total += cache.layers * (cache.per_token * cache.tokens(length) + cache.fixed) / ranks
-        return total
+        return sum(reads.bytes_read(length) for reads in _cache_reads(self.caches, replace(self.shape, tensor=tensor)))
 
     def attention_flops(self, length: float) -> float:
         """FLOPs of attention for one token that sees `length` tokens before it."""
-        return sum(cache.layers * cache.operations * cache.tokens(length) for cache in self.caches)
+        return sum(layers * _attention_flops(cache, self.heads, length) for cache, layers in self.caches)
 
 
-def model_work(facts: ModelFacts, *, dtype: str, kv_cache_dtype: str, quantization: str | None) -> ModelWork:
-    """The work of `facts` as it is served: dtype of activations and KV cache, quantization while loading (or None)."""
-    wide = _BYTES.get(dtype, 2.0)
-    kv = 1.0 if "fp8" in kv_cache_dtype or "int8" in kv_cache_dtype else 0.5 if "fp4" in kv_cache_dtype else wide
-    online = 0.0
-    if quantization and not facts.quantization:
-        online = 0.5 if quantization == "bitsandbytes" else 1.0
+def model_work(
+    facts: ModelFacts, *, dtype: str | None, kv_cache_dtype: str, quantization: str | None, release: Release = _NEWEST
+) -> ModelWork:
+    """The work of `facts` as vLLM `release` serves it: dtype of activations and KV cache, quantization while loading
+    (or None)."""
+    online = None if facts.quantization or not quantization else online_scheme(quantization)
+    whole = ShardSettings(1, DTYPE_BYTES.get(dtype or "", 2), online)
     held = dense = flops = 0.0
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
-    schemes: list[Scheme] = []
     kinds = {id(layer): layer for layer in facts.all_layers()}
     counts = Counter(id(layer) for layer in facts.all_layers())
     for key, layer in kinds.items():
         n = counts[key]
-        own = _dense_bytes(layer, wide, online)
+        own = sum(layer_tensors(replace(layer, experts=()), whole))
         held += n * own
         dense += n * layer.passes * own
         flops += n * 2.0 * layer.active_parameters
         for item in layer.experts:
-            each = item.per_expert * _bytes_each(item.scheme, wide, online if item.quantizable else 0.0)
+            each = sum(expert_tensors(item, whole)) / item.count
             held += n * item.count * each
             experts[ExpertWork(1, item.count, item.top_k, each)] += n * layer.passes
         for cache in layer.caches:
             caches[cache] += n
-        schemes += [linear.scheme for linear in layer.linears if linear.scheme]
-        schemes += [group.scheme for group in layer.experts if group.scheme]
-    head = facts.vocab_size * facts.hidden_size
-    head_bytes = head * _bytes_each(facts.head_scheme, 4.0 if facts.head_float32 else wide, 0.0)
+    head = sum(head_tensors(facts, whole))
+    schemes = list(_schemes(kinds.values(), online))
     return ModelWork(
-        held_bytes=held + head_bytes,
-        dense_bytes=dense + head_bytes,
+        held_bytes=held + head,
+        dense_bytes=dense + head,
         experts=tuple(ExpertWork(n, e.count, e.top_k, e.bytes_each) for e, n in experts.items()),
-        caches=tuple(_cache_work(cache, n, facts, kv, wide) for cache, n in caches.items()),
+        caches=tuple(caches.items()),
+        shape=cache_shape(facts, release, kv_cache_dtype, whole.dtype_bytes, _BLOCK),
+        heads=facts.heads,
         flops_per_token=flops,
-        head_flops=2.0 * head,
+        head_flops=2.0 * facts.vocab_size * facts.hidden_size,
         layers=sum(layer.passes for layer in facts.layers),
         hidden=facts.hidden_size,
-        fp8=online == 1.0 or any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
+        fp8=any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
         fp4=any(s.floating and s.bits == 4 and not s.weight_only for s in schemes),
     )
 
 
-def _dense_bytes(layer: Layer, wide: float, online: float) -> float:
-    linears = sum(item.parameters * _bytes_of(item, wide, online) for item in layer.linears)
-    return linears + sum(vector.size * (4.0 if vector.float32 else wide) for vector in layer.vectors)
+def _schemes(layers: Iterable[Layer], online: Scheme | None) -> Iterator[Scheme]:
+    if online:
+        yield online
+    for layer in layers:
+        for scheme in (*(x.scheme for x in layer.linears), *(x.scheme for x in layer.experts)):
+            if scheme:
+                yield scheme
 
 
-def _bytes_of(linear: Linear, wide: float, online: float) -> float:
-    if linear.float32:
-        return 4.0
-    return _bytes_each(linear.scheme, wide, online if linear.quantizable else 0.0)
+@memoized
+def _cache_reads(caches: tuple[tuple[Cache, int], ...], shape: CacheShape) -> tuple[CacheReads, ...]:
+    """A recurrent state is read and written back with every token."""
+    found = []
+    for cache, layers in caches:
+        pages = pages_of(cache, shape)
+        if pages.blocks:
+            found.append(CacheReads(layers, 0.0, 0, 2.0 * pages.bytes))
+        else:
+            found.append(CacheReads(layers, pages.bytes / pages.block, pages.window or pages.chunk, 0.0))
+    return tuple(found)
 
 
-def _bytes_each(scheme: Scheme | None, wide: float, online: float) -> float:
-    """Bytes per weight; scales add a few per cent at most, which is far inside the band of any throughput figure."""
-    return scheme.bits / 8 if scheme else online or wide
-
-
-def _cache_work(cache: Cache, layers: int, facts: ModelFacts, kv: float, wide: float) -> CacheWork:
+def _attention_flops(cache: Cache, heads: int, length: float) -> float:
+    """FLOPs of one layer for one query token over `length` cached ones: scores and their sum."""
     if isinstance(cache, AttentionCache):
-        width = cache.heads * (cache.key_dim + cache.value_dim)
-        operations = 2.0 * facts.heads * (cache.key_dim + cache.value_dim)
-        return CacheWork(layers, width * kv, cache.window or cache.chunk, 0.0, False, cache.heads, operations)
+        limit = cache.window or cache.chunk
+        return 2.0 * heads * (cache.key_dim + cache.value_dim) * (min(length, limit) if limit else length)
     if isinstance(cache, LatentCache):
-        packed = (cache.fp8_bytes or cache.fixed_bytes) if kv == 1.0 else cache.fixed_bytes
-        per_token = (packed or cache.width * kv) / cache.stride
-        return CacheWork(layers, per_token, cache.window, 0.0, True, 0, 4.0 * facts.heads * cache.width / cache.stride)
-    return CacheWork(layers, 0.0, 0, 2 * _state_bytes(cache, wide), False, 0, 0.0)
-
-
-def _state_bytes(cache: StateCache, wide: float) -> float:
-    groups = cache.conv_groups[0] * cache.conv_groups[1] if cache.conv_groups else 0
-    conv = (cache.conv[0] + groups) * cache.conv[1] * wide if cache.conv else 0.0
-    ssm = 1.0
-    for size in cache.ssm or ():
-        ssm *= size
-    return conv + (ssm * (4.0 if cache.ssm_float32 else wide) if cache.ssm else 0.0)
+        return 4.0 * heads * cache.width / cache.stride * (min(length, cache.window) if cache.window else length)
+    return 0.0

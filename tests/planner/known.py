@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,8 @@ from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.planner.memory import MemoryEstimate, MemorySettings, estimate
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 
 _QUANTIZED = ("quantization_config", "compression_config", "hf_quant_config")
 
@@ -44,12 +46,17 @@ def estimated(
     quantization: str | None = None,
     block: int | None = None,
     eager: bool = False,
+    env: Mapping[str, str] | None = None,
     **args: Any,
 ) -> MemoryEstimate:
     """An estimate with vLLM's own batch sizes for that GPU unless said."""
     rules, card = engine(version), find(gpu)
     default_tokens, default_seqs = rules.batch_defaults_for(card)
-    settings = MemorySettings(
+    if block:
+        args["block_size"] = block
+    if eager:
+        args["enforce_eager"] = True
+    settings = Settings(
         max_model_len=length,
         max_num_seqs=seqs or default_seqs,
         max_num_batched_tokens=tokens or default_tokens,
@@ -59,9 +66,8 @@ def estimated(
         dtype=dtype,
         quantization=quantization,
         kv_cache_dtype=kv,
-        block_size=block,
-        enforce_eager=eager,
         args=args,
+        env=env or {},
     )
     return estimate(facts_of(facts) if isinstance(facts, str) else facts, card, rules, settings)
 

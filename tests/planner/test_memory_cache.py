@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Quantization, StateCache
-from rayllm_ctl.planner.memory.engine import cache_rules, in_flight_tokens, state_blocks
-from rayllm_ctl.planner.memory.estimate import cache_element
+from rayllm_ctl.planner.memory.engine import cache_policy, in_flight_tokens, state_blocks
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
+from rayllm_ctl.planner.memory.layout import cache_element
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of, state_bytes
 from tests.planner.facts import dense
 from tests.planner.known import estimated, facts_of
@@ -18,7 +18,7 @@ GIB = 2**30
 FULL = AttentionCache(8, 128, 128)
 SLIDING = AttentionCache(8, 128, 128, window=1024)
 SHAPE = CacheShape(1, 2.0, 2, 16)
-NEW = cache_rules((0, 29, 0))
+NEW = cache_policy((0, 29, 0))
 
 
 def layers(*counts: tuple[AttentionCache | LatentCache | StateCache, int]) -> list[Layer]:
@@ -65,14 +65,14 @@ def test_kinds_of_different_size_make_groups_of_the_smaller_size() -> None:
 
 @pytest.mark.parametrize(("release", "groups"), [((0, 11, 0), 3), ((0, 15, 0), 2), ((0, 19, 0), 2)])
 def test_kinds_of_nearly_one_size_are_padded_to_the_larger(release: tuple[int, int, int], groups: int) -> None:
-    layout = group_layers([layers((FULL, 20), (SLIDING, 24))], SHAPE, cache_rules(release), 8192)
+    layout = group_layers([layers((FULL, 20), (SLIDING, 24))], SHAPE, cache_policy(release), 8192)
     assert len(layout.groups) == groups
 
 
 def test_chunked_layers_were_kept_whole_before_0_14() -> None:
     mixed = layers((FULL, 12), (AttentionCache(8, 128, 128, chunk=8192), 36))
-    assert len(group_layers([mixed], SHAPE, cache_rules((0, 13, 0)), 8192).groups) == 1
-    assert len(group_layers([mixed], SHAPE, cache_rules((0, 14, 0)), 8192).groups) == 4
+    assert len(group_layers([mixed], SHAPE, cache_policy((0, 13, 0)), 8192).groups) == 1
+    assert len(group_layers([mixed], SHAPE, cache_policy((0, 14, 0)), 8192).groups) == 4
 
 
 def test_a_block_grows_until_a_recurrent_state_fits() -> None:
@@ -98,7 +98,9 @@ def test_states_that_a_request_holds() -> None:
     assert blocks((0, 19, 0), scans=False, prefix=True) == 2
     assert blocks((0, 29, 0), scans=False) == 2
     assert blocks((0, 29, 0), scans=False, prefix=False) == 1
-    assert blocks((0, 26, 0), scans=True) == 16
+    assert blocks((0, 26, 0), scans=True, prefix=True) == 16
+    assert [blocks((0, minor, 0), scans=True) for minor in (25, 26, 27, 28)] == [1, 1, 1, 2]
+    assert [blocks((0, minor, 0), scans=False) for minor in (25, 26, 27, 28)] == [1, 1, 1, 2]
     assert blocks((0, 32, 0), scans=True) == 3
 
 

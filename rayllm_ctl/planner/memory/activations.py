@@ -23,7 +23,7 @@ MIB = 2**20
 class ProfileRun:
     """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run.
 
-    context: tokens of a request, as far as videos may fill it (0: the user turns them off).
+    length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
     """
 
     tokens: int
@@ -32,6 +32,7 @@ class ProfileRun:
     dtype_bytes: int
     images: bool
     context: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ class Sampler:
 def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
     """How the sampler of a version spends memory.
 
-    Before 0.17 it sorts: 37.85 B with bf16 logits (Qwen3, Llama 3.1, gpt-oss on H100, 0.11 to 0.16); to 0.11.0
-    FlashInfer's replaces it where installed: 9.5 B (Qwen2-7B on A100, 0.10.1). From 0.17 a Triton kernel selects:
-    14.41 B (30 models on H100, 0.17 to 0.19). The second runner copies the logits to float32 and keeps counts of every
-    request's output tokens and their mask (gpu/sample/penalties.py).
+    Before 0.17 it sorts: 37.85 B with bf16 logits (Qwen3, Llama 3.1, gpt-oss on H100, 0.11 to 0.16). From 0.17 a Triton
+    kernel selects: 14.41 B (30 models on H100, 0.17 to 0.19). FlashInfer's, 9.5 B (Qwen2-7B on A100, 0.10.1), is the
+    default where it is installed to 0.11.0, must be asked for until 0.20, and is the default again from 0.21 (envs.py,
+    v1/sample/ops/topk_topp_sampler.py); but since then the profile run warms up the other one too
+    (gpu_model_runner.py _dummy_sampler_run, read in 0.21 to 0.26), so that its peak stays. The second runner copies the
+    logits to float32 and keeps counts of every request's output tokens and their mask (gpu/sample/penalties.py).
     """
     if second_runner:
         return Sampler(4.0, kept=4.125)
@@ -65,15 +68,20 @@ _LIBRARIES = 65 * MIB
 _LAYER_LIBRARIES = 80 * MIB
 """The same where a layer's own tensors set the peak (CodeLlama 7B, Granite 3 8B)."""
 
-_COLD_START = Band(0.0, 1.15 * GIB, 1.4 * GIB)
-"""Least peak of the second runner: a first start, which compiles, took 1.7 GiB besides the weights on L40S, for 8
-requests as for 256, and on L4; a later one on L4 took 0.5 (Qwen3-14B, 0.28)."""
+
+def cold_start(tensor: int) -> Band:
+    """Least peak of the second runner in bytes, with what it keeps.
+
+    A first start, which compiles, took 1.72 to 1.78 GiB besides weights and graphs on L40S, for 8 requests as for 256,
+    and on L4; at TP 2 on L4 1.16; a later one on L4 0.5 (Qwen3-14B, 0.28 and 0.29).
+    """
+    return Band(0.25 * GIB, (1.5 if tensor == 1 else 0.86) * GIB, 1.65 * GIB)
 
 
 @dataclass(frozen=True)
 class Peak:
     """The parts of the profile run's peak in bytes. held: encoder outputs and pixels, alive through the whole run.
-    kept: what stays allocated after it. floor: a least peak."""
+    kept: what stays allocated after it. floor: a least peak with what is kept."""
 
     sampler: int
     layer: int
@@ -86,38 +94,47 @@ class Peak:
 
     @property
     def total(self) -> int:
-        return self.kept + max(self._run(self.sampler), self.encoder, int(self.floor.typical))
+        return max(self.kept + max(self._run(self.sampler), self.encoder), int(self.floor.typical))
 
     @property
     def least(self) -> int:
         """Without the encoders' share, which smaller images or a limit of them lower, and with the leanest sampler."""
-        return self.kept + max(self._run(self.sampler_least) - self.held, int(self.floor.low))
+        return max(self.kept + self._run(self.sampler_least) - self.held, int(self.floor.low))
 
     @property
     def most(self) -> int:
-        return self.kept + max(self._run(self.sampler), self.encoder, int(self.floor.high))
+        return max(self.kept + max(self._run(self.sampler), self.encoder), int(self.floor.high))
 
     def _run(self, sampler: int) -> int:
         return max(sampler, self.layer) + self.workspace + self.held
 
 
 def peak_of(
-    facts: ModelFacts, release: Release, load: ProfileRun, *, first: bool, last: bool, second_runner: bool
+    facts: ModelFacts,
+    release: Release,
+    load: ProfileRun,
+    *,
+    first: bool,
+    last: bool,
+    second_runner: bool,
+    workspace: int = 0,
+    transient: int = 0,
 ) -> Peak:
-    """The peak on a pipeline stage; encoders run on the first one, the sampler on the last."""
+    """The peak on a pipeline stage; encoders run on the first one, the sampler on the last. workspace: what kernels
+    keep for all layers; transient: what an attention kernel takes while a layer runs."""
     sampler = sampler_of(release, second_runner=second_runner)
     rows = min(load.seqs, load.tokens) * -(-facts.vocab_size // 64) * 64
     hidden = load.tokens * facts.hidden_size * load.dtype_bytes + _LIBRARIES
     encoders = facts.encoders if first and load.images else ()
     return Peak(
         sampler=int(rows * (sampler.peak + load.dtype_bytes)) + hidden if last else 0,
-        layer=layer_bytes(facts, load),
-        workspace=workspace_bytes(facts, release, load),
+        layer=layer_bytes(facts, load) + transient,
+        workspace=workspace,
         encoder=max((encoder_bytes(encoder, load) for encoder in encoders), default=0),
-        held=max((held_bytes(encoder, facts, load) for encoder in encoders), default=0),
+        held=max((held_bytes(encoder, facts, load, release) for encoder in encoders), default=0),
         kept=int(rows * sampler.kept) if last else 0,
         sampler_least=int(rows * ((sampler.least or sampler.peak) + load.dtype_bytes)) + hidden if last else 0,
-        floor=_COLD_START if second_runner else Band(0.0, 0.0, 0.0),
+        floor=cold_start(load.tensor) if second_runner else Band(0.0, 0.0, 0.0),
     )
 
 
@@ -139,12 +156,27 @@ def expert_workspace(experts: Experts, load: ProfileRun) -> int:
     return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * load.dtype_bytes
 
 
-def workspace_bytes(facts: ModelFacts, release: Release, load: ProfileRun) -> int:
-    """The experts' workspace of the largest mixture; before 0.13 it was not kept beside the sampler's peak."""
-    if release < (0, 13, 0):
-        return 0
+def workspace_bytes(facts: ModelFacts, release: Release, load: ProfileRun, *, monolithic: bool, packed: bool) -> int:
+    """The workspace that modular kernels and sparse MLA share (v1/worker/workspace.py): the largest one counts.
+
+    Experts: that of the largest mixture; before 0.13 it was not kept beside the sampler's peak. Monolithic kernels have
+    none (log line "NoDPEPMonolithic"). packed: sparse MLA with the packed fp8 cache.
+    """
     kinds = {experts for layer in (*facts.layers, *facts.shared) for experts in layer.experts}
-    return max((expert_workspace(experts, load) for experts in kinds), default=0)
+    modular = release >= (0, 13, 0) and not monolithic
+    experts = max((expert_workspace(item, load) for item in kinds), default=0) if modular else 0
+    return max(experts, sparse_workspace(load.length, packed=packed) if "dsa" in facts.traits else 0)
+
+
+def sparse_workspace(length: int, *, packed: bool) -> int:
+    """Sparse MLA's buffer for prompts of `length` tokens at most: the indexer's 40 entries of 132 bytes for each
+    (v1/attention/backends/mla/indexer.py get_max_prefill_buffer_size, 0.26) or FlashMLA's 5 entries of 1,152 bytes
+    where the cache is packed (mla/flashmla_sparse.py)."""
+    return length * max(40 * 132, 5 * 1152 if packed else 0)
+
+
+SPARSE_TRANSIENT = 512 * MIB
+"""What the indexer's scores take while a layer of sparse MLA runs (layers/sparse_attn_indexer.py)."""
 
 
 @dataclass(frozen=True)
@@ -170,10 +202,21 @@ def _batch(encoder: MultiModalEncoder, load: ProfileRun) -> _Batch:
     return _Batch(tokens, items * patches, items * pixels)
 
 
-def held_bytes(encoder: MultiModalEncoder, facts: ModelFacts, load: ProfileRun) -> int:
-    """Outputs of the encoder for a full batch, and the pixels they came from (Gemma 3 12B +0.20, 27B +0.23 GiB)."""
+_EXPANDED_VIDEO = 153_600
+"""Tokens to which vLLM 0.11 expanded the outputs of a model with deepstack: int(12,288 x 12.5), the most that a video
+may have and its timestamps (models/qwen3_vl.py get_max_video_tokens; without the factor in 0.12)."""
+
+
+def held_bytes(encoder: MultiModalEncoder, facts: ModelFacts, load: ProfileRun, release: Release) -> int:
+    """Outputs of the encoder for a full batch, and the pixels they came from (Gemma 3 12B +0.20, 27B +0.23 GiB).
+
+    With deepstack an output is as wide as all its levels together (qwen3_vl.py: hidden x (1 + levels)).
+    """
     batch = _batch(encoder, load)
-    return (max(load.tokens, batch.tokens) * facts.hidden_size + batch.pixels) * load.dtype_bytes
+    tokens = max(load.tokens, batch.tokens)
+    if encoder.levels and load.context and release < (0, 12, 0):
+        tokens = max(tokens, _EXPANDED_VIDEO)
+    return (tokens * facts.hidden_size * (1 + encoder.levels) + batch.pixels) * load.dtype_bytes
 
 
 def encoder_bytes(encoder: MultiModalEncoder, load: ProfileRun) -> int:

@@ -10,14 +10,17 @@ from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.planner.memory.activations import Peak, ProfileRun, peak_of
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, ProfileRun, peak_of, workspace_bytes
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft
+from rayllm_ctl.planner.memory.engine import packs_sparse_latent
+from rayllm_ctl.planner.memory.evidence import Case, Spread, spreads
 from rayllm_ctl.planner.memory.graphs import NOTHING, Graphs, graph_memory
+from rayllm_ctl.planner.memory.moekernels import ExpertKernel
 from rayllm_ctl.planner.memory.options import Options
-from rayllm_ctl.planner.memory.overheads import load_extras, non_torch
+from rayllm_ctl.planner.memory.overheads import awq_growth, load_extras, non_torch
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, linear_size, stage_tensors
-from rayllm_ctl.planner.memory.types import MemorySettings
 
 EstimateCache = dict[Hashable, object]
 """What was computed before for the same facts, by what it depends on."""
@@ -30,11 +33,12 @@ class EstimateContext:
     facts: ModelFacts
     gpu: GPU
     release: tuple[int, int, int]
-    settings: MemorySettings
+    settings: Settings
     options: Options
     shape: ShardSettings
     second_runner: bool
-    memo: EstimateCache
+    kernel: ExpertKernel
+    cache: EstimateCache
     draft: Draft | None = None
 
     @property
@@ -45,7 +49,7 @@ class EstimateContext:
 @dataclass(frozen=True)
 class Budget:
     """The parts of one stage's memory in bytes. `parameters`: raw; `weights`: as the allocator counts them, with what
-    is set aside while they load, less what is offloaded."""
+    is set aside while they load, less what is offloaded. spreads: what is not known, each with its bytes."""
 
     stage: Stage
     parameters: int
@@ -56,40 +60,42 @@ class Budget:
     non_torch: Band
     graphs: Graphs
     cache: Band
+    spreads: tuple[Spread, ...] = ()
 
 
-def stage_budget(case: EstimateContext, stage: Stage) -> Budget:
+def stage_budget(context: EstimateContext, stage: Stage) -> Budget:
     """The budget of one pipeline stage."""
-    facts, settings, shape = case.facts, case.settings, case.shape
-    adapters = list(adapter_tensors(stage, shape, case.options))
+    facts, settings, shape = context.facts, context.settings, context.shape
+    adapters = list(adapter_tensors(stage, shape, context.options))
     extras = load_extras(
-        facts, stage, shape, release=case.release, gpu=case.gpu, tokens=settings.max_num_batched_tokens
+        facts,
+        stage,
+        shape,
+        release=context.release,
+        gpu=context.gpu,
+        tokens=settings.max_num_batched_tokens,
+        images=context.options.images and stage.first,
     )
-    parameters, weights = _weights(case, stage, tuple(extras))
-    weights -= min(case.options.offload, parameters)
-    load = ProfileRun(
-        settings.max_num_batched_tokens,
-        settings.max_num_seqs,
-        shape.tensor,
-        shape.dtype_bytes,
-        case.options.images,
-        settings.max_model_len if case.options.videos else 0,
-    )
-    peak = peak_of(facts, case.release, load, first=stage.first, last=stage.last, second_runner=case.second_runner)
+    parameters, weights = _weights(context, stage, tuple(extras))
+    weights += awq_growth(facts, context.release, weights)
+    weights -= min(context.options.offload, parameters)
+    peak = _peak(context, stage)
     graphs = Graphs(NOTHING, NOTHING)
-    if not settings.enforce_eager:
+    if not settings.eager:
         graphs = graph_memory(
             facts,
-            case.gpu,
-            case.release,
+            context.gpu,
+            context.release,
             seqs=settings.max_num_seqs,
+            tokens=settings.max_num_batched_tokens,
             tensor=settings.tensor,
             pipeline=settings.pipeline,
-            second_runner=case.second_runner,
+            second_runner=context.second_runner,
         )
-    activation = _widened(case, peak)
-    outside = non_torch(case.release, case.gpu, settings.tensor, settings.pipeline)
-    left = case.requested - weights - sum(adapters)
+    activation = _widened(context, peak)
+    outside = non_torch(context.release, context.gpu, settings.tensor, settings.pipeline, eager=settings.eager)
+    unknown = tuple(spreads(_case(context, weights, peak)))
+    left = context.requested - weights - sum(adapters)
     return Budget(
         stage,
         parameters,
@@ -99,41 +105,93 @@ def stage_budget(case: EstimateContext, stage: Stage) -> Budget:
         activation,
         outside,
         graphs,
-        _left(left, (activation, outside, graphs.counted)),
+        _left(left, (activation, outside, graphs.counted), unknown, peak.total - peak.least),
+        unknown,
     )
 
 
-def _weights(case: EstimateContext, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
+def _peak(context: EstimateContext, stage: Stage) -> Peak:
+    """The profile run's peak on a stage."""
+    facts, settings, shape = context.facts, context.settings, context.shape
+    load = ProfileRun(
+        settings.max_num_batched_tokens,
+        settings.max_num_seqs,
+        shape.tensor,
+        shape.dtype_bytes,
+        context.options.images,
+        settings.max_model_len if context.options.videos else 0,
+        settings.max_model_len,
+    )
+    fp8 = settings.kv_cache_dtype.startswith("fp8")
+    workspace = workspace_bytes(
+        facts,
+        context.release,
+        load,
+        monolithic=context.kernel.monolithic,
+        packed=fp8 and packs_sparse_latent(context.release, context.gpu),
+    )
+    return peak_of(
+        facts,
+        context.release,
+        load,
+        first=stage.first,
+        last=stage.last,
+        second_runner=context.second_runner,
+        workspace=workspace,
+        transient=SPARSE_TRANSIENT if "dsa" in facts.traits else 0,
+    )
+
+
+def _case(context: EstimateContext, weights: int, peak: Peak) -> Case:
+    facts, online = context.facts, context.shape.online
+    scheme = facts.quantization.method if facts.quantization else online.method if online else ""
+    return Case(
+        facts,
+        context.gpu,
+        context.release,
+        context.second_runner,
+        context.settings.tensor,
+        context.kernel.name,
+        scheme,
+        weights,
+        peak.workspace,
+        peak.encoder,
+    )
+
+
+def _weights(context: EstimateContext, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
     """(bytes of the parameters, bytes that the allocator counts for them and for `extras`)."""
-    key = ("weights", case.shape, case.options.images, stage.key, extras)
-    known = case.memo.get(key)
+    key = ("weights", context.shape, context.options.images, stage.key, extras)
+    known = context.cache.get(key)
     if isinstance(known, tuple):
         return known
-    tensors = list(stage_tensors(case.facts, stage, case.shape, encoders=case.options.images))
-    if case.draft is not None and stage.last:
-        tensors += case.draft.tensors(case.shape)
-    case.memo[key] = found = (sum(tensors), allocated([*tensors, *extras]))
+    tensors = list(stage_tensors(context.facts, stage, context.shape, encoders=context.options.images))
+    if context.draft is not None and stage.last:
+        tensors += context.draft.tensors(context.shape)
+    context.cache[key] = found = (sum(tensors), allocated([*tensors, *extras]))
     return found
 
 
-def _widened(case: EstimateContext, peak: Peak) -> Band:
+def _widened(context: EstimateContext, peak: Peak) -> Band:
     """The band of the peak. Wider where logs scatter: recurrent layers since 0.26 (their warm-up is charged,
     vllm#50780), parallel streams (DeepSeek V4 on GH200 took 4 GiB more than the formula at 16384 tokens, 0.22), and
     encoders, whose largest item may be a video."""
     high = 1.02 * peak.most + 0.06 * GIB + 0.15 * peak.encoder
-    if "hybrid" in case.facts.traits and case.release >= (0, 26, 0):
+    if "hybrid" in context.facts.traits and context.release >= (0, 26, 0):
         high += 0.5 * GIB
-    if case.facts.streams > 1:
-        high += 280_000 * case.settings.max_num_batched_tokens
+    if context.facts.streams > 1:
+        high += 280_000 * context.settings.max_num_batched_tokens
     return Band(0.985 * peak.least - 0.02 * GIB, peak.total, high)
 
 
-def _left(amount: float, parts: tuple[Band, ...]) -> Band:
-    """What is left after parts whose errors are independent: their widths add up as squares."""
+def _left(amount: float, parts: tuple[Band, ...], unknown: tuple[Spread, ...], otherwise: float) -> Band:
+    """What is left after parts whose errors are independent, as those of what is not known are: their widths add up as
+    squares. otherwise: what the peak may be smaller by as a whole (another sampler, no encoder, a warm start)."""
     typical = amount - sum(part.typical for part in parts)
-    more = math.sqrt(sum((part.high - part.typical) ** 2 for part in parts))
-    less = math.sqrt(sum((part.typical - part.low) ** 2 for part in parts))
-    return Band(typical - more, typical, typical + less)
+    more = [*(part.high - part.typical for part in parts), *(spread.more for spread in unknown)]
+    less = [*(part.typical - part.low for part in parts), *(spread.less for spread in unknown)]
+    less[0] = max(0.0, less[0] - otherwise)
+    return Band(typical - math.hypot(*more), typical, typical + otherwise + math.hypot(*less))
 
 
 def adapter_tensors(stage: Stage, shape: ShardSettings, options: Options) -> Iterator[int]:

@@ -45,6 +45,17 @@ def speculation(args: Mapping[str, Any]) -> Speculation:
     return Speculation(model, _kind(method, model.lower()), tokens, tensor)
 
 
+def speculative_method(args: Mapping[str, Any]) -> str:
+    """vLLM's name for how tokens are guessed ahead, told from the model's name where none is given; "": not at all."""
+    config = as_mapping(args.get("speculative_config"))
+    if not config:
+        return ""
+    method, guessing = str(config.get("method") or ""), speculation(args)
+    if guessing.own_layers:
+        return "mtp"
+    return method or guessing.kind or ("custom_class" if guessing.model else "ngram")
+
+
 def _kind(method: str, name: str) -> Kind | None:
     if method in ("eagle", "eagle3"):
         return "eagle" if method == "eagle" else "eagle3"

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts, Scheme, StateCache
+from rayllm_ctl.model.facts import ModelFacts, Scheme
 from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import EstimateCache, EstimateContext, stage_budget
 from rayllm_ctl.planner.memory.drafts import Draft
-from rayllm_ctl.planner.memory.kvcache import Layout, align_hybrid, group_layers
+from rayllm_ctl.planner.memory.kvcache import Layout, group_layers
+from rayllm_ctl.planner.memory.layout import aligned, cache_shape, default_block
+from rayllm_ctl.planner.memory.moekernels import expert_kernel
 from rayllm_ctl.planner.memory.options import read_options
-from rayllm_ctl.planner.memory.pages import CacheShape
 from rayllm_ctl.planner.memory.report import answer
+from rayllm_ctl.planner.memory.runner import uses_second_runner
 from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, Stage, stages
-from rayllm_ctl.planner.memory.types import MemoryEstimate, MemorySettings
+from rayllm_ctl.planner.memory.types import MemoryEstimate
 
 ONLINE_FP8 = Scheme("fp8", 8, floating=True, group=-1, online=True)
 
@@ -25,42 +28,47 @@ def estimate(
     facts: ModelFacts,
     gpu: GPU,
     engine: EngineFacts,
-    settings: MemorySettings,
-    memo: EstimateCache | None = None,
+    settings: Settings,
+    cache: EstimateCache | None = None,
     draft: Draft | None = None,
 ) -> MemoryEstimate:
     """Memory of the fullest GPU of one replica.
 
-    Bands hold in about nine of ten cases. Nothing is refused here: a cache that holds less than one request has a
-    max_concurrency below 1, and what lies outside the budget is in `problems`. memo: kept by a caller that asks about
+    Bands hold in about nine of ten cases. Nothing is rejected here: a cache that holds less than one request has a
+    max_concurrency below 1, and what lies outside the budget is in `problems`. cache: kept by a caller that asks about
     the same facts again and again; what does not depend on the GPU is then computed once. draft: the draft model that
     the settings' speculative_config names.
     """
     options = read_options(settings.args)
     if options.draft and facts.draft_layers:
         facts = replace(facts, layers=facts.layers + facts.draft_layers)
-    second = engine.uses_second_runner(
-        facts.architecture,
-        moe=facts.moe,
-        hybrid="hybrid" in facts.traits,
-        quantized=facts.quantization is not None or settings.quantization is not None,
-    )
+    second = uses_second_runner(facts, gpu, engine, settings)
     online = None if facts.quantization or not settings.quantization else online_scheme(settings.quantization)
+    kernel = expert_kernel(engine.release, gpu, facts, online, adapters=options.lora_slots > 0)
     shape = ShardSettings(
         settings.tensor,
         DTYPE_BYTES.get(settings.dtype or "", 2),
         online,
         expert_parallel=options.expert_parallel,
-        mxfp4=rules.mxfp4_padding(engine.release, gpu),
+        mxfp4=kernel.padding,
     )
-    case = EstimateContext(
-        facts, gpu, engine.release, settings, options, shape, second, {} if memo is None else memo, draft
+    context = EstimateContext(
+        facts,
+        gpu,
+        engine.release,
+        settings,
+        options,
+        shape,
+        second,
+        kernel,
+        {} if cache is None else cache,
+        draft,
     )
     cut = stages(facts, settings.pipeline)
-    budgets = [stage_budget(case, stage) for stage in cut]
+    budgets = [stage_budget(context, stage) for stage in cut]
     tightest = min(budgets, key=lambda budget: budget.cache.typical)
     fullest = max(budgets, key=lambda budget: budget.weights)
-    return answer(case, tightest, fullest, _layout(case, cut))
+    return answer(context, tightest, fullest, _layout(context, cut))
 
 
 def online_scheme(method: str) -> Scheme | None:
@@ -72,63 +80,28 @@ def online_scheme(method: str) -> Scheme | None:
     return None
 
 
-def _layout(case: EstimateContext, cut: Sequence[Stage]) -> Layout:
+def _layout(context: EstimateContext, cut: Sequence[Stage]) -> Layout:
     """The KV cache's blocks under the version's rules."""
-    facts, settings, release = case.facts, case.settings, case.release
-    latents = {c.kind for layer in facts.layers for c in layer.caches if isinstance(c, LatentCache)}
-    block = settings.block_size or rules.block_size(
-        release, case.gpu, latent="mla" in latents, sparse="indexer" in latents, compressed="compressed" in latents
-    )
-    element, fp8 = cache_element(settings.kv_cache_dtype, facts, release, case.shape.dtype_bytes)
-    shape = CacheShape(
-        settings.tensor,
-        element,
-        case.shape.dtype_bytes,
-        block,
-        fp8,
-        packed_latent="dsa" in facts.traits,
-        ssm_bytes=case.options.ssm_bytes,
-        speculative=case.options.drafted,
-    )
-    block = max(block, align_hybrid(facts.layers, shape)[0])
-    held = rules.state_blocks(
+    facts, settings, release = context.facts, context.settings, context.release
+    shape = cache_shape(
+        facts,
         release,
-        prefix_caching=case.options.prefix_caching,
-        scans=_scans(facts.layers),
-        length=settings.max_model_len,
-        block=block,
+        settings.kv_cache_dtype,
+        context.shape.dtype_bytes,
+        settings.block_size or default_block(facts, release, context.gpu),
+        tensor=settings.tensor,
+        options=context.options,
+        gpu=context.gpu,
     )
-    shape = replace(shape, block=block, state_blocks=held + case.options.drafted)
+    shape = aligned(facts, release, settings, shape, context.options)
     in_flight = rules.in_flight_tokens(
-        release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=case.second_runner
+        release, tokens=settings.max_num_batched_tokens, pipeline=settings.pipeline, second_runner=context.second_runner
     )
-    key = ("layout", shape, rules.cache_rules(release), in_flight, tuple(stage.key for stage in cut))
-    layout = case.memo.get(key)
+    key = ("layout", shape, rules.cache_policy(release), in_flight, tuple(stage.key for stage in cut))
+    layout = context.cache.get(key)
     if not isinstance(layout, Layout):
-        guessing = case.draft.facts.layers if case.draft else ()
+        guessing = context.draft.facts.layers if context.draft else ()
         layers = [(*stage.layers, *guessing) if stage.last else stage.layers for stage in cut]
-        layout = group_layers(layers, shape, rules.cache_rules(release), in_flight)
-        case.memo[key] = layout
+        layout = group_layers(layers, shape, rules.cache_policy(release), in_flight)
+        context.cache[key] = layout
     return layout
-
-
-def _scans(layers: Sequence[Layer]) -> bool:
-    """Whether there are Mamba mixers."""
-    states = (cache for layer in layers for cache in layer.caches if isinstance(cache, StateCache))
-    return any(state.kind in ("mamba1", "mamba2") for state in states)
-
-
-def cache_element(asked: str, facts: ModelFacts, release: tuple[int, int, int], dtype_bytes: int) -> tuple[float, bool]:
-    """(bytes per cached element, whether it is fp8). "auto" follows what the checkpoint says of its cache: always for
-    compressed-tensors, for modelopt since 0.14 (utils/torch_utils.py)."""
-    name = asked
-    if name == "auto" and facts.quantization is not None and facts.quantization.kv_cache_dtype:
-        follows = facts.quantization.method == "compressed-tensors" or release >= (0, 14, 0)
-        name = facts.quantization.kv_cache_dtype if follows else "auto"
-    if name.startswith(("fp8", "int8")):
-        return 1.0, name.startswith("fp8")
-    if name.startswith("nvfp4"):
-        return 0.5625, False
-    if name in ("bfloat16", "float16"):
-        return 2.0, False
-    return float(dtype_bytes), False

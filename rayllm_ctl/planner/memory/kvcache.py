@@ -42,7 +42,7 @@ class Layout:
     groups: tuple[tuple[Pages, int], ...]
     bytes_per_block: int
     in_flight: int
-    rules: KVCachePolicy
+    policy: KVCachePolicy
 
     def blocks_per_request(self, length: int) -> int:
         return sum(pages.per_request(length, self.in_flight) for pages, _ in self.groups)
@@ -55,7 +55,7 @@ class Layout:
         """The capacity in tokens as the log prints it."""
         if not self.groups:
             return 0
-        if self.rules.tokens_from_concurrency:
+        if self.policy.tokens_from_concurrency:
             return int(blocks / self.blocks_per_request(length) * length)
         return (
             blocks
@@ -65,7 +65,7 @@ class Layout:
 
     def longest(self, blocks: int, limit: int) -> int:
         """The longest request, up to `limit` tokens, that `blocks` blocks hold; 0 if not even one token."""
-        usable = blocks - (1 if self.rules.null_block else 0)
+        usable = blocks - (1 if self.policy.null_block else 0)
         low, high = 0, limit
         while low < high:
             middle = (low + high + 1) // 2
@@ -98,20 +98,20 @@ def align_hybrid(layers: Sequence[Layer], shape: CacheShape) -> tuple[int, int]:
     return block, block * token
 
 
-def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: KVCachePolicy, in_flight: int) -> Layout:
+def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, policy: KVCachePolicy, in_flight: int) -> Layout:
     """The layout of a model whose pipeline stages hold these layers. `bytes_per_block` is of the fullest stage."""
     found: list[tuple[int, Pages]] = []
     known: dict[int, list[Pages]] = {}
     for stage, layers in enumerate(stages):
         for layer in layers:
             if id(layer) not in known:
-                known[id(layer)] = [_pages(cache, shape, rules) for cache in layer.caches]
+                known[id(layer)] = [_pages(cache, shape, policy) for cache in layer.caches]
             found += [(stage, pages) for pages in known[id(layer)]]
     if not found:
-        return Layout((), 0, in_flight, rules)
+        return Layout((), 0, in_flight, policy)
     if not all(pages.paddable for _, pages in found):
-        found = list(zip((stage for stage, _ in found), _padded([pages for _, pages in found], rules), strict=True))
-    groups = _group([pages for _, pages in found], rules)
+        found = list(zip((stage for stage, _ in found), _padded([pages for _, pages in found], policy), strict=True))
+    groups = _group([pages for _, pages in found], policy)
     bytes_of: list[list[list[int]]] = []
     counts = []
     for pages, members in groups:
@@ -120,27 +120,27 @@ def group_layers(stages: Sequence[Sequence[Layer]], shape: CacheShape, rules: KV
             sizes[found[index][0]].append(found[index][1].bytes if pages is None else pages.bytes)
         bytes_of.append(sizes)
         counts.append((found[members[0]][1] if pages is None else pages, len(members)))
-    largest = max(_block_bytes([sizes[stage] for sizes in bytes_of], rules) for stage in range(len(stages)))
-    return Layout(tuple(counts), largest, in_flight, rules)
+    largest = max(_block_bytes([sizes[stage] for sizes in bytes_of], policy) for stage in range(len(stages)))
+    return Layout(tuple(counts), largest, in_flight, policy)
 
 
-def _block_bytes(groups: Sequence[Sequence[int]], rules: KVCachePolicy) -> int:
+def _block_bytes(groups: Sequence[Sequence[int]], policy: KVCachePolicy) -> int:
     """Bytes of one block on a stage whose groups have pages of these sizes."""
     whole = max(map(sum, groups))
-    if len({size for sizes in groups for size in sizes}) <= 1 or not rules.packed.startswith("slots"):
+    if len({size for sizes in groups for size in sizes}) <= 1 or not policy.packed.startswith("slots"):
         return whole
     places: Counter[int] = Counter()
     for sizes in groups:
         for size, count in Counter(sizes).items():
             places[size] = max(places[size], count)
-    if rules.packed == "slots":
+    if policy.packed == "slots":
         return sum(places) * max(places.values())
     return sum(size * count for size, count in places.items())
 
 
-def _pages(cache: Cache, shape: CacheShape, rules: KVCachePolicy) -> Pages:
+def _pages(cache: Cache, shape: CacheShape, policy: KVCachePolicy) -> Pages:
     pages = pages_of(cache, shape)
-    if pages.chunk and rules.whole_chunks:
+    if pages.chunk and policy.whole_chunks:
         return Pages("full", pages.block, pages.bytes)
     return pages
 
@@ -149,7 +149,7 @@ Group = tuple[Pages | None, list[int]]
 """Pages that all members share (None: each has its own), and the members' places in the list of layers."""
 
 
-def _group(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
+def _group(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
     everything = list(range(len(layers)))
     first = layers[0]
     if all(pages == first for pages in layers):
@@ -157,8 +157,8 @@ def _group(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
     if len({pages.family for pages in layers}) == 1 and len({pages.block for pages in layers}) == 1:
         return [(None, everything)]
     sizes = {pages.bytes for pages in layers}
-    if len(sizes) > 1 and rules.packed and not all(pages.paddable for pages in layers):
-        return _packed(layers, rules)
+    if len(sizes) > 1 and policy.packed and not all(pages.paddable for pages in layers):
+        return _packed(layers, policy)
     if len(sizes) > 1:
         largest = max(sizes)
         layers = [pages if pages.bytes == largest else pages.resized(largest) for pages in layers]
@@ -166,7 +166,7 @@ def _group(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
     for index, pages in enumerate(layers):
         buckets.setdefault(pages, []).append(index)
     smallest, widest = min(map(len, buckets.values())), max(map(len, buckets.values()))
-    size = widest if rules.widen and widest < smallest * rules.widen else smallest
+    size = widest if policy.widen and widest < smallest * policy.widen else smallest
     groups: list[Group] = []
     for pages, members in buckets.items():
         number = -(-len(members) // size)
@@ -174,12 +174,12 @@ def _group(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
     return groups
 
 
-def _packed(layers: list[Pages], rules: KVCachePolicy) -> list[Group]:
+def _packed(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
     """Pages of several sizes in one block: a group per family; before 0.29 in groups of about as many layers."""
     families: dict[tuple[str, int, int], list[int]] = {}
     for index, pages in enumerate(layers):
         families.setdefault((*pages.family, pages.block), []).append(index)
-    if rules.packed == "whole":
+    if policy.packed == "whole":
         return _side_by_side(layers, families.values())
     main = next((key for key in families if key[0] == "full"), next(iter(families)))
     tuples = {key: max(Counter(layers[i].bytes for i in members).values()) for key, members in families.items()}
@@ -245,11 +245,11 @@ def _least_padding(counts: Sequence[int], least: int) -> int:
     return min(range(least, max(counts) + 1), key=lambda size: (sum(-count % size for count in counts), -size))
 
 
-def _padded(layers: list[Pages], rules: KVCachePolicy) -> list[Pages]:
+def _padded(layers: list[Pages], policy: KVCachePolicy) -> list[Pages]:
     """States raised to the page of the attention beside them; windows to the next size that a page of the whole context
     has ("slots")."""
     sizes = sorted({pages.bytes for pages in layers if pages.family[0] == "full"})
-    windows = rules.packed in ("slots", "slots-by-size")
+    windows = policy.packed in ("slots", "slots-by-size")
     found = []
     for pages in layers:
         larger = [size for size in sizes if size >= pages.bytes]

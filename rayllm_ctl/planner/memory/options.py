@@ -1,4 +1,4 @@
-"""Engine arguments that change memory, read from what a user wrote; a value that vLLM would refuse is left out."""
+"""Engine arguments that change memory, read from what a user wrote; a value that vLLM would reject is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies outside the budget and still ends a start: memory that is not free, graphs and warm-ups without room."""
+"""What lies outside the budget and still ends a start: memory that is not free, graphs, holes and warm-ups."""
 
 from __future__ import annotations
 
@@ -7,54 +7,69 @@ from collections.abc import Iterator
 from rayllm_ctl.model.plan import Reason
 from rayllm_ctl.model.quantities import GIB, gib
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
-
-
-def _context(case: EstimateContext) -> float:
-    """What the CUDA context takes before vLLM looks at a GPU: about 0.5 GiB on H100, less on smaller cards."""
-    return (0.45 if case.gpu.memory_bytes >= 70 * GIB else 0.3) * GIB
-
+from rayllm_ctl.planner.memory.overheads import linked
 
 _REST = 0.12 * GIB
-"""The least of it that every log shows: above this much a start is refused."""
+"""The least in use before vLLM starts that every log shows: above this much a start is rejected."""
 
-_FRAGMENTS = 0.4
-"""The sampler's warm-up finds its memory in pieces: at utilization 0.95 of an H100 with 1024 requests and 201k entries
-(7.3 GiB before 0.17) 2.5 GiB of further room did not do; with 152k entries (5.4 GiB) they did."""
+_HOLES = 1.8 * GIB
+"""What experts leave reserved in holes after they are laid out anew: 1.6 to 1.8 GiB (gpt-oss on H100); with 1.6 GiB to
+spare they failed, dense models started with 0.1 to 0.35."""
 
-_GRAPHS = 0.8
-"""The share of the likely CUDA graphs that must find room: a plan is refused only where less would not do either."""
+_SORTING = 0.4
+"""Of the sorting sampler's peak: its warm-up finds its memory in pieces (before 0.17; at utilization 0.95 of an H100
+1,024 requests x 201k entries failed beside gpt-oss-120b, 152k entries did not)."""
 
 
-def outside_problems(case: EstimateContext, budget: Budget) -> Iterator[Reason]:
+def context_bytes(context: EstimateContext) -> float:
+    """What is in use when vLLM looks at a GPU: 0.5 GiB on one H100, 2.0 at TP 2 and 2.1 at TP 4 with NVLink (0.19);
+    less on smaller cards."""
+    single = 0.5 if context.gpu.memory_bytes >= 70 * GIB else 0.3
+    if context.settings.tensor == 1:
+        return single * GIB
+    if not linked(context.gpu):
+        return (single + 0.2) * GIB
+    return (2.0 if context.settings.tensor == 2 else 2.1) * GIB
+
+
+def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reason]:
     """What would still end the start-up though the KV cache is large enough."""
-    total, settings = case.gpu.memory_bytes, case.settings
-    share = settings.gpu_memory_utilization
-    if case.requested > total - _REST:
-        message = f"utilization {share:g} asks for more than the CUDA context leaves free on {case.gpu.name}"
-        yield Reason(
-            "utilization-too-high", message, f"--gpu-memory-utilization {_floor((total - _context(case)) / total)}"
-        )
+    total, used = context.gpu.memory_bytes, context_bytes(context)
+    share = context.settings.gpu_memory_utilization
+    if context.requested > total - _REST:
+        message = f"utilization {share:g} exceeds the memory that is free on {context.gpu.name} at start-up"
+        yield Reason("utilization-too-high", message, f"--gpu-memory-utilization {_floor((total - used) / total)}")
         return
-    fixed = case.options.cache_bytes
+    fixed = context.options.cache_bytes
     if fixed:
-        spare = (
-            total - _context(case) - budget.weights - budget.adapters - budget.non_torch.low - budget.peak.total - fixed
-        )
+        taken = budget.weights + budget.adapters + budget.non_torch.low + budget.peak.total
+        spare = total - used - taken - fixed
         if spare < 0:
-            message = f"a KV cache of {gib(fixed)} GiB is {gib(-spare)} GiB more than {case.gpu.name} has left"
+            message = (
+                f"a KV cache of {gib(fixed)} GiB exceeds the memory left on {context.gpu.name} by {gib(-spare)} GiB"
+            )
             yield Reason("kv-cache-too-large", message, f"--kv-cache-memory-bytes {max(0, int(fixed + spare))}")
         return
-    room = total - case.requested - _context(case)
-    graphs = max(0.0, _GRAPHS * budget.graphs.used.typical - budget.graphs.counted.typical)
-    needed = graphs + _FRAGMENTS * budget.peak.sampler
-    if room < needed:
+    graphs = max(0.0, budget.graphs.used.typical - budget.graphs.counted.typical)
+    rest, what = _rest(context, budget)
+    if total - context.requested - used < graphs + rest:
+        left = gib(max(0.0, total - context.requested - used))
+        parts = " and ".join(part for part in ("CUDA graphs" if graphs else "", what) if part)
         message = (
-            f"utilization {share:g} leaves {gib(max(0.0, room))} GiB of {case.gpu.name} outside its budget, where CUDA "
-            f"graphs and the sampler's warm-up for {settings.max_num_seqs:,} requests need about {gib(needed)} GiB"
+            f"memory outside utilization {share:g} is insufficient on {context.gpu.name}: {left} GiB are free, {parts} "
+            f"need about {gib(graphs + rest)} GiB"
         )
-        yield Reason(
-            "outside-budget", message, f"--gpu-memory-utilization {_floor((total - _context(case) - needed) / total)}"
-        )
+        works = _floor((total - used - graphs - rest) / total)
+        yield Reason("outside-budget", message, f"--gpu-memory-utilization {works}")
+
+
+def _rest(context: EstimateContext, budget: Budget) -> tuple[float, str]:
+    """(bytes that must be free besides the graphs, what needs them)."""
+    sampler = _SORTING * budget.peak.sampler if context.release < (0, 17, 0) else 0.0
+    holes = _HOLES if context.facts.moe and context.kernel.rearranged else 0.0
+    if holes > sampler:
+        return holes, f"the holes that {context.kernel.name} leaves among the experts"
+    return sampler, f"the sampler's warm-up for {context.settings.max_num_seqs:,} requests" if sampler else ""
 
 
 def _floor(share: float) -> str:

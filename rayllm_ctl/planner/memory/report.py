@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.model.plan import Band, MemoryPlan
-from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.model.quantities import GIB, gib
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.kvcache import Layout
 from rayllm_ctl.planner.memory.outside import outside_problems
 from rayllm_ctl.planner.memory.types import Formula, MemoryEstimate
 
 
-def answer(case: EstimateContext, tightest: Budget, fullest: Budget, layout: Layout) -> MemoryEstimate:
+def answer(context: EstimateContext, tightest: Budget, fullest: Budget, layout: Layout) -> MemoryEstimate:
     """The estimate from the stage with the least KV cache, the one with the most weights, and the blocks."""
-    facts, length, per_block = case.facts, case.settings.max_model_len, layout.bytes_per_block
+    facts, length, per_block = context.facts, context.settings.max_model_len, layout.bytes_per_block
     cache = Band(*(max(0.0, x) for x in (tightest.cache.low, tightest.cache.typical, tightest.cache.high)))
-    if case.options.cache_bytes:
-        cache = Band(*(float(case.options.cache_bytes),) * 3)
+    if context.options.cache_bytes:
+        cache = Band(*(float(context.options.cache_bytes),) * 3)
     counts = [int(amount // per_block) if per_block else 1 for amount in (cache.low, cache.typical, cache.high)]
     request = layout.blocks_per_request(length) if per_block else 0
     if request:
@@ -25,12 +25,12 @@ def answer(case: EstimateContext, tightest: Budget, fullest: Budget, layout: Lay
         tokens = Band(*(float(layout.tokens(count, length)) for count in counts))
         longest = Band(*(float(layout.longest(count, facts.max_model_len)) for count in counts))
     else:
-        most = float(case.settings.max_num_seqs)
+        most = float(context.settings.max_num_seqs)
         concurrency, tokens = Band(most, most, most), Band(most * length, most * length, most * length)
         longest = Band(*(float(facts.max_model_len),) * 3)
     plan = MemoryPlan(
-        total_bytes=case.gpu.memory_bytes,
-        requested_bytes=case.requested,
+        total_bytes=context.gpu.memory_bytes,
+        requested_bytes=context.requested,
         parameter_bytes=fullest.parameters,
         weights_bytes=fullest.weights,
         activation_bytes=int(tightest.activation.typical),
@@ -52,32 +52,32 @@ def answer(case: EstimateContext, tightest: Budget, fullest: Budget, layout: Lay
         groups=layout.table(length),
         kv_bytes_per_request=request * per_block,
         longest_context=longest,
-        formulas=tuple(_formulas(case, tightest, plan, layout, counts[1])),
-        problems=tuple(outside_problems(case, tightest)),
+        formulas=tuple(_formulas(context, tightest, plan, layout, counts[1])),
+        problems=tuple(outside_problems(context, tightest)),
     )
 
 
 def _formulas(
-    case: EstimateContext, budget: Budget, plan: MemoryPlan, layout: Layout, blocks: int
+    context: EstimateContext, budget: Budget, plan: MemoryPlan, layout: Layout, blocks: int
 ) -> Iterator[Formula]:
-    facts, settings, peak = case.facts, case.settings, budget.peak
+    facts, settings, peak = context.facts, context.settings, budget.peak
     yield Formula(
         "requested",
-        f"{gib(plan.total_bytes)} GiB of {case.gpu.name} x utilization {settings.gpu_memory_utilization:g}",
+        f"{gib(plan.total_bytes)} GiB of {context.gpu.name} x utilization {settings.gpu_memory_utilization:g}",
         plan.requested_bytes,
     )
     layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
-    drafted = " and of the draft model" if case.draft is not None and budget.stage.last else ""
+    drafted = " and of the draft model" if context.draft is not None and budget.stage.last else ""
     yield Formula("parameters", f"tensors of {layers}{drafted} on one of {settings.tensor} ranks", budget.parameters)
     yield Formula("weights", "parameters, rope tables and load-time buffers in the allocator's blocks", budget.weights)
     if budget.adapters:
-        text = f"{case.options.lora_slots} LoRA slots of rank {case.options.lora_rank} on every projection"
+        text = f"{context.options.lora_slots} LoRA slots of rank {context.options.lora_rank} on every projection"
         yield Formula("adapters", text, budget.adapters)
     seqs, tokens = settings.max_num_seqs, settings.max_num_batched_tokens
     if peak.sampler:
         yield Formula("sampler", f"logits of {seqs:,} requests x {facts.vocab_size:,} entries, copied", peak.sampler)
     width = f"(3 x {facts.intermediate_size} / {settings.tensor} + 3 x {facts.hidden_size})"
-    yield Formula("layer", f"{tokens:,} tokens x {width} x {case.shape.dtype_bytes} bytes", peak.layer)
+    yield Formula("layer", f"{tokens:,} tokens x {width} x {context.shape.dtype_bytes} bytes", peak.layer)
     if peak.workspace:
         yield Formula("experts", f"workspace of the experts for {tokens:,} tokens", peak.workspace)
     if peak.encoder:
@@ -86,14 +86,19 @@ def _formulas(
     if peak.kept:
         yield Formula("counters", f"output counts of {seqs:,} requests x {facts.vocab_size:,} entries", peak.kept)
     yield Formula("activation", f"the highest of these{_range(budget.activation)}", budget.activation.typical)
-    yield Formula("non-torch", f"CUDA and NCCL on {case.gpu.name}{_range(budget.non_torch)}", budget.non_torch.typical)
+    yield Formula(
+        "non-torch", f"CUDA and NCCL on {context.gpu.name}{_range(budget.non_torch)}", budget.non_torch.typical
+    )
     counted = budget.graphs.counted
     if counted.typical:
         yield Formula("cuda graphs", f"taken off beforehand{_range(counted)}", counted.typical)
     elif budget.graphs.used.typical:
-        text = f"not in the budget of vLLM {_version(case)}{_range(budget.graphs.used)}"
+        text = f"not in the budget of vLLM {_version(context)}{_range(budget.graphs.used)}"
         yield Formula("cuda graphs", text, budget.graphs.used.typical)
-    if case.options.cache_bytes:
+    for spread in budget.spreads:
+        text = f"{spread.reason}: KV cache -{spread.more / GIB:.2f} to +{spread.less / GIB:.2f} GiB"
+        yield Formula("spread", text, spread.more)
+    if context.options.cache_bytes:
         yield Formula("KV cache", "as kv_cache_memory_bytes says", plan.kv_cache_bytes.typical)
     else:
         text = "requested - weights - activation - non-torch" + (" - cuda graphs" if counted.typical else "")
@@ -114,5 +119,5 @@ def _range(band: Band) -> str:
     return f" ({gib(max(0.0, band.low))} to {gib(band.high)} GiB)"
 
 
-def _version(case: EstimateContext) -> str:
-    return ".".join(map(str, case.release))
+def _version(context: EstimateContext) -> str:
+    return ".".join(map(str, context.release))

@@ -10,18 +10,28 @@ from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, MultiModa
 _VOCAB_PADDING = 64
 """vLLM pads vocabularies to a multiple of this before splitting them (layers/vocab_parallel_embedding.py)."""
 
+_MXFP4_GROUP = 32
+
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
 
 
 @dataclass(frozen=True)
 class Padding:
-    """Multiples that a kernel for mxfp4 experts rounds sizes up to. `inputs`: of the packed values' inputs only,
-    `scales`: of both sizes of the scales only."""
+    """How a kernel lays out mxfp4 experts: multiples that it rounds sizes up to, in elements.
+
+    intermediate, hidden: of the experts themselves. value_inputs, value_outputs, scale_inputs, scale_outputs: of the
+    packed values and of the scales after they are rearranged. first_scales: the scales as loaded stay beside them.
+    bias_bytes: of an element of the biases (0: the model's).
+    """
 
     intermediate: int = 1
     hidden: int = 1
-    inputs: int = 1
-    scales: int = 1
+    value_inputs: int = 1
+    value_outputs: int = 1
+    scale_inputs: int = 1
+    scale_outputs: int = 1
+    first_scales: bool = False
+    bias_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,21 +111,34 @@ def expert_tensors(experts: Experts, shape: ShardSettings) -> Iterator[int]:
     else:
         width = -(-width // shape.tensor)
     scheme = experts.scheme or (shape.online if experts.quantizable else None)
-    mxfp4 = scheme is not None and scheme.bits == 4 and scheme.group == 32
+    mxfp4 = is_mxfp4(scheme)
+    padding = shape.mxfp4
     if mxfp4:
-        width, hidden = ceil_to(width, shape.mxfp4.intermediate), ceil_to(hidden, shape.mxfp4.hidden)
+        width, hidden = ceil_to(width, padding.intermediate), ceil_to(hidden, padding.hidden)
     inward = width * (2 if experts.gated else 1)
     for inputs, outputs in ((hidden, inward), (width, hidden)):
         if scheme is None:
             yield count * inputs * outputs * shape.dtype_bytes
         elif mxfp4:
-            yield count * outputs * ceil_to(inputs, shape.mxfp4.inputs) // 2
-            yield count * ceil_to(outputs, shape.mxfp4.scales) * (ceil_to(inputs, shape.mxfp4.scales) // 32)
+            yield from (count * size for size in mxfp4_tensors(inputs, outputs, padding))
         else:
             for size in scheme_tensors(scheme, inputs, outputs, 2):
                 yield count * size
         if experts.bias:
-            yield count * outputs * shape.dtype_bytes
+            yield count * outputs * ((mxfp4 and padding.bias_bytes) or shape.dtype_bytes)
+
+
+def is_mxfp4(scheme: Scheme | None) -> bool:
+    """Whether weights are 4-bit floats with a scale for every 32 of them."""
+    return scheme is not None and scheme.floating and scheme.bits == 4 and scheme.group == _MXFP4_GROUP
+
+
+def mxfp4_tensors(inputs: int, outputs: int, padding: Padding) -> Iterator[int]:
+    """Bytes of one expert's packed values and of its scales as the kernel keeps them."""
+    yield ceil_to(outputs, padding.value_outputs) * ceil_to(inputs, padding.value_inputs) // 2
+    if padding.first_scales:
+        yield outputs * (inputs // _MXFP4_GROUP)
+    yield ceil_to(outputs, padding.scale_outputs) * (ceil_to(inputs, padding.scale_inputs) // _MXFP4_GROUP)
 
 
 def vector_bytes(vector: Vector, shape: ShardSettings) -> int:
@@ -193,9 +216,21 @@ def stage_tensors(facts: ModelFacts, stage: Stage, shape: ShardSettings, *, enco
         for layer in facts.extra:
             yield from layer_tensors(layer, shape)
         if not facts.tied_embeddings:
-            if facts.head_scheme is None:
-                yield rows * facts.hidden_size * (4 if facts.head_float32 else shape.dtype_bytes)
-            else:
-                yield from scheme_tensors(facts.head_scheme, facts.hidden_size, rows)
+            yield from head_tensors(facts, shape)
         if facts.head_bias:
             yield rows * shape.dtype_bytes
+
+
+def whole_weights(facts: ModelFacts, dtype: str | None) -> int:
+    """Bytes of all tensors of a model as one rank would hold them."""
+    (stage,) = stages(facts, 1)
+    return sum(stage_tensors(facts, stage, ShardSettings(1, DTYPE_BYTES.get(dtype or "", 2))))
+
+
+def head_tensors(facts: ModelFacts, shape: ShardSettings) -> Iterator[int]:
+    """Bytes of the output head on one rank, of its own or the embedding's."""
+    rows = vocab_rows(facts.vocab_size, shape.tensor)
+    if facts.head_scheme is None:
+        yield rows * facts.hidden_size * (4 if facts.head_float32 else shape.dtype_bytes)
+    else:
+        yield from scheme_tensors(facts.head_scheme, facts.hidden_size, rows)

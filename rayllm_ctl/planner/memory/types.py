@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from rayllm_ctl.model.plan import Band, MemoryPlan, Reason
-
-
-@dataclass(frozen=True)
-class MemorySettings:
-    """The engine's settings that change memory, all of them resolved; names are vLLM's.
-
-    dtype: bfloat16, float16, float32 or None (the model's). quantization: an online method (fp8, ...) or None.
-    kv_cache_dtype: auto, fp8, fp8_e4m3, bfloat16, ... block_size None: vLLM's choice.
-    args: further engine arguments by vLLM's name; those that change memory are read (speculative_config,
-    enable_lora, max_loras, max_lora_rank, cpu_offload_gb, enable_prefix_caching, mamba_ssm_cache_dtype,
-    limit_mm_per_prompt, enable_expert_parallel, kv_cache_memory_bytes, async_scheduling, ...).
-    """
-
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    gpu_memory_utilization: float
-    tensor: int = 1
-    pipeline: int = 1
-    dtype: str | None = None
-    quantization: str | None = None
-    kv_cache_dtype: str = "auto"
-    block_size: int | None = None
-    enforce_eager: bool = False
-    args: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ QWEN3_VL = EncoderSpec(
         Norm("width", bias=True), *pair("merged", "merged", "out"), Norm("merged", "deep", True),
         *pair("merged", "merged", "out", times="deep"),
     ),
+    levels="deep",
 )  # fmt: skip
 
 

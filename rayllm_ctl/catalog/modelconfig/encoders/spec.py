@@ -147,6 +147,7 @@ class EncoderSpec(NamedTuple):
     sharded: Choice = True
     masked: bool = False
     kept: Callable[[Scope], int] | None = None
+    levels: Expression = 0
     video: Callable[[Scope], VideoProfile] | None = None
 
 
@@ -207,6 +208,7 @@ def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder:
         sharded=scope.holds(spec.sharded),
         masked=spec.masked,
         kept=spec.kept(scope) if spec.kept else 0,
+        levels=scope[spec.levels],
         video=spec.video(scope) if spec.video else None,
     )
 

@@ -1,0 +1,170 @@
+"""How much wider a band is for what has not been measured.
+
+The formulas rest on start-up logs of few kinds of GPU, versions and architectures. Where a case lies outside them, each
+thing that is not known adds a spread of its own, so that the width of a band follows from what is known about its case.
+`LOGS` says what was measured; docs/memory-model.md explains the spreads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.planner.memory.engine import Release
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What may be taken beyond the formulas, or left of them, in bytes. reason: for people, without its figures."""
+
+    reason: str
+    more: float
+    less: float
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Start-up logs that the formulas agree with: GPUs by architecture and link, releases from `since` to `until`, the
+    model runner, and which kinds of models, TP and ways of quantization they cover."""
+
+    gpus: frozenset[tuple[str, str]]
+    since: Release
+    until: Release
+    second_runner: bool
+    kinds: frozenset[str] = frozenset()
+    tensors: frozenset[int] = frozenset({1})
+    schemes: frozenset[str] = frozenset()
+
+    def covers(self, release: Release) -> bool:
+        return self.since <= release <= self.until
+
+
+_HOPPER = frozenset({("Hopper", "nvlink")})
+_A100 = frozenset({("Ampere", "nvlink")})
+_AMPERE = frozenset({("Ampere", "pcie")})
+_ADA = frozenset({("Ada", "pcie")})
+
+_TRITON = "experts on Triton"
+_LATENT = "latent attention"
+_SPARSE = "sparse latent attention"
+_RECURRENT = "recurrent layers"
+_ENCODERS = "encoders"
+_STREAMS = "parallel residual streams"
+
+LOGS = (
+    Logs(
+        _HOPPER,
+        (0, 15, 0),
+        (0, 19, 99),
+        second_runner=False,
+        kinds=frozenset({_TRITON, _LATENT, _ENCODERS}),
+        tensors=frozenset({1, 2, 4}),
+        schemes=frozenset({"fp8", "compressed-tensors"}),
+    ),
+    Logs(
+        _HOPPER,
+        (0, 10, 2),
+        (0, 14, 99),
+        second_runner=False,
+        kinds=frozenset({_TRITON, "experts on OpenAI Triton", _ENCODERS, _RECURRENT}),
+        tensors=frozenset({1, 2}),
+        schemes=frozenset({"mxfp4"}),
+    ),
+    Logs(
+        _A100,
+        (0, 15, 0),
+        (0, 19, 99),
+        second_runner=False,
+        kinds=frozenset({"experts on Marlin"}),
+        schemes=frozenset({"mxfp4"}),
+    ),
+    Logs(_AMPERE, (0, 13, 0), (0, 13, 99), second_runner=False, kinds=frozenset({_ENCODERS})),
+    Logs(_ADA, (0, 28, 0), (0, 29, 99), second_runner=True, tensors=frozenset({1, 2}), schemes=frozenset({"awq"})),
+)
+"""The rows of tests/data/measured.json, by kind."""
+
+_GPU_SHARE, _GPU_LEAST = 0.010, 0.35 * GIB
+_VERSION = 0.45 * GIB
+_RUNNER = 0.8 * GIB
+_TENSOR = 0.6 * GIB
+_LESS = 0.6
+"""Of a spread to one side, what it is to the other: what is not known rather takes memory than gives it."""
+
+_EXPERTS = 0.6 * GIB
+_KINDS = {_LATENT: 0.5, _SPARSE: 2.0, _RECURRENT: 0.9, _ENCODERS: 0.5, _STREAMS: 1.5}
+"""GiB that a kind of model without a log of its own may take: half of it where only another GPU, runner or version was
+measured. The worst misses among logs of each kind before its rule was found."""
+
+_SCHEMES = 0.012
+_SCHEME_ELSEWHERE = 0.004
+"""Of the weights: a way of quantization that no log shows, or that only other GPUs or versions do (largest misses:
+mxfp4 1.9 %, AWQ 0.8 %)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What decides whether logs exist: the model, where it runs, and the bytes of what is uncertain about it."""
+
+    facts: ModelFacts
+    gpu: GPU
+    release: Release
+    second_runner: bool
+    tensor: int
+    kernel: str
+    scheme: str
+    weights: int
+    workspace: int
+    encoder: int
+
+
+def spreads(case: Case) -> Iterator[Spread]:
+    """What is not known about a case."""
+    gpu = (case.gpu.architecture, case.gpu.interconnect)
+    version = ".".join(map(str, case.release[:2]))
+    same_runner = [item for item in LOGS if item.second_runner == case.second_runner]
+    here = [item for item in same_runner if gpu in item.gpus]
+    near = [item for item in here if item.covers(case.release)]
+    if not here:
+        runner = "second" if case.second_runner else "first"
+        yield _spread(f"the {runner} model runner on {case.gpu.name}", _gpu_bytes(case.gpu))
+    elif not near:
+        yield _spread(f"vLLM {version} on {case.gpu.name}", _VERSION)
+    if not any(item.covers(case.release) for item in same_runner):
+        yield _spread(f"this model runner in vLLM {version}", _RUNNER)
+    if case.tensor > 1 and not any(case.tensor in item.tensors for item in near):
+        yield _spread(f"TP {case.tensor} on {case.gpu.name}", _TENSOR)
+    for kind, size in _uncertain(case):
+        if any(kind in item.kinds for item in near):
+            continue
+        known = any(kind in item.kinds for item in LOGS)
+        where = f" on {case.gpu.name} in vLLM {version}" if known else ""
+        yield _spread(f"{kind}{where}", size / 2 if known else size)
+    if case.scheme and not any(case.scheme in item.schemes for item in near):
+        known = any(case.scheme in item.schemes for item in LOGS)
+        share = _SCHEME_ELSEWHERE if known else _SCHEMES
+        yield _spread(f"weights in {case.scheme}" + (f" on {case.gpu.name}" if known else ""), share * case.weights)
+
+
+def _uncertain(case: Case) -> Iterator[tuple[str, float]]:
+    """Kinds that the model is of, with the bytes that each may take."""
+    facts = case.facts
+    if facts.moe:
+        yield f"experts on {case.kernel}", _EXPERTS + 0.5 * case.workspace
+    for trait, kind in (("mla", _LATENT), ("dsa", _SPARSE), ("hybrid", _RECURRENT)):
+        if trait in facts.traits:
+            yield kind, _KINDS[kind] * GIB
+    if case.encoder:
+        yield _ENCODERS, _KINDS[_ENCODERS] * GIB + 0.5 * case.encoder
+    if facts.streams > 1:
+        yield _STREAMS, _KINDS[_STREAMS] * GIB
+
+
+def _gpu_bytes(gpu: GPU) -> float:
+    return _GPU_LEAST + _GPU_SHARE * gpu.memory_bytes
+
+
+def _spread(what: str, size: float) -> Spread:
+    return Spread(f"no measured row for {what}", size, _LESS * size)

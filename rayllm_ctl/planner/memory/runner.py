@@ -1,0 +1,66 @@
+"""Which of vLLM's model runners serves a model: they profile the sampler and CUDA graphs differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.memory.drafts import as_mapping, speculative_method
+from rayllm_ctl.planner.memory.engine import Release
+
+_SECOND_ONLY = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
+_FIRST_ONLY = frozenset({"suffix", "medusa", "mlp_speculator", "custom_class"})
+_SPARSE_ON_ROCM = frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"})
+
+
+def uses_second_runner(facts: ModelFacts, gpu: GPU, engine: EngineFacts, settings: Settings) -> bool:
+    """Whether vLLM's second model runner serves a model with these settings.
+
+    VLLM_USE_V2_MODEL_RUNNER decides; else the version's rule for the architecture, and the first runner where the
+    second does not support what is asked (config/vllm.py use_v2_model_runner, read in 0.25, 0.26 and 0.28 to 0.32).
+    """
+    asked = settings.env.get("VLLM_USE_V2_MODEL_RUNNER", "")
+    if asked in ("0", "1") and engine.release >= (0, 17, 0):
+        return asked == "1"
+    default = engine.uses_second_runner(
+        facts.architecture,
+        moe=facts.moe,
+        hybrid="hybrid" in facts.traits,
+        quantized=facts.quantization is not None or settings.quantization is not None,
+    )
+    if gpu.vendor == "amd" and engine.release >= (0, 29, 0) and facts.architecture in _SPARSE_ON_ROCM:
+        default = False
+    return default and not any(_unsupported(engine.release, settings))
+
+
+def _unsupported(release: Release, settings: Settings) -> Iterator[bool]:
+    """What the second runner does not support, of what can be told from the arguments."""
+    args = settings.args
+    drafting = as_mapping(args.get("speculative_config"))
+    method = speculative_method(args)
+    if method and method not in _SECOND_ONLY:
+        yield method in _unsupported_methods(release) or release < (0, 30, 0)
+    yield drafting.get("parallel_drafting") is True and method not in ("dflash", "dspark")
+    yield method == "eagle3" and settings.pipeline > 1 and release < (0, 30, 0)
+    yield _stated(args, "logits_processors") and release < (0, 31, 0)
+    yield args.get("enable_prompt_embeds") is True and release < (0, 29, 0)
+    yield args.get("kv_sharing_fast_prefill") is True and release < (0, 30, 0)
+    yield args.get("enable_dbo") is True
+    yield args.get("enable_return_routed_experts") is True and release < (0, 29, 0)
+    yield args.get("logprobs_mode") in ("raw_logits", "processed_logits") and release < (0, 26, 0)
+
+
+def _unsupported_methods(release: Release) -> frozenset[str]:
+    """Methods of speculative decoding that only the first runner has; before 0.30 all but a few."""
+    named = _FIRST_ONLY
+    if release < (0, 32, 0):
+        named = named | {"ngram", "ngram_gpu"}
+    return named | {"draft_model"} if release < (0, 31, 0) else named
+
+
+def _stated(args: Mapping[str, Any], name: str) -> bool:
+    return bool(args.get(name))

@@ -1,0 +1,265 @@
+"""vLLM's rules by version, back end and kind of GPU, each as its sources of that version have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.model.facts import Experts
+from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.planner.memory.activations import (
+    ProfileRun,
+    held_bytes,
+    sampler_of,
+    sparse_workspace,
+    workspace_bytes,
+)
+from rayllm_ctl.planner.memory.engine import packs_sparse_latent
+from rayllm_ctl.planner.memory.graphs import capture_sizes, graph_memory, largest_size
+from rayllm_ctl.planner.memory.moekernels import expert_kernel
+from rayllm_ctl.planner.memory.overheads import fuses_all_reduce, non_torch
+from rayllm_ctl.planner.memory.runner import uses_second_runner
+from rayllm_ctl.planner.memory.shards import Padding, ShardSettings, expert_tensors
+from tests.planner.facts import dense, moe
+from tests.planner.known import estimated, facts_of
+
+GIB = 2**30
+GPT_OSS = "openai/gpt-oss-120b"
+
+
+@pytest.mark.parametrize(
+    ("version", "gib", "near"), [("0.11.0", 64.38, 0.002), ("0.16.0", 64.38, 0.002), ("0.25.1", 61.29, 0.006)]
+)
+def test_mxfp4_experts_on_hopper_take_what_logs_say(version: str, gib: float, near: float) -> None:
+    found = estimated(GPT_OSS, version=version, length=16000)
+    assert found.plan.weights_bytes / GIB == pytest.approx(gib, rel=near)
+
+
+def test_triton_swizzles_values_and_scales() -> None:
+    """2,880 inputs and 5,760 outputs: values as they are, scales to 5,888 outputs; 128 inputs a step from 0.17 to 0.21;
+    the scales as loaded are freed since 0.25."""
+    experts = facts_of(GPT_OSS).layers[0].experts[0]
+    one = replace(experts, count=1, bias=False)
+
+    def tensors(release: tuple[int, int, int]) -> list[int]:
+        kernel = expert_kernel(release, find("H100-80GB"), facts_of(GPT_OSS), None, adapters=False)
+        return list(expert_tensors(one, ShardSettings(mxfp4=kernel.padding)))
+
+    values, first, swizzled = 5760 * 2880 // 2, 5760 * 90, 5888 * 90
+    assert tensors((0, 11, 0))[:3] == [values, first, swizzled]
+    assert tensors((0, 19, 0))[:3] == [5760 * 2944 // 2, first, swizzled]
+    assert tensors((0, 25, 0))[:2] == [values, swizzled]
+
+
+def test_biases_of_triton_experts_are_float32() -> None:
+    experts = Experts(4, 2, 64, 64, bias=True, scheme=facts_of(GPT_OSS).layers[0].experts[0].scheme)
+    plain = sum(expert_tensors(experts, ShardSettings(mxfp4=Padding())))
+    wide = sum(expert_tensors(experts, ShardSettings(mxfp4=Padding(bias_bytes=4))))
+    assert wide - plain == 4 * (128 + 64) * 2
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "monolithic"),
+    [("H100-80GB", "OpenAI Triton", True), ("A100-80GB", "Marlin", False), ("B200", "FlashInfer TRT-LLM", True)],
+)
+def test_which_kernel_runs_mxfp4_experts(gpu: str, name: str, monolithic: bool) -> None:
+    kernel = expert_kernel((0, 26, 0), find(gpu), facts_of(GPT_OSS), None, adapters=False)
+    assert (kernel.name, kernel.monolithic) == (name, monolithic)
+
+
+def test_adapters_and_other_models_leave_triton_on_hopper() -> None:
+    hopper = find("H100-80GB")
+    assert expert_kernel((0, 26, 0), hopper, facts_of(GPT_OSS), None, adapters=True).name == "Marlin"
+    other = replace(facts_of(GPT_OSS), architecture="DeepseekV4ForCausalLM")
+    assert expert_kernel((0, 26, 0), hopper, other, None, adapters=False).name == "Marlin"
+
+
+def test_monolithic_kernels_keep_no_workspace() -> None:
+    load = ProfileRun(8192, 256, 1, 2, images=False)
+    kept = workspace_bytes(moe(), (0, 26, 0), load, monolithic=False, packed=False)
+    assert kept == 8192 * 8 * (2048 + 2048) * 2
+    assert workspace_bytes(moe(), (0, 26, 0), load, monolithic=True, packed=False) == 0
+    assert workspace_bytes(moe(), (0, 12, 0), load, monolithic=False, packed=False) == 0
+
+
+def test_gpt_oss_captures_larger_batches() -> None:
+    facts = facts_of(GPT_OSS)
+    assert capture_sizes(largest_size(facts, (0, 11, 0), seqs=8, tokens=8192)) == 81
+    assert capture_sizes(largest_size(facts, (0, 12, 0), seqs=8, tokens=8192)) == 83
+    assert largest_size(facts, (0, 26, 0), seqs=8, tokens=512) == 512
+    assert capture_sizes(largest_size(dense(), (0, 26, 0), seqs=1024, tokens=8192)) == 51
+
+
+def test_the_profile_run_warms_up_both_samplers_since_0_21() -> None:
+    for release in ((0, 19, 0), (0, 21, 0), (0, 26, 0)):
+        assert sampler_of(release, second_runner=False).least == 0.0
+    assert sampler_of((0, 11, 0), second_runner=False).least == 7.5
+    assert sampler_of((0, 11, 1), second_runner=False).least == 0.0
+
+
+def test_sparse_latent_caches_are_packed_but_on_blackwell_servers() -> None:
+    assert packs_sparse_latent((0, 26, 0), find("H200-141GB"))
+    assert packs_sparse_latent((0, 26, 0), find("RTX-5090"))
+    assert not packs_sparse_latent((0, 26, 0), find("B200"))
+    assert packs_sparse_latent((0, 16, 0), find("B200"))
+    facts = facts_of("deepseek-ai/DeepSeek-V3.2")
+
+    def page(gpu: str) -> int:
+        found = estimated(facts, gpu, "0.26.0", tensor=8, kv="fp8")
+        return next(group.page_bytes // group.block_size for group in found.groups if group.kind == "mla")
+
+    assert (page("H200-141GB"), page("B200")) == (656, 576)
+
+
+def test_sparse_latent_attention_keeps_a_buffer_for_prompts() -> None:
+    """DeepSeek V3.2: 40 x 163,840 x 132 bytes (825 MiB)."""
+    assert sparse_workspace(163840, packed=False) == 865_075_200
+    assert sparse_workspace(163840, packed=True) == 163840 * 5 * 1152
+    short, long = (
+        estimated(facts_of("deepseek-ai/DeepSeek-V3.2"), "H200-141GB", "0.26.0", tensor=8, tokens=1024, length=length)
+        for length in (8192, 163840)
+    )
+    assert long.plan.activation_bytes - short.plan.activation_bytes > 0.4 * GIB
+
+
+def test_deepstack_widens_the_outputs_of_an_encoder() -> None:
+    facts = facts_of("Qwen/Qwen3-VL-8B-Instruct")
+    (encoder,) = facts.encoders
+    assert encoder.levels == 3
+    load = ProfileRun(8192, 256, 1, 2, images=True, context=32768)
+    more = held_bytes(encoder, facts, load, (0, 19, 0)) - held_bytes(
+        replace(encoder, levels=0), facts, load, (0, 19, 0)
+    )
+    assert more == 3 * 16384 * facts.hidden_size * 2
+    expanded = held_bytes(encoder, facts, load, (0, 11, 0)) - held_bytes(encoder, facts, load, (0, 12, 0))
+    assert expanded == (153_600 - 16384) * 4 * facts.hidden_size * 2
+
+
+def test_deepstack_buffers_count_while_the_weights_load() -> None:
+    facts = facts_of("Qwen/Qwen3-VL-8B-Instruct")
+    flat = replace(facts, encoders=tuple(replace(encoder, levels=0) for encoder in facts.encoders))
+    more = estimated(facts).plan.weights_bytes - estimated(flat).plan.weights_bytes
+    assert more == 3 * 8192 * facts.hidden_size * 2
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "tensor", "pipeline", "eager", "fused"),
+    [
+        ((0, 16, 0), "H100-80GB", 2, 1, False, False),
+        ((0, 17, 0), "H100-80GB", 2, 1, False, True),
+        ((0, 17, 0), "H100-80GB", 2, 1, True, False),
+        ((0, 17, 0), "H100-80GB", 2, 2, False, False),
+        ((0, 21, 0), "H100-80GB", 2, 2, False, True),
+        ((0, 19, 0), "B200", 8, 1, False, True),
+        ((0, 26, 0), "A100-80GB", 2, 1, False, False),
+        ((0, 26, 0), "H100-80GB", 1, 1, False, False),
+    ],
+)
+def test_where_the_all_reduce_is_fused(
+    release: tuple[int, int, int], gpu: str, tensor: int, pipeline: int, eager: bool, fused: bool
+) -> None:
+    assert fuses_all_reduce(release, find(gpu), tensor, pipeline, eager=eager) is fused
+
+
+def test_the_fusion_takes_memory_outside_torch() -> None:
+    """H100 at TP 2: 0.54 GiB before 0.17, 2.07 since."""
+    before, since = (non_torch(release, find("H100-80GB"), 2, 1) for release in ((0, 16, 0), (0, 17, 0)))
+    assert before.low / GIB < 0.54 < before.high / GIB
+    assert since.typical / GIB == pytest.approx(2.07)
+
+
+@pytest.mark.parametrize(
+    ("model", "tensor", "gib"),
+    [
+        ("deepseek-ai/DeepSeek-V2-Lite-Chat", 1, 1.57),
+        ("moonshotai/Kimi-VL-A3B-Instruct", 1, 1.50),
+        ("moonshotai/Kimi-VL-A3B-Instruct", 2, 1.26),
+    ],
+)
+def test_graphs_of_mixtures_with_latent_attention(model: str, tensor: int, gib: float) -> None:
+    found = graph_memory(
+        facts_of(model),
+        find("H100-80GB"),
+        (0, 19, 0),
+        seqs=1024,
+        tokens=8192,
+        tensor=tensor,
+        pipeline=1,
+        second_runner=False,
+    )
+    assert found.used.typical / GIB == pytest.approx(gib, rel=0.06)
+
+
+def test_awq_weights_grew_with_0_24() -> None:
+    """Qwen3-14B-AWQ on L40S, 0.28: 9.44 GiB."""
+    before, since = (estimated("Qwen/Qwen3-14B-AWQ", "L40S", version).plan for version in ("0.23.0", "0.28.0"))
+    assert since.weights_bytes / GIB == pytest.approx(9.44, rel=0.002)
+    assert before.weights_bytes < since.weights_bytes
+    assert before.parameter_bytes == since.parameter_bytes
+
+
+def test_a_cold_start_on_cards_takes_what_logs_say() -> None:
+    """Qwen3-14B on L40S, 0.28: 1.76 GiB besides weights, without graphs in the budget."""
+    plan = estimated("Qwen/Qwen3-14B", "L40S", "0.28.0", utilization=0.92, length=40960).plan
+    rest = plan.requested_bytes - plan.weights_bytes - plan.kv_cache_bytes.typical
+    assert rest / GIB == pytest.approx(1.76, abs=0.05)
+
+
+DRAFTING = {"model": "org/draft", "num_speculative_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("version", "args", "env", "second"),
+    [
+        ("0.29.0", {}, {}, True),
+        ("0.29.0", {}, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
+        ("0.19.0", {}, {"VLLM_USE_V2_MODEL_RUNNER": "1"}, True),
+        ("0.29.0", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}, {}, False),
+        ("0.32.0", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}, {}, True),
+        ("0.29.0", {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}, {}, True),
+        ("0.29.0", {"speculative_config": {"method": "eagle3", **DRAFTING}}, {}, True),
+        ("0.30.0", {"speculative_config": DRAFTING}, {}, False),
+        ("0.31.0", {"speculative_config": DRAFTING}, {}, True),
+        ("0.32.0", {"speculative_config": {"method": "medusa", **DRAFTING}}, {}, False),
+        ("0.28.0", {"enable_prompt_embeds": True}, {}, False),
+        ("0.29.0", {"enable_prompt_embeds": True}, {}, True),
+        ("0.29.0", {"logits_processors": ["x:Y"]}, {}, False),
+        ("0.29.0", {"kv_sharing_fast_prefill": True}, {}, False),
+    ],
+)
+def test_what_falls_back_to_the_first_runner(
+    version: str, args: dict[str, Any], env: dict[str, str], second: bool
+) -> None:
+    settings = Settings(8192, 256, 8192, 0.9, args=args, env=env)
+    assert uses_second_runner(dense(), find("H100-80GB"), engine(version), settings) is second
+
+
+def test_the_first_runner_takes_its_graphs_off_the_budget() -> None:
+    """An 8B in 0.26: the first runner's KV cache is about 1.2 GiB smaller."""
+    second = estimated("meta-llama/Llama-3.1-8B-Instruct", version="0.26.0")
+    first = estimated("meta-llama/Llama-3.1-8B-Instruct", version="0.26.0", env={"VLLM_USE_V2_MODEL_RUNNER": "0"})
+    less = second.plan.kv_cache_bytes.typical - first.plan.kv_cache_bytes.typical
+    assert 0.5 * GIB < less < 1.8 * GIB
+
+
+def test_hybrids_do_not_cache_prefixes_before_0_28() -> None:
+    def held(version: str, **args: Any) -> int:
+        found = estimated("Qwen/Qwen3-Next-80B-A3B-Instruct", "H200-141GB", version, tensor=2, **args)
+        return next(group.blocks_per_request for group in found.groups if group.kind == "state")
+
+    assert [held(version) for version in ("0.25.1", "0.26.0", "0.27.1", "0.28.0")] == [1, 1, 1, 2]
+    assert held("0.26.0", enable_prefix_caching=True) == 2
+    assert held("0.28.0", enable_prefix_caching=False) == 1
+
+
+def test_experts_that_are_laid_out_anew_leave_holes_outside_the_budget() -> None:
+    """gpt-oss on H100 at 0.95 with 1.6 GiB to spare failed; dense models with 0.1 to 0.35 started."""
+    (problem,) = estimated(GPT_OSS, version="0.19.0", utilization=0.95, length=16000).problems
+    assert problem.code == "outside-budget"
+    assert "holes" in problem.message
+    assert not estimated(GPT_OSS, version="0.19.0", utilization=0.92, length=16000).problems
+    assert not estimated("Qwen/Qwen2.5-72B-Instruct", version="0.19.0", utilization=0.95, tensor=2).problems
