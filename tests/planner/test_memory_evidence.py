@@ -65,7 +65,6 @@ def test_the_less_is_known_the_wider_the_band() -> None:
 
 
 def _estimate(row: dict[str, Any]) -> MemoryEstimate:
-    more = {"tokens": row.get("maxNumBatchedTokens"), "seqs": row.get("maxNumSeqs")}
     return estimated(
         facts_of(row["model"]),
         row["gpu"],
@@ -77,7 +76,8 @@ def _estimate(row: dict[str, Any]) -> MemoryEstimate:
         kv=row.get("kvCacheDtype", "auto"),
         dtype=row.get("dtype", "bfloat16"),
         quantization=row.get("quantization"),
-        **more,
+        tokens=row.get("maxNumBatchedTokens"),
+        seqs=row.get("maxNumSeqs"),
     )
 
 
