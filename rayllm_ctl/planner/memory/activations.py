@@ -24,6 +24,7 @@ class ProfileRun:
     """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run.
 
     length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
+    large: on a GPU of 70 GiB or more.
     """
 
     tokens: int
@@ -33,6 +34,7 @@ class ProfileRun:
     images: bool
     context: int = 0
     length: int = 0
+    large: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,14 @@ def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
     kernel selects: 14.41 B (30 models on H100, 0.17 to 0.19). FlashInfer's, 9.5 B (Qwen2-7B on A100, 0.10.1), is the
     default where it is installed to 0.11.0, must be asked for until 0.20, and is the default again from 0.21 (envs.py,
     v1/sample/ops/topk_topp_sampler.py); but since then the profile run warms up the other one too
-    (gpu_model_runner.py _dummy_sampler_run, read in 0.21 to 0.26), so that its peak stays. The second runner copies the
-    logits to float32 and keeps counts of every request's output tokens and their mask (gpu/sample/penalties.py).
+    (gpu_model_runner.py _dummy_sampler_run, read in 0.21 to 0.26): 11.42 B (gpt-oss-20b on H100, 0.26). The second
+    runner takes 4.0 B (Qwen3 8B, Llama 3.1 8B on H100, 0.26) and keeps counts of every request's output tokens and
+    their mask (gpu/sample/penalties.py).
     """
     if second_runner:
-        return Sampler(4.0, kept=4.125)
+        return Sampler(2.0, kept=4.125)
+    if release >= (0, 21, 0):
+        return Sampler(9.42)
     if release >= (0, 17, 0):
         return Sampler(12.41)
     return Sampler(35.85, least=7.5 if release < (0, 11, 1) else 0.0)
@@ -69,12 +74,15 @@ _LAYER_LIBRARIES = 80 * MIB
 """The same where a layer's own tensors set the peak (CodeLlama 7B, Granite 3 8B)."""
 
 
-def cold_start(tensor: int) -> Band:
-    """Least peak of the second runner in bytes, with what it keeps.
+def cold_start(release: Release, tensor: int, *, large: bool) -> Band:
+    """Least peak of the second runner in bytes, with what it keeps. large: a GPU of 70 GiB or more.
 
     A first start, which compiles, took 1.72 to 1.78 GiB besides weights and graphs on L40S, for 8 requests as for 256,
-    and on L4; at TP 2 on L4 1.16; a later one on L4 0.5 (Qwen3-14B, 0.28 and 0.29).
+    and on L4; at TP 2 on L4 1.16; a later one on L4 0.5 (Qwen3-14B, 0.28 and 0.29). On H100 a first start took no more
+    than a later one in 0.26; whether that is so since 0.28 is not known.
     """
+    if large:
+        return Band(0.0, 0.0, 1.65 * GIB if release >= (0, 28, 0) else 0.0)
     return Band(0.25 * GIB, (1.5 if tensor == 1 else 0.86) * GIB, 1.65 * GIB)
 
 
@@ -128,20 +136,24 @@ def peak_of(
     encoders = facts.encoders if first and load.images else ()
     return Peak(
         sampler=int(rows * (sampler.peak + load.dtype_bytes)) + hidden if last else 0,
-        layer=layer_bytes(facts, load) + transient,
+        layer=layer_bytes(facts, load, second_runner=second_runner) + transient,
         workspace=workspace,
         encoder=max((encoder_bytes(encoder, load) for encoder in encoders), default=0),
         held=max((held_bytes(encoder, facts, load, release) for encoder in encoders), default=0),
         kept=int(rows * sampler.kept) if last else 0,
         sampler_least=int(rows * ((sampler.least or sampler.peak) + load.dtype_bytes)) + hidden if last else 0,
-        floor=cold_start(load.tensor) if second_runner else Band(0.0, 0.0, 0.0),
+        floor=cold_start(release, load.tensor, large=load.large) if second_runner else Band(0.0, 0.0, 0.0),
     )
 
 
-def layer_bytes(facts: ModelFacts, load: ProfileRun) -> int:
-    """A feed-forward block at work: gate, up and their product, and three times the hidden states of every stream."""
-    width = 3 * -(-facts.intermediate_size // load.tensor) + 3 * facts.hidden_size * facts.streams
-    return load.tokens * width * load.dtype_bytes + _LAYER_LIBRARIES
+def layer_bytes(facts: ModelFacts, load: ProfileRun, *, second_runner: bool = False) -> int:
+    """A feed-forward block at work: gate, up and their product, and three times the hidden states of every stream.
+
+    With the second runner the product takes no room of its own (Qwen3 8B and 32B on H100, 0.26).
+    """
+    wide = 2 if second_runner else 3
+    width = wide * -(-facts.intermediate_size // load.tensor) + 3 * facts.hidden_size * facts.streams
+    return load.tokens * width * load.dtype_bytes + (_LIBRARIES if second_runner else _LAYER_LIBRARIES)
 
 
 def expert_workspace(experts: Experts, load: ProfileRun) -> int:

@@ -54,7 +54,7 @@ _RECURRENT = "recurrent layers"
 _ENCODERS = "encoders"
 _STREAMS = "parallel residual streams"
 
-LOGS = (
+LOGS: tuple[Logs, ...] = (
     Logs(
         _HOPPER,
         (0, 15, 0),
@@ -82,6 +82,15 @@ LOGS = (
         schemes=frozenset({"mxfp4"}),
     ),
     Logs(_AMPERE, (0, 13, 0), (0, 13, 99), second_runner=False, kinds=frozenset({_ENCODERS})),
+    Logs(_HOPPER, (0, 26, 0), (0, 26, 99), second_runner=True),
+    Logs(
+        _HOPPER,
+        (0, 26, 0),
+        (0, 26, 99),
+        second_runner=False,
+        kinds=frozenset({"experts on OpenAI Triton"}),
+        schemes=frozenset({"mxfp4"}),
+    ),
     Logs(_ADA, (0, 28, 0), (0, 29, 99), second_runner=True, tensors=frozenset({1, 2}), schemes=frozenset({"awq"})),
 )
 """The rows of tests/data/measured.json, by kind."""
