@@ -80,22 +80,25 @@ def test_the_openai_sdk_talks_to_the_endpoint(shared: Bench) -> None:
 def test_a_dashboard_that_does_not_answer_makes_no_replica_disappear(shared: Bench) -> None:
     head = pod(shared, "head")
     dashboard = ("exec", "-n", shared.namespace, head, "-c", "ray-head", "--", "pkill", "-f", "dashboard/dashboard.py")
-    with shared.proxied(f"{NAME}-serve-svc") as url, Load(url, "tiny", clients=1, max_tokens=16, pause=0.5) as load:
-        watch = shared.start("watch", NAME, "-n", shared.namespace)
-        assert watch.stderr is not None
-        seen = [watch.stderr.readline()]
+    watch = shared.start("watch", NAME, "-n", shared.namespace)
+    with (
+        shared.proxied(f"{NAME}-serve-svc") as url,
+        Watched(shared, NAME) as watched,
+        Load(url, "tiny", clients=1, max_tokens=16, pause=0.5) as load,
+    ):
+        time.sleep(3)
         shared.kubectl(*dashboard, "-STOP")
         try:
             time.sleep(15)
         finally:
             shared.kubectl(*dashboard, "-CONT")
         time.sleep(10)
-        watch.send_signal(signal.SIGINT)
-        seen += watch.communicate(timeout=30)
+    watch.send_signal(signal.SIGINT)
+    said = "".join(watch.communicate(timeout=30))
     print(f"\nwhile the dashboard stood still for 15 s: {load.figures()}")
-    said = "".join(seen)
     assert re.search(r"replica.* (RUNNING|running)", said), said
     assert not re.search(r"replica.* gone", said), said
+    assert watched.running == [1]
     assert not load.failed, load.failed
 
 
