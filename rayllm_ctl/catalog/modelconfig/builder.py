@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.facts import AttentionCache, Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
@@ -14,12 +13,10 @@ MOST_LAYERS = 1024
 
 
 class Builder:
-    """Makes the layers of one model. `fields` is the decoder's part of the config."""
+    """Makes the layers of one model, stored as its checkpoint quantizes them."""
 
-    def __init__(self, fields: Fields, quantizer: Quantizer | None) -> None:
-        self.fields = fields
+    def __init__(self, quantizer: Quantizer | None) -> None:
         self.quantizer = quantizer
-        self._kinds: dict[tuple[Hashable, ...], Layer] = {}
 
     def layers(
         self, count: int, kind: Callable[[int], Hashable], make: Callable[[int, LayerBuilder], None]
@@ -28,18 +25,18 @@ class Builder:
         by_layer = self.quantizer is not None and self.quantizer.by_layer
         made: list[Layer] = []
         seen: dict[Layer, Layer] = {}
+        kinds: dict[Hashable, Layer] = {}
         for index in range(count):
             key = kind(index)
-            if not by_layer and (key,) in self._kinds:
-                made.append(self._kinds[(key,)])
+            if not by_layer and key in kinds:
+                made.append(kinds[key])
                 continue
             started = LayerBuilder(self, f"layers.{index}.")
             make(index, started)
             layer = started.layer()
             layer = seen.setdefault(layer, layer)
-            self._kinds[(key,)] = layer
+            kinds[key] = layer
             made.append(layer)
-        self._kinds.clear()
         return tuple(made)
 
     def single(self, path: str = "") -> LayerBuilder:

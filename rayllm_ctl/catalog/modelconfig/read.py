@@ -57,7 +57,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
     text_type = text.text("model_type", default=config.text("model_type"))
     text = text.with_defaults({**TEXT_DEFAULTS.get(text_type, {}), **_inherited(config)})
     quantizer = read_quantization(config, side)
-    builder = Builder(text, quantizer)
+    builder = Builder(quantizer)
     body = read_decoder(row if isinstance(row, DecoderSpec) else row(text), text, builder)
     sizes = body.sizes
     found = encoders(name, config, sizes.hidden, builder)

@@ -68,7 +68,7 @@ def first_dense(fields: Fields, index: int) -> bool:
 
 
 def listed_dense(fields: Fields, index: int) -> bool:
-    """EXAONE MoE: a list of booleans; GLM and others of the family: mlp_layer_types."""
+    """EXAONE MoE: a list of booleans; GLM and similar models: mlp_layer_types."""
     kinds = fields.raw("is_moe_layer")
     if isinstance(kinds, list) and kinds:
         return not kinds[min(index, len(kinds) - 1)]

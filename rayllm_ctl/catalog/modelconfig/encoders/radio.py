@@ -1,5 +1,5 @@
 """Nemotron Nano VL: C-RADIO over tiles, shuffled, and a projector that is not divided (vLLM: nano_nemotron_vl.py and,
-for the first of the family, nemotron_vl.py)."""
+for the first model, nemotron_vl.py)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_nemotron_vl(source: Source) -> MultiModalEncoder:
     if args.has("min_num_patches"):
         # Images are cut by their own shape then.
         patches = max(args.integer("max_num_patches", low=-1), 0) or patches
-    return _tower(((block, depth), (scales.layer(), depth), (stem.layer(), 1)), width, patches, patch, ratio)
+    return _encoder(((block, depth), (scales.layer(), depth), (stem.layer(), 1)), width, patches, patch, ratio)
 
 
 def read_llama_nemotron_vl(source: Source) -> MultiModalEncoder:
@@ -70,7 +70,7 @@ def read_llama_nemotron_vl(source: Source) -> MultiModalEncoder:
     ends = stem_of(source)
     ends.norm(merged, bias=True)
     pair(ends, merged, config.integer("projector_hidden_size"), source.hidden, bias=True, split=False)
-    return replace(_tower((*blocks, (ends.layer(), 1)), width, _tiles(config, patch), patch, ratio), sharded=False)
+    return replace(_encoder((*blocks, (ends.layer(), 1)), width, _tiles(config, patch), patch, ratio), sharded=False)
 
 
 def _sizes(args: Fields) -> tuple[int, int, int, int]:
@@ -111,7 +111,7 @@ def _tiles(config: Fields, patch: int) -> int:
     return (config.integer("max_dynamic_patch", default=12, high=256) + 1) * (size // patch) ** 2
 
 
-def _tower(
+def _encoder(
     blocks: tuple[tuple[Layer, int], ...], width: int, patches: int, patch: int, ratio: float
 ) -> MultiModalEncoder:
     tokens = math.ceil(patches * ratio * ratio)
