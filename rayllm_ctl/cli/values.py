@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, get_args
 
 import click
 
 from rayllm_ctl.model.quantities import parse_duration, parse_quantity
-from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.model.service import SecretKey, TaintEffect, Toleration, Volume
 
 
 class Duration(click.ParamType[float]):
@@ -122,6 +122,6 @@ class TolerationSpec(click.ParamType[Toleration]):
             return value
         rest, _, effect = str(value).partition(":")
         key, separator, text = rest.partition("=")
-        if not key or effect not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
+        if not key or effect not in ("", *get_args(TaintEffect)):
             self.fail(f"{value!r} is not KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]", param, ctx)
-        return Toleration(key, text if separator else None, effect or None)
+        return Toleration(key, text if separator else None, cast("TaintEffect", effect) if effect else None)

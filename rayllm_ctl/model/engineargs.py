@@ -1,4 +1,4 @@
-"""Engine arguments and environment variables that a service may not set freely, and where to set them instead."""
+"""Engine arguments and environment variables that a service may not set, and where to set them instead."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ FORBIDDEN_ARGS = {
     "model": "Ray Serve LLM takes the model from spec.model (--model, --model-path)",
     "served_model_name": "Ray Serve LLM serves the model under its id, spec.model.id (--model)",
     "distributed_executor_backend": "Ray Serve LLM chooses it: ray on GPUs, mp on CPUs",
-    "data_parallel_size": "build_openai_app refuses it; more replicas do the same (--replicas)",
-    "disable_log_stats": "Ray Serve LLM refuses it while it exports the engine's metrics",
-    "api_key": "a key written here could be read by everybody who may read the RayService",
+    "data_parallel_size": "Ray Serve LLM does not support it in build_openai_app; use more replicas (--replicas)",
+    "disable_log_stats": "Ray Serve LLM needs the statistics for the engine's metrics",
+    "api_key": "anyone who can read the RayService could read it",
 }
-"""What Ray Serve LLM 2.60 refuses (ray/llm/_internal/serve) or what would publish a secret, and why."""
+"""What Ray Serve LLM 2.60 rejects (ray/llm/_internal/serve) or what would publish a secret, and why."""
 
 RESERVED_ENV = {
-    "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and refuses both",
-    "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "it has no ingress deployment, which the rendered configuration relies on",
+    "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and rejects both",
+    "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "the rendered configuration requires the ingress that it removes",
 }
 """Variables that would contradict what is rendered, and why."""
 
@@ -49,23 +49,33 @@ OLDEST_RAY = (2, 56)
 """The first Ray whose LLMConfig has what is rendered: accelerator_config and placement_group_config.bundle_per_worker
 (ray/llm/_internal/serve/core/configs, read in 2.50, 2.52, 2.54, 2.56 and 2.60)."""
 
-_SECRET_WORDS = frozenset({"TOKEN", "KEY", "KEYS", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS"})
+_SECRET_WORDS = frozenset(
+    {"TOKEN", "KEY", "KEYS", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS", "CREDENTIAL", "CREDENTIALS"}
+)
 _SECRET_ENDINGS = ("TOKEN", "PASSWORD", "PASSWD", "SECRET", "APIKEY", "ACCESSKEY", "PRIVATEKEY")
+_SECRET_LAST_WORDS = frozenset({"PASS", "PWD", "AUTH"})
+"""Secrets at the end of a name (DB_PASS), not elsewhere (RAY_AUTH_MODE, PASS_THROUGH)."""
+
 _PLACES = frozenset({"FILE", "PATH", "DIR"})
-_TOKEN_VALUE = re.compile(
+_NO_SECRETS = frozenset({"PWD", "GOOGLE_APPLICATION_CREDENTIALS"})
+"""The shell's working directory, and the path of a file."""
+
+_CREDENTIAL = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})\b"
+    r"|\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:[^\s/?#@]+@"
 )
 
 
 def names_a_secret(variable: str) -> bool:
-    """Whether a variable of this name would hold a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY; not SSL_KEY_FILE,
-    TOKENIZERS_PARALLELISM or MAX_TOKENS."""
+    """Whether a variable of this name would contain a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY, DB_PASS; not
+    SSL_KEY_FILE, TOKENIZERS_PARALLELISM, MAX_TOKENS or BYPASS."""
     words = [word for word in re.split(r"[^A-Z0-9]+", variable.upper()) if word]
-    if words and words[-1] in _PLACES:
+    if not words or words[-1] in _PLACES or variable.upper() in _NO_SECRETS:
         return False
-    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+    named = any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+    return named or words[-1] in _SECRET_LAST_WORDS
 
 
-def holds_a_token(text: str) -> bool:
-    """Whether `text` contains what looks like an access token of a well-known issuer."""
-    return _TOKEN_VALUE.search(text) is not None
+def holds_a_credential(text: str) -> bool:
+    """Whether `text` contains an access token of a well-known issuer, or a URL with a password (scheme://user:pw@)."""
+    return _CREDENTIAL.search(text) is not None

@@ -14,18 +14,24 @@ _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def service_name_problem(name: str) -> str | None:
-    """Why `name` cannot name a RayService, or None."""
+    """Why `name` is not a valid name of a RayService, or None."""
     if len(name) > MAX_SERVICE_NAME:
-        return f"it has {len(name)} characters, a RayService may have {MAX_SERVICE_NAME}"
+        return f"must be no more than {MAX_SERVICE_NAME} characters, not {len(name)}"
     if not _DNS_1035.fullmatch(name):
-        return "it must be lower-case letters, digits and '-', from a letter to a letter or digit (DNS-1035)"
+        return (
+            "a DNS-1035 label must consist of lower-case letters, digits and '-', start with a letter, and end with a "
+            "letter or digit"
+        )
     return None
 
 
 def namespace_problem(name: str) -> str | None:
-    """Why `name` cannot name a namespace (DNS-1123 label), or None."""
+    """Why `name` is not a valid namespace (DNS-1123 label), or None."""
     if len(name) > 63 or not _DNS_1123.fullmatch(name):
-        return "it must be at most 63 lower-case letters, digits and '-', and start and end with a letter or digit"
+        return (
+            "a DNS-1123 label must consist of at most 63 lower-case letters, digits and '-', and start and end with a "
+            "letter or digit"
+        )
     return None
 
 

@@ -1,30 +1,30 @@
-"""What is wrong with the parts of an LLMService that become fields of pods: volumes, scheduling, resources."""
+"""Checks of the parts of an LLMService that become fields of pods: volumes, scheduling, resources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from rayllm_ctl.model.patterns import DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE
+from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.service import LLMService, Scheduling, Storage, Toleration, Volume
+from rayllm_ctl.model.service import LLMService, Scheduling, Storage, TaintEffect, Toleration, Volume
 
-FieldProblem = tuple[tuple[str | int, ...], str, str]
-"""The path below spec, what is wrong, a hint (may be empty)."""
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+EFFECTS = get_args(TaintEffect)
 
 # KubeRay adds these to every Ray container (ray-operator/controllers/ray/common/pod.go).
 _KUBERAY_VOLUMES = ("shared-mem", "ray-logs", "ray-token")
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
 
-def problems(service: LLMService) -> Iterator[FieldProblem]:
+def problems(service: LLMService) -> Iterator[Problem]:
+    """All that is wrong with them, in the order of the spec file."""
     yield from _storage(service.storage)
     yield from _scheduling(service.scheduling)
     for pod in ("head", "worker"):
         sizes = getattr(service.resources, pod)
-        yield from _quantity(("resources", pod, "cpu"), sizes.cpu)
-        yield from _quantity(("resources", pod, "memory"), sizes.memory)
+        yield from _quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
+        yield from _quantity(("spec", "resources", pod, "memory"), sizes.memory)
 
 
 def is_absolute(path: str) -> bool:
@@ -41,30 +41,34 @@ def is_data_key(key: str) -> bool:
     return DATA_KEY.fullmatch(key) is not None and key not in (".", "..")
 
 
-def _storage(storage: Storage) -> Iterator[FieldProblem]:
+def _storage(storage: Storage) -> Iterator[Problem]:
     names: set[str] = set()
     paths: set[str] = set()
     for index, volume in enumerate(storage.volumes):
-        at = ("storage", "volumes", index)
+        at: Path = ("spec", "storage", "volumes", index)
         yield from _volume(at, volume)
         path = volume.mount_path.rstrip("/")
         if volume.name in names:
-            yield (*at, "name"), f"another volume is called {volume.name} as well", ""
+            yield Problem((*at, "name"), f"duplicate volume name {quoted(volume.name)}")
         if path in paths:
-            yield (*at, "mountPath"), f"another volume is mounted at {volume.mount_path} as well", ""
+            yield Problem((*at, "mountPath"), f"duplicate mount path {quoted(volume.mount_path)}")
         names.add(volume.name)
         paths.add(path)
 
 
-def _volume(at: tuple[str | int, ...], volume: Volume) -> Iterator[FieldProblem]:
+def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
     if not DNS_LABEL.fullmatch(volume.name):
-        yield (*at, "name"), f"{volume.name!r} must be lower-case letters, digits and '-', at most 63 of them", ""
+        yield Problem(
+            (*at, "name"),
+            f"{quoted(volume.name)} is not a valid volume name: it must consist of at most 63 lower-case letters, "
+            "digits and '-', and start and end with a letter or digit",
+        )
     elif volume.name in _KUBERAY_VOLUMES:
-        yield (*at, "name"), f"KubeRay adds a volume called {volume.name} itself", ""
+        yield Problem((*at, "name"), f"{quoted(volume.name)} is reserved: KubeRay adds a volume of this name")
     if not is_absolute(volume.mount_path) or ":" in volume.mount_path or not volume.mount_path.strip("/"):
-        yield (*at, "mountPath"), f"{volume.mount_path!r} is no absolute path of a folder in the pods", ""
+        yield Problem((*at, "mountPath"), f"{quoted(volume.mount_path)} is not an absolute path of a directory")
     elif volume.mount_path.rstrip("/") in _KUBERAY_PATHS:
-        yield (*at, "mountPath"), f"KubeRay mounts a volume of its own at {volume.mount_path}", ""
+        yield Problem((*at, "mountPath"), f"{quoted(volume.mount_path)} is reserved: KubeRay mounts a volume there")
     sources = {
         "persistentVolumeClaim": volume.persistent_volume_claim,
         "hostPath": volume.host_path,
@@ -73,37 +77,44 @@ def _volume(at: tuple[str | int, ...], volume: Volume) -> Iterator[FieldProblem]
     }
     given = {kind: source for kind, source in sources.items() if source is not None}
     if len(given) != 1:
-        yield at, f"a volume has one source, not {len(given)}: one of {', '.join(sources)}", ""
+        yield Problem(at, f"must have exactly one source, not {len(given)} ({', '.join(sources)})")
     for kind, source in given.items():
         if kind == "hostPath":
             if not is_absolute(source):
-                yield (*at, kind), f"{source!r} is no absolute path", ""
+                yield Problem((*at, kind), f"{quoted(source)} is not an absolute path")
         elif not is_object_name(source):
-            yield (*at, kind), f"{source!r} cannot name an object: lower-case letters, digits, '-' and '.' only", ""
+            yield Problem(
+                (*at, kind),
+                f"{quoted(source)} is not a valid object name: it must consist of lower-case letters, digits, '-' "
+                "and '.'",
+            )
     if volume.config_map is not None and not volume.read_only:
-        yield (*at, "readOnly"), "Kubernetes mounts a ConfigMap read-only", "leave out readOnly: false"
+        yield Problem((*at, "readOnly"), "must be true: Kubernetes mounts a ConfigMap read-only")
     if volume.secret is not None and not volume.read_only:
-        yield (*at, "readOnly"), "Kubernetes mounts a Secret read-only", "leave out readOnly: false"
+        yield Problem((*at, "readOnly"), "must be true: Kubernetes mounts a Secret read-only")
 
 
-def _scheduling(scheduling: Scheduling) -> Iterator[FieldProblem]:
+def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
     for key, value in scheduling.node_selector.items():
-        at = ("scheduling", "nodeSelector", key)
+        at: Path = ("spec", "scheduling", "nodeSelector", key)
         if not _is_qualified(key):
-            yield at, f"{key!r} is no label key", ""
+            yield Problem(at, f"{quoted(key)} is not a valid label key")
         if not LABEL_VALUE.fullmatch(value):
-            yield at, f"{value!r} is no label value", ""
+            yield Problem(at, f"{quoted(value)} is not a valid label value")
     for index, toleration in enumerate(scheduling.tolerations):
-        yield from _toleration(("scheduling", "tolerations", index), toleration)
+        yield from _toleration(("spec", "scheduling", "tolerations", index), toleration)
 
 
-def _toleration(at: tuple[str | int, ...], toleration: Toleration) -> Iterator[FieldProblem]:
+def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:
     if not _is_qualified(toleration.key):
-        yield (*at, "key"), f"{toleration.key!r} is no key of a taint", ""
+        yield Problem((*at, "key"), f"{quoted(toleration.key)} is not a valid taint key")
     if toleration.value is not None and not LABEL_VALUE.fullmatch(toleration.value):
-        yield (*at, "value"), f"{toleration.value!r} is no value of a taint", ""
+        yield Problem((*at, "value"), f"{quoted(toleration.value)} is not a valid taint value")
     if toleration.effect is not None and toleration.effect not in EFFECTS:
-        yield (*at, "effect"), f"{toleration.effect!r} is none of {', '.join(EFFECTS)}", ""
+        yield Problem(
+            (*at, "effect"),
+            f"{quoted(toleration.effect)} is not supported (supported values: {', '.join(EFFECTS)})",
+        )
 
 
 def _is_qualified(key: str) -> bool:
@@ -112,11 +123,11 @@ def _is_qualified(key: str) -> bool:
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))
 
 
-def _quantity(at: tuple[str | int, ...], text: str | None) -> Iterator[FieldProblem]:
+def _quantity(at: Path, text: str | None) -> Iterator[Problem]:
     if text is None:
         return
     try:
         if parse_quantity(text) <= 0:
-            yield at, f"it must be above 0, not {text}", ""
+            yield Problem(at, f"must be greater than 0, not {text}")
     except (ValueError, OverflowError):
-        yield at, f"{text!r} is not a Kubernetes quantity such as 500m, 4 or 16Gi", ""
+        yield Problem(at, f"{quoted(text)} is not a valid quantity, such as 500m, 4 or 16Gi")

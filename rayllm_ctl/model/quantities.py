@@ -15,21 +15,21 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def parse_quantity(text: str) -> float:
-    """A Kubernetes quantity ("500m", "16Gi") as a number of cores or bytes. ValueError if it is none."""
+    """A Kubernetes quantity ("500m", "16Gi") as a number of cores or bytes. ValueError if it is not one."""
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 500m, 4 or 16Gi")
+        raise ValueError(f'"{text}" is not a valid quantity, such as 500m, 4 or 16Gi')
     number, exponent, suffix = match.groups()
     return float(number + (exponent or "")) * _SUFFIX[suffix or ""]
 
 
 def parse_duration(text: str) -> float:
-    """A Go duration ("90s", "5m", "1h30m") in seconds. ValueError if it is none."""
+    """A Go duration ("90s", "5m", "1h30m") in seconds. ValueError if it is not one."""
     if text.strip() == "0":
         return 0.0
     parts = _DURATION.findall(text.strip())
     if not parts or "".join(a + b for a, b in parts) != text.strip():
-        raise ValueError(f"{text!r} is not a duration such as 90s, 5m or 1h30m")
+        raise ValueError(f'"{text}" is not a valid duration, such as 90s, 5m or 1h30m')
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 

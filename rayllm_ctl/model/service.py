@@ -1,15 +1,38 @@
-"""What the user wants: an LLMService, as flags or a spec file state it. Unset (None) means: the planner decides."""
+"""What the user wants: an LLMService, as flags or a spec file state it. Unset (None) means: the planner decides.
+
+A spec file has these fields in camelCase. The annotations are its schema: text is the description that editors show,
+SECONDS, QUANTITY and Wrapped say where the file writes a value in another form than Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple
 
 API_VERSION = "rayllm.io/v1alpha1"
 KIND = "LLMService"
 
 Objective = Literal["cost", "throughput", "latency"]
+AcceleratorKind = Literal["gpu", "cpu"]
+TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class Unit(Enum):
+    """How a spec file may write a value: a Go duration or a number of seconds; a quantity as a string or a number."""
+
+    SECONDS = "seconds"
+    QUANTITY = "quantity"
+
+
+SECONDS, QUANTITY = Unit.SECONDS, Unit.QUANTITY
+
+
+class Wrapped(NamedTuple):
+    """The value stands in a mapping with this single key, as in Kubernetes' volume sources."""
+
+    key: str
 
 
 @dataclass(frozen=True)
@@ -24,45 +47,49 @@ class SecretKey:
 class Model:
     """Which model. `id` is a hub name; `path` a folder inside the pods' file system that holds the weights instead."""
 
-    id: str
-    revision: str | None = None
-    path: str | None = None
-    token_secret: SecretKey | None = None
+    id: Annotated[str, "Hugging Face name, or any name with `path`. Clients ask for the model by this name."]
+    revision: Annotated[str | None, "Branch, tag or commit on the Hugging Face Hub."] = None
+    path: Annotated[str | None, "Directory in the pods that contains the model, instead of the Hub."] = None
+    token_secret: Annotated[SecretKey | None, "Secret with a Hugging Face token, for gated models."] = None
 
 
 @dataclass(frozen=True)
 class Engine:
     """The engine's settings, in vLLM's terms. `args` are further engine arguments by their vLLM name (max_loras, …)."""
 
-    image: str | None = None
-    vllm_version: str | None = None
-    ray_version: str | None = None
-    max_model_len: int | None = None
-    dtype: str | None = None
-    quantization: str | None = None
-    kv_cache_dtype: str | None = None
-    gpu_memory_utilization: float | None = None
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
-    args: Mapping[str, Any] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
+    image: Annotated[str | None, "Container image with Ray and vLLM, for head and workers."] = None
+    vllm_version: Annotated[str | None, "vLLM version to plan for."] = None
+    ray_version: Annotated[str | None, "Ray version in the image."] = None
+    max_model_len: Annotated[int | None, "Context length of a request, in tokens."] = None
+    dtype: Annotated[str | None, "Data type of weights and activations: auto, bfloat16, float16, float32."] = None
+    quantization: Annotated[str | None, "Quantization method: fp8, awq, gptq, ..."] = None
+    kv_cache_dtype: Annotated[str | None, "Data type of the KV cache: auto, fp8, ..."] = None
+    gpu_memory_utilization: Annotated[float | None, "Fraction of GPU memory that vLLM may use."] = None
+    max_num_seqs: Annotated[int | None, "Maximum number of requests that a replica runs at once."] = None
+    max_num_batched_tokens: Annotated[int | None, "Maximum number of tokens per engine step."] = None
+    args: Annotated[Mapping[str, Any], "Further engine arguments by their vLLM name."] = field(default_factory=dict)
+    env: Annotated[Mapping[str, str], "Environment variables of head and workers. No secrets."] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True)
 class Accelerator:
     """What the engine runs on. `gpu` is a name of the GPU catalog (H100-80GB); None on GPUs: the planner chooses."""
 
-    kind: Literal["gpu", "cpu"] = "gpu"
-    gpu: str | None = None
+    kind: Annotated[AcceleratorKind, "GPUs, or CPUs for small models and tests."] = "gpu"
+    gpu: Annotated[str | None, "GPU type, as listed by `rayllm-ctl gpus`: H100-80GB, L4, ..."] = None
 
 
 @dataclass(frozen=True)
 class Parallelism:
     """How one replica is spread over GPUs. None: the planner decides. across_nodes: `tensor` may exceed one node."""
 
-    tensor: int | None = None
-    pipeline: int | None = None
-    across_nodes: bool = False
+    tensor: Annotated[int | None, "Tensor parallel size: GPUs of one node that share each layer."] = None
+    pipeline: Annotated[int | None, "Pipeline parallel size: groups of layers, one node each."] = None
+    across_nodes: Annotated[bool, "Let `tensor` exceed the GPUs of a node. Slow unless the network is very fast."] = (
+        False
+    )
 
 
 @dataclass(frozen=True)
@@ -72,12 +99,14 @@ class Replicas:
     The target is requests in flight per replica; delays and the look-back period are seconds (None: the renderer's).
     """
 
-    min: int = 1
-    max: int = 1
-    target_ongoing_requests: int | None = None
-    upscale_delay: float | None = None
-    downscale_delay: float | None = None
-    look_back_period: float | None = None
+    min: Annotated[int, "Minimum number of replicas; 0 scales to zero when idle."] = 1
+    max: Annotated[int, "Maximum number of replicas."] = 1
+    target_ongoing_requests: Annotated[int | None, "Target number of ongoing requests per replica."] = None
+    upscale_delay: Annotated[float | None, SECONDS, "How long the load must be high before a replica is added."] = None
+    downscale_delay: Annotated[float | None, SECONDS, "How long the load must be low before a replica is removed."] = (
+        None
+    )
+    look_back_period: Annotated[float | None, SECONDS, "Time window over which the load is averaged."] = None
 
     @property
     def autoscaled(self) -> bool:
@@ -90,10 +119,10 @@ class Volume:
 
     name: str
     mount_path: str
-    persistent_volume_claim: str | None = None
-    host_path: str | None = None
-    config_map: str | None = None
-    secret: str | None = None
+    persistent_volume_claim: Annotated[str | None, Wrapped("claimName")] = None
+    host_path: Annotated[str | None, Wrapped("path")] = None
+    config_map: Annotated[str | None, Wrapped("name")] = None
+    secret: Annotated[str | None, Wrapped("secretName")] = None
     read_only: bool = True
 
 
@@ -106,7 +135,7 @@ class Storage:
 class Toleration:
     key: str
     value: str | None = None
-    effect: str | None = None
+    effect: TaintEffect | None = None
 
 
 @dataclass(frozen=True)
@@ -121,8 +150,8 @@ class Scheduling:
 class PodResources:
     """Kubernetes quantities of one pod; None: from the plan."""
 
-    cpu: str | None = None
-    memory: str | None = None
+    cpu: Annotated[str | None, QUANTITY, "CPU request: 500m, 4."] = None
+    memory: Annotated[str | None, QUANTITY, "Memory request and limit: 16Gi."] = None
 
 
 @dataclass(frozen=True)
@@ -135,22 +164,22 @@ class Resources:
 class Load:
     """The load to size for. Lengths in tokens, ttft and tpot in seconds, rate in requests/s; None: a default."""
 
-    objective: Objective | None = None
-    concurrency: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    ttft: float | None = None
-    tpot: float | None = None
-    rate: float | None = None
+    objective: Annotated[Objective | None, "What the choice of GPUs optimizes."] = None
+    concurrency: Annotated[int | None, "Concurrent requests over all replicas."] = None
+    input_tokens: Annotated[int | None, "Tokens of a prompt."] = None
+    output_tokens: Annotated[int | None, "Tokens of an answer."] = None
+    ttft: Annotated[float | None, SECONDS, "Target time to first token."] = None
+    tpot: Annotated[float | None, SECONDS, "Target time per output token."] = None
+    rate: Annotated[float | None, "Requests per second."] = None
 
 
 @dataclass(frozen=True)
 class LLMService:
     """One served model. `namespace` None: the kubeconfig context's."""
 
-    name: str
+    name: Annotated[str, "Name of the service: a DNS-1035 label of at most 47 characters."]
     model: Model
-    namespace: str | None = None
+    namespace: Annotated[str | None, "Namespace; by default that of the kubeconfig context."] = None
     engine: Engine = Engine()
     accelerator: Accelerator = Accelerator()
     parallelism: Parallelism = Parallelism()

@@ -23,6 +23,10 @@ _UNSAFE = re.compile(
 A table of our own, since str.isprintable changes with the Unicode version of each Python.
 """
 
+_SIMPLE_KEY = 1000
+"""YAML 1.1 and 1.2 limit a key before `:` to 1,024 characters (libyaml, PyYAML and Go's yaml reject longer ones); a
+longer key is written behind `?`, which has no limit."""
+
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -43,9 +47,9 @@ def dump_all(documents: Iterable[Any], *, sort: bool = True) -> str:
 
 
 def flow(value: Any) -> str:
-    """`value` on one line: a scalar, or a flow collection with all text in double quotes, as in JSON."""
+    """`value` on one line: a scalar, or a flow collection with all text in double quotes: JSON, but for long keys."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_double(_key(k))}: {flow(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(_pair(_double(_key(k)), flow(v)) for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     return _double(value) if isinstance(value, str) else _number(value)
@@ -55,7 +59,11 @@ def _block(value: Any, sort: bool) -> Iterator[str]:
     if isinstance(value, Mapping):
         keys = sorted(value, key=lambda k: (_FIRST.get(k, 9), _key(k))) if sort else list(value)
         for key in keys:
-            yield from _entry(f"{_scalar(_key(key))}:", value[key], sort)
+            head = _scalar(_key(key))
+            if len(head) > _SIMPLE_KEY:
+                yield f"? {head}"
+                head = ""
+            yield from _entry(f"{head}:", value[key], sort)
     else:
         for item in value:
             yield from _item(item, sort)
@@ -98,6 +106,10 @@ def _fits_literal(text: str) -> bool:
     if "\n" not in text or not text.strip("\n") or text[0] in " \n":
         return False
     return all(not _UNSAFE.search(line) and not line.endswith(" ") for line in text.split("\n"))
+
+
+def _pair(key: str, value: str) -> str:
+    return f"? {key} : {value}" if len(key) > _SIMPLE_KEY else f"{key}: {value}"
 
 
 def _scalar(value: Any) -> str:

@@ -2,22 +2,79 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Unit
+from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_DURATION = {"type": "string", "pattern": r"^(0|(\d+(\.\d+)?(ms|h|m|s))+)$"}
 
 
 def schema() -> dict[str, Any]:
-    """The schema (draft 2020-12), generated from the models that read the file."""
-    from rayllm_ctl.specfile.models import Document
-
+    """The schema (draft 2020-12), from the annotations that the reader follows."""
+    document = _object(
+        {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": KIND},
+            "metadata": _section(metadata_fields()),
+            "spec": _section(spec_fields()),
+        },
+        required=["apiVersion", "kind", "metadata", "spec"],
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "https://rayllm.io/schemas/llmservice-v1alpha1.json",
-        **Document.model_json_schema(by_alias=True, mode="validation"),
-        "title": "LLMService",
+        "title": KIND,
+        "description": LLMService.__doc__,
+        **document,
     }
 
 
 def text() -> str:
-    """The schema as the file in docs/ holds it."""
+    """The schema as the file in docs/ contains it."""
     return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _section(fields: Mapping[str, Field]) -> dict[str, Any]:
+    return _object(
+        {key: _field(field) for key, field in fields.items()},
+        required=[key for key, field in fields.items() if field.required],
+    )
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
+
+
+def _field(field: Field) -> dict[str, Any]:
+    kind = _kind(field.kind)
+    if field.wrapped:
+        kind = _object({field.wrapped: kind}, required=[field.wrapped])
+    options = [kind]
+    if field.unit is Unit.SECONDS:
+        options.append(_DURATION)
+    if field.unit is Unit.QUANTITY:
+        options.append({"type": "number"})
+    if field.nullable or field.may_be_empty:
+        options.append({"type": "null"})
+    described = {"description": field.description} if field.description else {}
+    return {**described, **(options[0] if len(options) == 1 else {"anyOf": options})}
+
+
+def _kind(kind: Any) -> dict[str, Any]:
+    if kind is Any:
+        return {}
+    if dataclasses.is_dataclass(kind):
+        assert isinstance(kind, type)
+        return {"description": (kind.__doc__ or "").partition("\n\n")[0], **_section(fields_of(kind))}
+    if get_origin(kind) is Literal:
+        return {"enum": list(get_args(kind))}
+    element = element_of(kind)
+    if element is None:
+        return {"type": _TYPES[kind]}
+    if get_origin(kind) is tuple:
+        return {"type": "array", "items": _kind(element)}
+    return {"type": "object", "additionalProperties": _kind(element)}

@@ -1,30 +1,20 @@
-"""YAML as a tree that knows its lines, read with limits that no spec file of a person reaches.
+"""YAML as a tree that knows its lines, read with limits that no hand-written spec file reaches.
 
-PyYAML takes the last of duplicate keys, expands aliases without limit, and reads `on` and `1:30` in YAML 1.1's ways.
-This reader works on PyYAML's events instead, so that each of these is an error or has one meaning: scalars follow the
-core schema of YAML 1.2.
+PyYAML takes the last of duplicate keys, expands aliases without limit, and reads `on` and `1:30` as YAML 1.1 does.
+This reader works on PyYAML's events instead, so that each of these is an error or has one meaning.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.scalars import parse_scalar
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
-MAX_DIGITS = 400
-
-_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_CONSTANTS: dict[str, Any] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
 
 
 @dataclass
@@ -42,22 +32,26 @@ class Keys(dict[str, Node]):
         super().__init__()
         self.lines: dict[str, int] = {}
 
+    def declare(self, key: str, line: int, source: str) -> None:
+        """Note where `key` stands. UsageError if the mapping has it already."""
+        if key in self.lines:
+            raise UsageError(f'{source}:{line}: duplicate key "{key}", first in line {self.lines[key]}')
+        self.lines[key] = line
+
 
 def read(text: str, source: str) -> Node:
     """The one document of `text`. Raises UsageError with `source` and the line for anything else."""
     import yaml
 
-    if len(text) > MAX_BYTES:
-        raise UsageError(f"{source}: the file has more than {MAX_BYTES // 1024} KiB, no spec file needs that")
     try:
         return _Reader(_events(text), source).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
-        raise UsageError(f"{where}: this is not YAML: {error.problem or error.context}", hint=_hint(error)) from None
+        raise UsageError(f"{where}: not valid YAML: {error.problem or error.context}", hint=_hint(error)) from None
     except yaml.YAMLError as error:
         # The characters that YAML does not allow have no mark.
-        raise UsageError(f"{source}: this is not YAML: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{source}: not valid YAML: {str(error).splitlines()[0]}") from None
 
 
 def plain(node: Node) -> Any:
@@ -93,9 +87,9 @@ def _events(text: str) -> Iterator[Any]:
 def _hint(error: Any) -> str:
     found = str(error.problem or "")
     if "\\t" in found or "'\\t'" in found:
-        return "indent with spaces, YAML allows no tabs there"
+        return "indent with spaces: YAML does not allow tabs there"
     if "mapping values are not allowed" in found:
-        return "text with ': ' in it needs quotes; a key must be indented like its neighbours"
+        return "quote a string that contains ': '; indent a key like its siblings"
     return ""
 
 
@@ -111,10 +105,10 @@ class _Reader:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if node is not None:
-                    raise self._error(event, "a spec file holds one document, and here a second one starts")
+                    raise self._error(event, "a second document starts here; a spec file contains one")
                 node = self._node(next(self._events), 0)
         if node is None or node.value is None:
-            raise UsageError(f"{self._source}: the file is empty", hint="rayllm-ctl render --help names the fields")
+            raise UsageError(f"{self._source}: the file is empty")
         return node
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -123,8 +117,10 @@ class _Reader:
         line = _line(event)
         if isinstance(event, yaml.AliasEvent):
             raise self._error(event, f"aliases (*{event.anchor}) are not supported; write the value out")
+        if event.anchor is not None:
+            raise self._error(event, f"anchors (&{event.anchor}) are not supported; write the value where it is used")
         if depth > MAX_DEPTH:
-            raise self._error(event, f"values are nested deeper than {MAX_DEPTH} levels")
+            raise self._error(event, f"values are nested more than {MAX_DEPTH} levels deep")
         if event.tag is not None and event.tag != "!":
             raise self._error(event, f"tags ({event.tag}) are not supported; write a plain value")
         if isinstance(event, yaml.MappingStartEvent):
@@ -141,28 +137,30 @@ class _Reader:
 
         keys = Keys()
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            if not isinstance(event, yaml.ScalarEvent):
-                raise self._error(event, "a key must be plain text")
-            if event.value == "<<" and event.implicit[0]:
-                raise self._error(event, "merge keys (<<) are not supported; write the values out")
-            if event.value in keys:
-                first = keys.lines[event.value]
-                raise self._error(event, f"the key {event.value!r} stands twice in one mapping, first in line {first}")
-            keys.lines[event.value] = _line(event)
-            keys[event.value] = self._node(next(self._events), depth + 1)
+            key = self._key(event)
+            keys.declare(key, _line(event), self._source)
+            keys[key] = self._node(next(self._events), depth + 1)
         return keys
 
+    def _key(self, event: Any) -> str:
+        import yaml
+
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, "a key must be a string")
+        if event.value == "<<" and event.implicit[0]:
+            raise self._error(event, "merge keys (<<) are not supported; write the values out")
+        key = self._node(event, 0).value
+        if not isinstance(key, str):
+            raise self._error(event, f'a key must be a string; quote it: "{event.value}"')
+        return key
+
     def _scalar(self, event: Any) -> Any:
-        text: str = event.value
         if not event.implicit[0]:
-            return text
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        if _INT.fullmatch(text) or _FLOAT.fullmatch(text):
-            if len(text) > MAX_DIGITS:
-                raise self._error(event, f"a number with more than {MAX_DIGITS} digits")
-            return _number(text)
-        return text
+            return event.value
+        try:
+            return parse_scalar(event.value)
+        except ValueError as error:
+            raise self._error(event, str(error)) from None
 
     def _error(self, event: Any, message: str) -> UsageError:
         return UsageError(f"{self._source}:{_line(event)}: {message}")
@@ -171,11 +169,3 @@ class _Reader:
 def _line(event: Any) -> int:
     line: int = event.start_mark.line + 1
     return line
-
-
-def _number(text: str) -> int | float:
-    if text.startswith("0o"):
-        return int(text[2:], 8)
-    if text.startswith("0x"):
-        return int(text[2:], 16)
-    return int(text) if _INT.fullmatch(text) else float(text)

@@ -6,32 +6,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Volume
+from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Unit
 from rayllm_ctl.model.yamltext import dump
-
-_SECONDS = frozenset({"upscale_delay", "downscale_delay", "look_back_period", "ttft", "tpot"})
-_SOURCES = {
-    "persistent_volume_claim": ("persistentVolumeClaim", "claimName"),
-    "host_path": ("hostPath", "path"),
-    "config_map": ("configMap", "name"),
-    "secret": ("secret", "secretName"),
-}
+from rayllm_ctl.specfile.form import Field, fields_of, metadata_fields, spec_fields
 
 
 def to_document(service: LLMService) -> dict[str, Any]:
     """The spec file of `service` as plain data. Reading it back gives an equal service."""
-    metadata = {"name": service.name}
-    if service.namespace is not None:
-        metadata["namespace"] = service.namespace
-    sections = [field.name for field in dataclasses.fields(service) if field.name not in ("name", "namespace")]
-    spec = {camel(name): _section(getattr(service, name)) for name in sections}
+    spec = _fields(service, spec_fields())
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": metadata,
-        "spec": {name: section for name, section in spec.items() if section},
+        "metadata": _fields(service, metadata_fields()),
+        "spec": {key: section for key, section in spec.items() if section},
     }
 
 
@@ -40,36 +28,27 @@ def to_yaml(service: LLMService) -> str:
     return dump(to_document(service), sort=False)
 
 
-def _section(section: Any) -> dict[str, Any]:
-    if isinstance(section, Volume):
-        return _volume(section)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
-        if value != _default(field):
-            values[camel(field.name)] = _value(field.name, value)
-    return values
+def _fields(section: Any, fields: Mapping[str, Field]) -> dict[str, Any]:
+    defaults = {field.name: _default(field) for field in dataclasses.fields(section)}
+    values = ((key, field, getattr(section, field.name)) for key, field in fields.items())
+    return {key: _value(field, value) for key, field, value in values if value != defaults[field.name]}
 
 
-def _value(name: str, value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return _section(value)
+def _value(field: Field, value: Any) -> Any:
+    if field.wrapped:
+        return {field.wrapped: value}
+    if field.unit is Unit.SECONDS:
+        return _duration(value)
     if isinstance(value, tuple):
         return [_section(item) for item in value]
     if isinstance(value, Mapping):
         return dict(sorted(value.items()))
-    return _duration(value) if name in _SECONDS else value
+    return _section(value) if dataclasses.is_dataclass(value) else value
 
 
-def _volume(volume: Volume) -> dict[str, Any]:
-    values: dict[str, Any] = {"name": volume.name, "mountPath": volume.mount_path}
-    if not volume.read_only:
-        values["readOnly"] = False
-    for field, (key, inner) in _SOURCES.items():
-        source = getattr(volume, field)
-        if source is not None:
-            values[key] = {inner: source}
-    return values
+def _section(section: object) -> dict[str, Any]:
+    kind: type = type(section)
+    return _fields(section, fields_of(kind))
 
 
 def _duration(seconds: float) -> str | float:

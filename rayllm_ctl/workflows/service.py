@@ -10,8 +10,9 @@ from typing import Any
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.names import service_name
+from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.service import LLMService, Model, Replicas
-from rayllm_ctl.model.validation import Problem, validate
+from rayllm_ctl.model.validation import validate
 
 
 def resolve(

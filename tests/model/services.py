@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_token
+from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
 from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.service import (
     Accelerator,
@@ -34,7 +34,7 @@ TRAPS = ("y", "n", "on", "null", "~", "1e3", "0o17", "0x1f", "1_000", "12:30:45"
 texts = st.one_of(
     st.sampled_from(TRAPS),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
-).filter(lambda text: not holds_a_token(text))
+).filter(lambda text: not holds_a_credential(text))
 counts = st.integers(1, 100_000)
 seconds = st.floats(0.001, 10_000, allow_nan=False)
 labels = st.sampled_from(["y", "on", "null", "e3", "pool-1", "models"])

@@ -49,7 +49,7 @@ def test_quantities(text: str, number: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "16 Gi", "16GB", "m", "1e", "Gi"])
 def test_no_quantities(text: str) -> None:
-    with pytest.raises(ValueError, match="not a Kubernetes quantity"):
+    with pytest.raises(ValueError, match="not a valid quantity"):
         parse_quantity(text)
 
 
@@ -60,7 +60,7 @@ def test_durations(text: str, number: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "90", "5q", "-1s", "1 h", "s"])
 def test_no_durations(text: str) -> None:
-    with pytest.raises(ValueError, match="not a duration"):
+    with pytest.raises(ValueError, match="not a valid duration"):
         parse_duration(text)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 
+from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -24,7 +25,7 @@ from rayllm_ctl.model.service import (
     Toleration,
     Volume,
 )
-from rayllm_ctl.model.validation import Problem, validate
+from rayllm_ctl.model.validation import validate
 from tests.model.services import services
 
 GOOD = LLMService("qwen", Model("Qwen/Qwen3-32B"))
@@ -45,54 +46,55 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
 @pytest.mark.parametrize(
     ("changes", "where", "words"),
     [
-        ({"name": "x" * 48}, "metadata.name", "48 characters"),
+        ({"name": "x" * 48}, "metadata.name", "47 characters, not 48"),
         ({"name": "Qwen"}, "metadata.name", "DNS-1035"),
         ({"name": "1x"}, "metadata.name", "DNS-1035"),
-        ({"namespace": "A"}, "metadata.namespace", "no namespace"),
-        ({"model": Model("")}, "spec.model.id", "no model name"),
-        ({"model": Model("/models/x")}, "spec.model.id", "no model name"),
-        ({"model": Model("a/b/c")}, "spec.model.id", "no model name"),
+        ({"namespace": "A"}, "metadata.namespace", "not a valid namespace"),
+        ({"model": Model("")}, "spec.model.id", "not a valid model name"),
+        ({"model": Model("/models/x")}, "spec.model.id", "not a valid model name"),
+        ({"model": Model("a/b/c")}, "spec.model.id", "not a valid model name"),
         ({"model": Model("m", path="models")}, "spec.model.path", "absolute"),
         ({"model": Model("m", path="/a/../b")}, "spec.model.path", "absolute"),
-        ({"model": Model("m", revision="main", path="/m")}, "spec.model.revision", "folder"),
-        ({"engine": Engine(image="a b")}, "spec.engine.image", "no image"),
-        ({"engine": Engine(image="user:pass@host/image")}, "spec.engine.image", "no image"),
-        ({"engine": Engine(vllm_version="latest")}, "spec.engine.vllmVersion", "no version"),
-        ({"engine": Engine(ray_version="2")}, "spec.engine.rayVersion", "no version"),
+        ({"model": Model("m", revision="main", path="/m")}, "spec.model.revision", "spec.model.path"),
+        ({"engine": Engine(image="a b")}, "spec.engine.image", "not a valid image"),
+        ({"engine": Engine(image="user:pass@host/image")}, "spec.engine.image", "not a valid image"),
+        ({"engine": Engine(vllm_version="latest")}, "spec.engine.vllmVersion", "not a valid version"),
+        ({"engine": Engine(ray_version="2")}, "spec.engine.rayVersion", "not a valid version"),
         ({"engine": Engine(ray_version="2.55.1")}, "spec.engine.rayVersion", "2.56 or newer"),
         ({"engine": Engine(max_model_len=0)}, "spec.engine.maxModelLen", "at least 1"),
-        ({"engine": Engine(max_num_seqs=2**31)}, "spec.engine.maxNumSeqs", "below"),
-        ({"engine": Engine(dtype="bf16")}, "spec.engine.dtype", "none of"),
-        ({"engine": Engine(kv_cache_dtype="fp7")}, "spec.engine.kvCacheDtype", "none of"),
-        ({"engine": Engine(quantization="FP 8")}, "spec.engine.quantization", "no quantization"),
-        ({"engine": Engine(gpu_memory_utilization=0.0)}, "spec.engine.gpuMemoryUtilization", "above 0"),
+        ({"engine": Engine(max_num_seqs=2**31)}, "spec.engine.maxNumSeqs", "less than"),
+        ({"engine": Engine(dtype="bf16")}, "spec.engine.dtype", "is not supported (supported values: auto,"),
+        ({"engine": Engine(kv_cache_dtype="fp7")}, "spec.engine.kvCacheDtype", "is not supported (supported values"),
+        ({"engine": Engine(quantization="FP 8")}, "spec.engine.quantization", "not a valid quantization"),
+        ({"engine": Engine(gpu_memory_utilization=0.0)}, "spec.engine.gpuMemoryUtilization", "greater than 0"),
         ({"engine": Engine(gpu_memory_utilization=1.01)}, "spec.engine.gpuMemoryUtilization", "at most 1"),
-        ({"engine": Engine(gpu_memory_utilization=float("nan"))}, "spec.engine.gpuMemoryUtilization", "above 0"),
+        ({"engine": Engine(gpu_memory_utilization=float("nan"))}, "spec.engine.gpuMemoryUtilization", "greater than 0"),
         ({"engine": Engine(max_num_seqs=64, max_num_batched_tokens=32)}, "spec.engine.maxNumBatchedTokens", "64"),
         ({"parallelism": Parallelism(tensor=0)}, "spec.parallelism.tensor", "at least 1"),
         ({"parallelism": Parallelism(pipeline=-1)}, "spec.parallelism.pipeline", "at least 1"),
         ({"replicas": Replicas(-1, 1)}, "spec.replicas.min", "at least 0"),
         ({"replicas": Replicas(0, 0)}, "spec.replicas.max", "at least 1"),
-        ({"replicas": Replicas(3, 2)}, "spec.replicas.min", "above max 2"),
+        ({"replicas": Replicas(3, 2)}, "spec.replicas.min", "3 is greater than spec.replicas.max (2)"),
         ({"replicas": Replicas(target_ongoing_requests=0)}, "spec.replicas.targetOngoingRequests", "at least 1"),
-        ({"replicas": Replicas(upscale_delay=-1.0)}, "spec.replicas.upscaleDelay", "0 or more"),
-        ({"replicas": Replicas(look_back_period=0.0)}, "spec.replicas.lookBackPeriod", "above 0"),
-        ({"load": Load(rate=float("inf"))}, "spec.load.rate", "above 0"),
+        ({"replicas": Replicas(upscale_delay=-1.0)}, "spec.replicas.upscaleDelay", "must be at least 0"),
+        ({"replicas": Replicas(look_back_period=0.0)}, "spec.replicas.lookBackPeriod", "greater than 0"),
+        ({"load": Load(rate=float("inf"))}, "spec.load.rate", "greater than 0"),
         ({"load": Load(concurrency=0)}, "spec.load.concurrency", "at least 1"),
         ({"resources": Resources(worker=PodResources(memory="16 GB"))}, "spec.resources.worker.memory", "quantity"),
-        ({"resources": Resources(head=PodResources(cpu="0"))}, "spec.resources.head.cpu", "above 0"),
+        ({"resources": Resources(head=PodResources(cpu="0"))}, "spec.resources.head.cpu", "greater than 0"),
         ({"scheduling": Scheduling({"a/b/c": "x"})}, "spec.scheduling.nodeSelector.a/b/c", "label key"),
         ({"scheduling": Scheduling({"pool": "a b"})}, "spec.scheduling.nodeSelector.pool", "label value"),
-        ({"scheduling": Scheduling(tolerations=(Toleration("k", effect="Never"),))},
+        ({"scheduling": Scheduling(tolerations=(Toleration("k", effect=cast("Any", "Never")),))},
          "spec.scheduling.tolerations[0].effect", "NoSchedule"),
-        ({"accelerator": Accelerator("cpu", "L4")}, "spec.accelerator.gpu", "CPUs"),
+        ({"accelerator": Accelerator("cpu", "L4")}, "spec.accelerator.gpu", "CPU services"),
         ({"accelerator": Accelerator("cpu"), "parallelism": Parallelism(pipeline=2)},
          "spec.parallelism.pipeline", "one pod"),
         ({"accelerator": Accelerator("cpu"), "parallelism": Parallelism(tensor=2, across_nodes=True)},
-         "spec.parallelism.acrossNodes", "one pod"),
-        ({"parallelism": Parallelism(across_nodes=True)}, "spec.parallelism.acrossNodes", "none is named"),
+         "spec.parallelism.acrossNodes", "CPU services"),
+        ({"parallelism": Parallelism(across_nodes=True)},
+         "spec.parallelism.acrossNodes", "requires spec.parallelism.tensor"),
         ({"accelerator": Accelerator("cpu"), "engine": Engine(gpu_memory_utilization=0.5)},
-         "spec.engine.gpuMemoryUtilization", "no GPU memory"),
+         "spec.engine.gpuMemoryUtilization", "CPU services"),
     ],
 )  # fmt: skip
 def test_what_is_refused(changes: dict[str, Any], where: str, words: str) -> None:
@@ -112,7 +114,7 @@ def test_what_is_refused(changes: dict[str, Any], where: str, words: str) -> Non
         ("served_model_name", "spec.model.id"),
         ("data_parallel_size", "replicas"),
         ("enable-prefix-caching", "enable_prefix_caching"),
-        ("1x", "no name"),
+        ("1x", "not a valid engine argument name"),
     ],
 )
 def test_engine_arguments_that_cannot_be_given(argument: str, words: str) -> None:
@@ -126,7 +128,24 @@ def test_misspelled_words_get_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "MYTOKEN", "apikey", "client-secret"]
+    "name",
+    [
+        "HF_TOKEN",
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+        "MYTOKEN",
+        "apikey",
+        "client-secret",
+        "DB_PASS",
+        "PASS",
+        "db.pass",
+        "DB_PWD",
+        "REDIS_AUTH",
+        "AUTH",
+        "CREDENTIAL",
+        "GIT_CREDENTIALS",
+    ],
 )
 def test_variables_that_would_hold_a_secret_are_refused_without_their_value(name: str) -> None:
     problem = only_problem(engine=Engine(env={name: "hunter2"}))
@@ -134,7 +153,24 @@ def test_variables_that_would_hold_a_secret_are_refused_without_their_value(name
 
 
 @pytest.mark.parametrize(
-    "name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "SSL_KEY_FILE", "MONKEY", "KEYBOARD", "OMP_NUM_THREADS"]
+    "name",
+    [
+        "TOKENIZERS_PARALLELISM",
+        "MAX_TOKENS",
+        "SSL_KEY_FILE",
+        "MONKEY",
+        "KEYBOARD",
+        "OMP_NUM_THREADS",
+        "BYPASS",
+        "COMPASS",
+        "PASS_THROUGH",
+        "PWD",
+        "OLDPWD",
+        "RAY_AUTH_MODE",
+        "AUTHOR",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GIT_CREDENTIALS_FILE",
+    ],
 )
 def test_variables_that_only_sound_like_a_secret_pass(name: str) -> None:
     assert validate(dataclasses.replace(GOOD, engine=Engine(env={name: "x"}))) == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.yamltext import dump, dump_all, flow
@@ -34,6 +34,18 @@ def test_one_line_form_is_what_is_read(value: Any) -> None:
 @given(st.dictionaries(texts, st.integers() | texts))
 def test_one_line_form_is_json(value: dict[str, Any]) -> None:
     assert json.loads(flow(value)) == value
+
+
+LONG = st.integers(900, 1100).map(lambda length: "k" * length) | st.integers(300, 1100).map(lambda n: "\x85'" * n)
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(LONG, st.dictionaries(LONG, values, max_size=2) | values, max_size=2))
+def test_keys_of_any_length(document: Any) -> None:
+    for text in (dump(document), flow(document), dump({"config": dump(document)})):
+        for loader in (yaml.CSafeLoader, yaml.SafeLoader):
+            read = yaml.load(text, Loader=loader)
+            assert (yaml.load(read["config"], Loader=loader) if "config" in read else read) == document
 
 
 @pytest.mark.parametrize("trap", [*TRAPS, "Y", "Off", "NULL", "0b1", "+1", "-1", "1.5", "1E3", "nan", "-.Inf", "0"])

@@ -85,32 +85,34 @@ def test_a_model_is_enough() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("  engine:\n    maxModelLenght: 1\n", "q.yaml:7: unknown key 'maxModelLenght' in spec.engine",
+        ("  engine:\n    maxModelLenght: 1\n", "q.yaml:7: spec.engine.maxModelLenght: unknown field",
          "did you mean maxModelLen?"),
-        ("  engin: {}\n", "q.yaml:6: unknown key 'engin' in spec", "did you mean engine?"),
+        ("  engin: {}\n", "q.yaml:6: spec.engin: unknown field", "did you mean engine?"),
         ("  storage:\n    volumes:\n    - name: a\n      mountPath: /a\n      hostpath: {path: /b}\n",
-         "q.yaml:10: unknown key 'hostpath' in spec.storage.volumes[0]", "did you mean hostPath?"),
+         "q.yaml:10: spec.storage.volumes[0].hostpath: unknown field", "did you mean hostPath?"),
         ("  engine: {maxNumSeqs: many}\n",
-         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found text ('many')", None),
+         'q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found "many"', None),
         ("  engine: {maxNumSeqs: true}\n",
-         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found true", None),
+         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found true", None),
         ("  engine: {maxNumSeqs: 1.5}\n",
-         "q.yaml:6: spec.engine.maxNumSeqs: expected a whole number, found the number 1.5", None),
+         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found 1.5", None),
         ("  engine: [a]\n", "q.yaml:6: spec.engine: expected a mapping, found a list", None),
-        ("  engine: {env: {A: 1}}\n", "q.yaml:6: spec.engine.env.A: expected text, found the number 1",
+        ("  engine: {env: {A: 1}}\n", "q.yaml:6: spec.engine.env.A: expected a string, found 1",
          'quote it: A: "1"'),
         ("  engine: {gpuMemoryUtilization: .inf}\n",
-         "q.yaml:6: spec.engine.gpuMemoryUtilization: expected a number, found text ('.inf')", None),
+         "q.yaml:6: .inf is not a finite number", None),
         ("  engine: {gpuMemoryUtilization: 1e999}\n",
-         "q.yaml:6: spec.engine.gpuMemoryUtilization: expected a finite number, found the number inf", None),
-        ("  accelerator: {kind: gpus}\n", "q.yaml:6: spec.accelerator.kind: text ('gpus') is none of gpu or cpu",
+         "q.yaml:6: 1e999 is not a finite number", None),
+        ("  accelerator: {kind: gpus}\n",
+         'q.yaml:6: spec.accelerator.kind: "gpus" is not supported (supported values: gpu, cpu)',
          "did you mean gpu?"),
         ("  replicas:\n    upscaleDelay: soon\n",
-         "q.yaml:7: spec.replicas.upscaleDelay: 'soon' is not a duration such as 90s, 5m or 1h30m", None),
-        ("  storage:\n    volumes:\n    - name: a\n", "q.yaml:8: spec.storage.volumes[0].mountPath is missing", None),
-        ("  parallelism:\n    tensor: 0\n", "q.yaml:7: spec.parallelism.tensor: it must be at least 1, not 0", None),
+         'q.yaml:7: spec.replicas.upscaleDelay: "soon" is not a valid duration, such as 90s, 5m or 1h30m', None),
+        ("  storage:\n    volumes:\n    - name: a\n",
+         "q.yaml:8: spec.storage.volumes[0].mountPath: required field is missing", None),
+        ("  parallelism:\n    tensor: 0\n", "q.yaml:7: spec.parallelism.tensor: must be at least 1, not 0", None),
         ("  engine:\n    args:\n      tensor_parallel_size: 2\n",
-         "q.yaml:8: spec.engine.args.tensor_parallel_size: this argument has a field of its own",
+         "q.yaml:8: spec.engine.args.tensor_parallel_size: has a field of its own",
          "spec.parallelism.tensor, or --tp"),
     ],
 )  # fmt: skip
@@ -125,26 +127,38 @@ def test_what_is_wrong_is_named_with_its_line(text: str, message: str, hint: str
     [
         ("", "q.yaml: the file is empty"),
         ("# nothing\n", "q.yaml: the file is empty"),
-        ("hello", "q.yaml:1: expected apiVersion, kind, metadata and spec, found text ('hello')"),
+        ("hello", 'q.yaml:1: expected apiVersion, kind, metadata and spec, found "hello"'),
         ("- a\n", "q.yaml:1: expected apiVersion, kind, metadata and spec, found a list"),
-        ("kind: LLMService\n", "q.yaml:1: apiVersion is missing"),
-        ("apiVersion: v1\nkind: LLMService\n", "q.yaml:1: apiVersion is text ('v1'), expected rayllm.io/v1alpha1"),
+        ("kind: LLMService\n", "q.yaml:1: apiVersion: required field is missing"),
+        ("apiVersion: v1\nkind: LLMService\n",
+         'q.yaml:1: apiVersion: "v1" is not supported (expected rayllm.io/v1alpha1)'),
         ("apiVersion: rayllm.io/v1alpha1\nkind: RayService\n",
-         "q.yaml:2: kind is text ('RayService'), expected LLMService"),
-        (HEAD, "q.yaml:1: spec is missing"),
-        (SPEC + "---\n" + SPEC, "q.yaml:6: a spec file holds one document, and here a second one starts"),
-        (SPEC + "  model: {id: n}\n", "q.yaml:6: the key 'model' stands twice in one mapping, first in line 5"),
-        (SPEC + "  engine: &a {}\n  load: *a\n", "q.yaml:7: aliases (*a) are not supported; write the value out"),
+         'q.yaml:2: kind: "RayService" is not supported (expected LLMService)'),
+        (HEAD, "q.yaml:1: spec: required field is missing"),
+        (SPEC + "---\n" + SPEC, "q.yaml:6: a second document starts here; a spec file contains one"),
+        (SPEC + "  model: {id: n}\n", 'q.yaml:6: duplicate key "model", first in line 5'),
+        (SPEC + "  engine: {}\n  load: *a\n", "q.yaml:7: aliases (*a) are not supported; write the value out"),
+        (SPEC + "  engine: &a {}\n", "q.yaml:6: anchors (&a) are not supported; write the value where it is used"),
+        (SPEC + "  engine: {dtype: &a auto}\n",
+         "q.yaml:6: anchors (&a) are not supported; write the value where it is used"),
+        (SPEC + "  engine: {&a dtype: auto}\n",
+         "q.yaml:6: anchors (&a) are not supported; write the value where it is used"),
+        *((SPEC + f"  engine:\n    args:\n      {key}: 1\n",
+           f'q.yaml:8: a key must be a string; quote it: "{key}"') for key in ("5", "true", "null", "~", "1.5")),
+        *((SPEC + f"  engine: {{args: {{a: {number}}}}}\n", f"q.yaml:6: {number} is not a finite number")
+          for number in (".inf", "-.Inf", "+.INF", ".nan", ".NaN", "1e999")),
+        (SPEC + "  engine: {args: {seed: 017}}\n",
+         'q.yaml:6: 017 has a leading zero: write 17, or "017" for a string'),
         (SPEC + "  engine: {<<: {dtype: auto}}\n", "q.yaml:6: merge keys (<<) are not supported; write the values out"),
         (SPEC + "  engine: !!python/object:os.system {}\n",
          "q.yaml:6: tags (tag:yaml.org,2002:python/object:os.system) are not supported; write a plain value"),
-        (SPEC + "  ? [a]\n  : b\n", "q.yaml:6: a key must be plain text"),
-        (SPEC + "  load: {rate: " + "9" * 500 + "}\n", "q.yaml:6: a number with more than 400 digits"),
-        (SPEC + "  engine: {args: {a: " + "[" * 100_000 + "\n", "q.yaml:6: values are nested deeper than 32 levels"),
-        (SPEC + "#" * 300_000, "q.yaml: the file has more than 256 KiB, no spec file needs that"),
-        (SPEC + "\t- a\n", "q.yaml:6: this is not YAML: found character that cannot start any token"),
-        (SPEC + "  a: b: c\n", "q.yaml:6: this is not YAML: mapping values are not allowed in this context"),
-        (SPEC + "  a: [\n", "q.yaml:7: this is not YAML: did not find expected node content"),
+        (SPEC + "  ? [a]\n  : b\n", "q.yaml:6: a key must be a string"),
+        (SPEC + "  load: {rate: " + "9" * 500 + "}\n", "q.yaml:6: a number must have at most 400 digits"),
+        (SPEC + "  engine: {args: {a: " + "[" * 100_000 + "\n", "q.yaml:6: values are nested more than 32 levels deep"),
+        (SPEC + "#" * 300_000, "q.yaml: the file is larger than 256 KiB"),
+        (SPEC + "\t- a\n", "q.yaml:6: not valid YAML: found character that cannot start any token"),
+        (SPEC + "  a: b: c\n", "q.yaml:6: not valid YAML: mapping values are not allowed in this context"),
+        (SPEC + "  a: [\n", "q.yaml:7: not valid YAML: did not find expected node content"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_spec_file(text: str, message: str) -> None:
@@ -153,7 +167,7 @@ def test_files_that_are_no_spec_file(text: str, message: str) -> None:
 
 def test_aliases_cannot_explode() -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*{'a' if not i else f'b{i - 1}'}, *a]\n" for i in range(50))
-    assert "aliases" in refused(bomb).message
+    assert "anchors" in refused(bomb).message
 
 
 def test_all_problems_at_once_each_with_its_line() -> None:
@@ -177,11 +191,45 @@ def test_a_token_in_the_wrong_place_is_not_repeated() -> None:
 def test_scalars_have_the_meaning_of_yaml_1_2() -> None:
     text = (
         SPEC
-        + "  engine: {args: {a: 0o17, b: 1e3, c: y, d: 1:30, e: 2026-01-01, f: ~, g: '1', h: 0x1f, i: 010, j: .5}}\n"
+        + "  engine: {args: {a: 0o17, b: 1e3, c: y, d: 1:30, e: 2026-01-01, f: ~, g: '1', h: 0x1f, i: -0, j: .5}}\n"
     )
     assert load(text, source="q").engine.args == {
-        "a": 15, "b": 1000.0, "c": "y", "d": "1:30", "e": "2026-01-01", "f": None, "g": "1", "h": 31, "i": 10, "j": 0.5,
+        "a": 15, "b": 1000.0, "c": "y", "d": "1:30", "e": "2026-01-01", "f": None, "g": "1", "h": 31, "i": 0, "j": 0.5,
     }  # fmt: skip
+
+
+JSON = """{
+\t"apiVersion": "rayllm.io/v1alpha1", "kind": "LLMService", "metadata": {"name": "q"},
+\t"spec": {
+\t\t"model": {"id": "m"},
+\t\t"engine": {"args": {"a": "\\ud83d\\ude00\\n\\/", "b": [1, -2.5e3, true, null, "{x: 1}", {}], "KEY": 1}}
+\t}
+}
+"""
+
+
+def test_json_files_have_the_meaning_of_json() -> None:
+    key = "k" * 2000
+    assert load(JSON.replace("KEY", key), source="q.json").engine.args == {
+        "a": "😀\n/", "b": [1, -2500.0, True, None, "{x: 1}", {}], key: 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"KEY": 1', '"KEY": 1, "KEY": 2', 'q.json:5: duplicate key "KEY", first in line 5'),
+        ('"KEY": 1', '"KEY": "\\ud83d"', "q.json:5: a string contains a surrogate that is not part of a pair"),
+        ('"KEY": 1', '"KEY": 1e999', "q.json:5: 1e999 is not a finite number"),
+        ('"KEY": 1', '"KEY": ' + "[" * 40 + "]" * 40, "q.json:5: values are nested more than 32 levels deep"),
+        ('"KEY": 1', '"KEY": ' + "[" * 90_000 + "]" * 90_000, "q.json:5: values are nested more than 32 levels deep"),
+        ('"model"', '"modle"', "q.json:4: spec.modle: unknown field"),
+    ],
+)  # fmt: skip
+def test_errors_in_json_files_have_lines(old: str, new: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(JSON.replace(old, new), source="q.json")
+    assert message in caught.value.message.split("\n")
 
 
 @given(st.text(max_size=200) | st.text("&*!|>{}[]:-? \n\t'\"#ab", max_size=60).map(lambda text: SPEC + text))
@@ -204,9 +252,9 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_bytes(b"#" * 10_000_000)
     for name, words in (
         ("none.yaml", "no such file"),
-        (".", "this is a folder"),
-        ("latin.yaml", "6: the file is not UTF-8"),
-        ("big.yaml", "more than 256 KiB"),
+        (".", "is a directory"),
+        ("latin.yaml", "6: the file is not valid UTF-8"),
+        ("big.yaml", "larger than 256 KiB"),
     ):
         with pytest.raises(UsageError, match=words):
             load_file(tmp_path / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema_rs
@@ -63,9 +64,19 @@ def test_the_schema_refuses_what_the_reader_refuses(change: str) -> None:
 
 def test_every_field_is_documented() -> None:
     reference = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
-    fields = {name for part in schema()["$defs"].values() for name in part["properties"]}
+    fields = set(_properties(schema()))
     missing = {name for name in fields if not re.search(rf"\b{name}\b", reference)}
     assert missing == set()
+
+
+def _properties(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        yield from part.get("properties", {})
+        for inner in part.values():
+            yield from _properties(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _properties(inner)
 
 
 def _document(text: str) -> object:

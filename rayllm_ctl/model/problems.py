@@ -1,0 +1,33 @@
+"""One thing that is wrong with a service, and where."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`path` leads to it in the spec file: ("spec", "storage", "volumes", 0, "name").
+
+    `message` never repeats a value that may be a secret.
+    """
+
+    path: Path
+    message: str
+    hint: str = ""
+
+    @property
+    def where(self) -> str:
+        """The path as text: spec.storage.volumes[0].name."""
+        return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path).lstrip(".")
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+def quoted(value: str) -> str:
+    """`value` in double quotes, as errors show what a user gave; line breaks and control characters are escaped."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,151 @@
+"""A tree of nodes to an LLMService, field by field, with everything that has the wrong shape or type.
+
+What values make sense together is checked in rayllm_ctl.model.validation, which flags share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.problems import Path, Problem
+from rayllm_ctl.model.quantities import parse_duration
+from rayllm_ctl.model.service import LLMService, Unit
+from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
+from rayllm_ctl.specfile.tree import Keys, Node, plain
+
+_SCALARS: dict[Any, tuple[type | tuple[type, ...], str]] = {
+    str: (str, "a string"),
+    int: (int, "an integer"),
+    float: ((int, float), "a number"),
+    bool: (bool, "true or false"),
+}
+_DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
+
+
+def read_service(root: Node) -> tuple[LLMService | None, list[Problem]]:
+    """The service that the document, a mapping, describes; None if there are problems."""
+    reader = _Reader()
+    reader.keys(root.value, _DOCUMENT, _DOCUMENT, ())
+    metadata = reader.fields(root.value.get("metadata"), metadata_fields(), ("metadata",))
+    spec = reader.fields(root.value.get("spec"), spec_fields(), ("spec",))
+    return (None if reader.problems else LLMService(**metadata, **spec)), reader.problems
+
+
+class _Reader:
+    """Collects problems; a value with problems is returned as it happens to be."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def keys(self, mapping: Keys, known: Iterable[str], required: Iterable[str], path: Path) -> None:
+        """Report the keys that `mapping` must not have, and those that it lacks."""
+        for key in mapping:
+            if key not in known:
+                close = nearest(key, known)
+                self._problem((*path, key), "unknown field", f"did you mean {close}?" if close else "")
+        for key in required:
+            if key not in mapping:
+                self._problem((*path, key), "required field is missing")
+
+    def fields(self, node: Node | None, fields: Mapping[str, Field], path: Path) -> dict[str, Any]:
+        """The values of a mapping's fields by their Python names, without those that are not given."""
+        if node is None:
+            return {}
+        if not isinstance(node.value, Keys):
+            self._unexpected("a mapping", node, path)
+            return {}
+        mapping = node.value
+        self.keys(mapping, fields, [key for key, field in fields.items() if field.required], path)
+        return {
+            field.name: self._field(mapping[key], field, (*path, key))
+            for key, field in fields.items()
+            if key in mapping
+        }
+
+    def _field(self, node: Node, field: Field, path: Path) -> Any:
+        if node.value is None and field.nullable:
+            return None
+        if field.wrapped:
+            return self.fields(node, {field.wrapped: Field("value", field.kind, False, True)}, path).get("value")
+        if field.unit is Unit.SECONDS and isinstance(node.value, str):
+            return self._duration(node.value, path)
+        if field.unit is Unit.QUANTITY and _is_number(node.value):
+            return str(node.value)
+        if node.value is None and field.may_be_empty:
+            node = Node([] if get_origin(field.kind) is tuple else Keys(), node.line)
+        return self._value(node, field.kind, path)
+
+    def _value(self, node: Node, kind: Any, path: Path) -> Any:
+        value, element = node.value, element_of(kind)
+        if kind is Any:
+            return plain(node)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            return self._section(node, kind, path)
+        if get_origin(kind) is Literal:
+            return self._choice(node, get_args(kind), path)
+        if get_origin(kind) is tuple:
+            if not isinstance(value, list):
+                return self._unexpected("a list", node, path)
+            return tuple(self._value(item, element, (*path, index)) for index, item in enumerate(value))
+        if element is not None:
+            if not isinstance(value, Keys):
+                return self._unexpected("a mapping", node, path)
+            return {key: self._value(item, element, (*path, key)) for key, item in value.items()}
+        types, expected = _SCALARS[kind]
+        if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+            return self._unexpected(expected, node, path, repeat=kind is not str)
+        return value
+
+    def _section(self, node: Node, kind: type, path: Path) -> Any:
+        before = len(self.problems)
+        values = self.fields(node, fields_of(kind), path)
+        return kind(**values) if len(self.problems) == before else None
+
+    def _choice(self, node: Node, choices: tuple[str, ...], path: Path) -> Any:
+        if node.value not in choices:
+            close = nearest(str(node.value), choices)
+            self._problem(
+                path,
+                f"{shown(node.value)} is not supported (supported values: {', '.join(choices)})",
+                f"did you mean {close}?" if close else "",
+            )
+        return node.value
+
+    def _duration(self, text: str, path: Path) -> float:
+        try:
+            return parse_duration(text)
+        except ValueError as error:
+            self._problem(path, str(error))
+            return 0.0
+
+    def _unexpected(self, expected: str, node: Node, path: Path, *, repeat: bool = False) -> None:
+        """A string in the place of a mapping may be a token in the place of a reference to one: it is not repeated."""
+        value = node.value
+        found = "a string" if isinstance(value, str) and not repeat else shown(value)
+        hint = ""
+        if expected == "a string" and isinstance(value, (bool, int, float)):
+            hint = f'quote it: {path[-1]}: "{found}"'
+        self._problem(path, f"expected {expected}, found {found}", hint)
+
+    def _problem(self, path: Path, message: str, hint: str = "") -> None:
+        self.problems.append(Problem(path, message, hint))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it: itself where it is short, else what kind of thing it is."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return str(value)
+    return f'"{value}"' if len(value) <= 40 and value.isprintable() else "a string"
