@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from pathlib import Path
 
@@ -10,8 +12,14 @@ def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
     from rayllm_ctl.cli.app import run
 
+    for stream in (sys.stdout, sys.stderr):
+        # Arguments, YAML and JSON are UTF-8 whatever the locale and PYTHONIOENCODING say. Bytes of an argument that
+        # are not UTF-8 become surrogates, which are escaped.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     program = "kubectl rayllm" if Path(sys.argv[0]).name.startswith("kubectl-rayllm") else "rayllm-ctl"
-    sys.exit(run(sys.argv[1:], program))
+    arguments = [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
+    sys.exit(run(arguments, program))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,23 +16,24 @@ from collections.abc import Sequence
 import click
 
 from rayllm_ctl import __version__
+from rayllm_ctl.console.style import Color, Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, UserError
 
 COMMANDS: dict[str, dict[str, str]] = {
-    "Serve a model": {
+    "Deploy models": {
         "deploy": "Plan, render, apply and wait until the model answers.",
         "plan": "Say on which GPUs a model fits, how large, and why.",
         "render": "Print the manifests that deploy would apply.",
         "apply": "Apply the services of spec files.",
     },
-    "Use it and look after it": {
+    "Operate services": {
         "status": "Say how a service is and why.",
         "watch": "Follow a service's state and autoscaling.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
-    "Look things up": {
+    "Reference": {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
@@ -61,7 +63,7 @@ class LazyGroup(click.Group):
             from rayllm_ctl.model.names import nearest
 
             close = nearest(name, self.list_commands(ctx))
-            raise click.UsageError(f"no command {name!r}." + (f" Did you mean {close!r}?" if close else ""), ctx)
+            raise click.UsageError(f'unknown command "{name}"' + (f', did you mean "{close}"?' if close else ""), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -75,16 +77,16 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RAYLLM", "max_content_width": 110},
-    epilog="Every option can also be set in the environment: RAYLLM_<COMMAND>_<OPTION>, such as RAYLLM_DEPLOY_GPU.",
+    epilog="Flags can also be set by environment variables: RAYLLM_<COMMAND>_<FLAG>, for example RAYLLM_DEPLOY_GPU.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="rayllm-ctl", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@click.option("--debug", is_flag=True, help="Print a traceback when a command fails.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="When to colour; NO_COLOR wins.",
+    help="When to use colors. NO_COLOR takes precedence.",
 )
 @click.pass_context
 def group(ctx: click.Context, debug: bool, color: str) -> None:
@@ -100,12 +102,14 @@ def group(ctx: click.Context, debug: bool, color: str) -> None:
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     """Run the command line; return the exit code. With --debug a traceback is shown, of a defect by raising it."""
+    debug, color = _global_options(arguments, program)
+    printer = Printer.for_error(color)
     try:
         result = group.main(list(arguments), prog_name=program, standalone_mode=False)
     except UserError as error:
-        if "--debug" in arguments:
+        if debug:
             traceback.print_exception(error)
-        _explain(error.message, error.hints)
+        printer.error(error.message, error.hints)
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
@@ -113,26 +117,42 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else program
-        _explain(error.format_message(), (f"{where} --help",))
+        message, hints = _usage_problem(error)
+        printer.error(message, (*hints, f"{where} --help"))
         return USAGE
     except (click.Abort, KeyboardInterrupt):
-        _explain("interrupted", ())
+        printer.error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:  # the last resort: a defect of ours must not spill a traceback over a user
-        if "--debug" in arguments:
+        if debug:
             raise
-        _explain(
-            f"internal error: {type(error).__name__}: {error}", ("run again with --debug first: rayllm-ctl --debug …",)
-        )
+        hint = f"{program} --debug COMMAND shows where it occurred"
+        printer.error(f"internal error: {type(error).__name__}: {error}", (hint,))
         return FAILED
     return result if isinstance(result, int) else OK
 
 
-def _explain(message: str, hints: Sequence[str]) -> None:
-    from rayllm_ctl.console.style import Printer
+def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
+    """Click's message in the form of ours, and hints of its own."""
+    if isinstance(error, click.NoSuchOption):
+        close = " or ".join(error.possibilities or ())
+        return f"unknown flag: {error.option_name}", (f"did you mean {close}?",) if close else ()
+    text = error.format_message().rstrip(".")
+    text = re.sub(r"'([^']*)'", r'"\1"', re.sub(r"'(-[^']*)'", r"\1", text))
+    return text[:1].lower() + text[1:], ()
 
-    Printer.for_error().error(message, hints)
+
+def _global_options(arguments: Sequence[str], program: str) -> tuple[bool, Color]:
+    """--debug and --color, also where the command line as a whole cannot be parsed."""
+    context = group.make_context(
+        program,
+        list(arguments),
+        resilient_parsing=True,
+        ignore_unknown_options=True,
+        **group.context_settings,
+    )
+    return context.params["debug"] or False, context.params["color"] or "auto"

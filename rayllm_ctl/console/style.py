@@ -51,9 +51,9 @@ class Printer:
         return text if self.unicode else text.translate(_TO_ASCII)
 
     def line(self, text: str = "") -> None:
-        """Write a line; characters that the stream cannot show are replaced."""
+        """Write a line; characters that the encoding of the stream lacks are escaped."""
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        self.stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         self.stream.flush()
 
     def error(self, message: str, hints: Sequence[str] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -130,3 +131,72 @@ def test_completion_scripts(shell: str, word: str, capsys: pytest.CaptureFixture
     script = capsys.readouterr().out
     assert word in script
     assert "_RAYLLM_CTL_COMPLETE" in script
+
+
+def test_color_never_holds_for_every_error(
+    failing: list[Exception], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing.append(UserError("it is broken"))
+    for arguments, plain in (
+        (["version"], False),
+        (["--color", "never", "version"], True),
+        (["--color=never", "version", "extra"], True),
+        (["--bogus", "--color", "never", "version"], True),
+        (["--bogus", "version", "--color", "never"], False),  # not the group's flag: the command has none
+        (["--color", "never", "version", "--color", "always"], True),
+    ):
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        assert app.run(arguments) in (1, 2)
+        assert ("\x1b" not in capsys.readouterr().err) is plain, arguments
+    monkeypatch.setenv("RAYLLM_COLOR", "never")
+    assert app.run(["version"]) == 1
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_debug_is_a_flag_and_no_word_of_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    @click.option("--name")
+    def command(name: str) -> None:
+        raise ZeroDivisionError(name)
+
+    monkeypatch.setattr(app.LazyGroup, "get_command", lambda self, ctx, name: command)
+    assert app.run(["version", "--name", "--debug"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        app.run(["--debug", "version", "--name", "x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["status", "--nmespace", "a"], "✗ unknown flag: --nmespace\n\nhint: did you mean --namespace?\n"),
+        (["--color", "purple", "status"], '✗ invalid value for --color: "purple" is not one of "auto", "always", "nev'),
+        (["version", "x"], "✗ got unexpected extra argument (x)\n\nhint: rayllm-ctl version --help\n"),
+        (["deply"], '✗ unknown command "deply", did you mean "deploy"?\n\nhint: rayllm-ctl --help\n'),
+    ],
+)
+def test_usage_errors_read_like_all_others(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.run(arguments) == 2
+    assert capsys.readouterr().err.startswith(error)
+
+
+@pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_output_is_utf_8_whatever_the_locale(settings: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+    command = [sys.executable, "-m", "rayllm_ctl"]
+    plan = [*command, "plan", "--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "2", "--offline"]
+    done = subprocess.run(plan, capture_output=True, env=environment | settings, check=True)
+    assert "×" in done.stdout.decode("utf-8")
+    done = subprocess.run([*command, "é×"], capture_output=True, env=environment | settings, check=False)
+    assert "é×" in done.stderr.decode("utf-8")
+
+
+def test_arguments_that_are_not_utf_8_are_escaped() -> None:
+    command: list[str | bytes] = [sys.executable, "-m", "rayllm_ctl", b"\xff"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert 'unknown command "\\udcff"' in done.stderr.decode("utf-8")
