@@ -196,14 +196,62 @@ def _limits(body: list[ast.stmt]) -> dict[str, int]:
     return found
 
 
-def arguments(src: Sources) -> list[str]:
+def arguments(src: Sources) -> dict[str, str]:
+    """Names of engine arguments with their types: bool, int, float, str and null, joined by "|".
+
+    The type is empty for any other: mappings, lists and classes, which vLLM accepts in several forms.
+    """
     tree = src.first("engine/arg_utils.py")
-    names: set[str] = set()
+    literals = literal_types(src)
+    found: dict[str, str] = {}
     for name in ("EngineArgs", "AsyncEngineArgs"):
         cls = class_named(tree, name)
-        if cls is not None:
-            names.update(fields(cls))
-    return sorted(names)
+        for node in cls.body if cls is not None else ():
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                types = type_names(node.annotation, literals)
+                if types and isinstance(node.value, ast.Constant) and node.value.value is None:
+                    types |= {"null"}
+                found[node.target.id] = "|".join(sorted(types))
+    return dict(sorted(found.items()))
+
+
+def literal_types(src: Sources) -> dict[str, set[str]]:
+    """The types of the constants of each `Name = Literal[...]` in the modules of vllm.config."""
+    found: dict[str, set[str]] = {}
+    for file in sorted([*src.package.glob("config/*.py"), *src.package.glob("config.py")]):
+        tree = src.first(str(file.relative_to(src.package)))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+                types = type_names(node.value, found)
+                found.update({target.id: types for target in node.targets if isinstance(target, ast.Name) and types})
+    return found
+
+
+def type_names(node: ast.expr, literals: Mapping[str, set[str]]) -> set[str]:
+    """The scalar types that an annotation allows; empty if it allows anything else as well."""
+    match node:
+        case ast.Name(id="bool" | "int" | "float" | "str" as name):
+            return {name}
+        case ast.Name(id=name):
+            return set(literals.get(name, ()))
+        case ast.Constant(value=None):
+            return {"null"}
+        case ast.Constant(value=str() as text):
+            return type_names(ast.parse(text, mode="eval").body, literals)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return union(left, right, literals=literals)
+        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=options)):
+            return union(*options, literals=literals)
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=option):
+            return union(option, ast.Constant(None), literals=literals)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
+            return {type(n.value).__name__ for n in ast.walk(choices) if isinstance(n, ast.Constant)}
+    return set()
+
+
+def union(*options: ast.expr, literals: Mapping[str, set[str]]) -> set[str]:
+    types = [type_names(option, literals) for option in options]
+    return set().union(*types) if all(types) else set()
 
 
 def utilization(src: Sources) -> float:

@@ -98,7 +98,7 @@ def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFact
         architectures=frozenset(values["architectures"]),
         no_pipeline=frozenset(values["noPipeline"]),
         removed=values["removed"],
-        arguments=frozenset(values["arguments"]),
+        arguments=values["arguments"],
         kv_cache_dtypes=tuple(values["kvCacheDtypes"]),
     )
 

@@ -1,4 +1,4 @@
-"""Types of option values: what a user writes, read or refused with what would have been right."""
+"""Types of flag values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any, ClassVar, cast, get_args
 
 import click
 
+from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.quantities import parse_duration, parse_quantity
+from rayllm_ctl.model.scalars import parse_scalar
 from rayllm_ctl.model.service import SecretKey, TaintEffect, Toleration, Volume
 
 
@@ -38,7 +40,7 @@ class Quantity(click.ParamType[str]):
 
 
 class KeyValue(click.ParamType[tuple[str, Any]]):
-    """KEY=VALUE. With typed=True a value that is JSON (1024, true, [1]) is read as such, any other as text."""
+    """KEY=VALUE. With typed=True a value has the meaning that it has in a spec file: 1024, true, "1", [1] or text."""
 
     def __init__(self, typed: bool = False) -> None:
         self.typed = typed
@@ -49,17 +51,24 @@ class KeyValue(click.ParamType[tuple[str, Any]]):
             return value
         key, separator, text = str(value).partition("=")
         if not separator or not key:
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return key, _typed(text) if self.typed else text
+            self.fail("expected KEY=VALUE", param, ctx)
+        if not self.typed:
+            return key, text
+        try:
+            return key, _typed(text)
+        except ValueError as error:
+            self.fail(f"{key}: {error}", param, ctx)
 
 
 def _typed(text: str) -> Any:
+    if not text.startswith(("{", "[", '"')):
+        return parse_scalar(text)
     import json
 
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        raise ValueError(f"not valid JSON (a string that starts with {text[0]} must be quoted as JSON)") from None
 
 
 class SecretReference(click.ParamType[SecretKey]):
@@ -72,10 +81,8 @@ class SecretReference(click.ParamType[SecretKey]):
             return value
         name, separator, key = str(value).partition("/")
         if not (separator and name and key) or "/" in key:
-            # The value is not repeated: somebody may have typed the token itself.
-            self.fail(
-                "expected NAME/KEY, the name of a Secret and one of its keys (never the token itself)", param, ctx
-            )
+            # The value is not repeated: it may be the token itself.
+            self.fail("expected NAME/KEY, the name of a Secret and one of its keys, not the token itself", param, ctx)
         return SecretKey(name, key)
 
 
@@ -100,8 +107,8 @@ class VolumeSpec(click.ParamType[Volume]):
             or (len(parts) == 4 and parts[3] not in ("rw", "ro"))
         ):
             self.fail(
-                f"{value!r} is not KIND:SOURCE:MOUNT_PATH[:rw] with KIND one of {', '.join(self._FIELDS)}; "
-                "for example pvc:models:/models",
+                f"{quoted(str(value))}: expected KIND:SOURCE:MOUNT_PATH[:rw], such as pvc:models:/models "
+                f"(kinds: {', '.join(self._FIELDS)})",
                 param,
                 ctx,
             )
@@ -123,5 +130,5 @@ class TolerationSpec(click.ParamType[Toleration]):
         rest, _, effect = str(value).partition(":")
         key, separator, text = rest.partition("=")
         if not key or effect not in ("", *get_args(TaintEffect)):
-            self.fail(f"{value!r} is not KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]", param, ctx)
+            self.fail(f"{quoted(str(value))}: expected KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]", param, ctx)
         return Toleration(key, text if separator else None, cast("TaintEffect", effect) if effect else None)

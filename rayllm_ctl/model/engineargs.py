@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 DTYPES = ("auto", "bfloat16", "float16", "float32", "float", "half")
 """ModelDType of vLLM (vllm/config/model.py, 0.9 to 0.32)."""
@@ -49,6 +51,14 @@ OLDEST_RAY = (2, 56)
 """The first Ray whose LLMConfig has what is rendered: accelerator_config and placement_group_config.bundle_per_worker
 (ray/llm/_internal/serve/core/configs, read in 2.50, 2.52, 2.54, 2.56 and 2.60)."""
 
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "true or false"),
+    "int": (int, "an integer"),
+    "float": ((int, float), "a number"),
+    "str": (str, "a string"),
+    "null": (type(None), "null"),
+}
+
 _SECRET_WORDS = frozenset(
     {"TOKEN", "KEY", "KEYS", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS", "CREDENTIAL", "CREDENTIALS"}
 )
@@ -64,6 +74,20 @@ _CREDENTIAL = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})\b"
     r"|\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:[^\s/?#@]+@"
 )
+
+
+def type_problem(value: Any, types: str) -> str | None:
+    """Why an engine argument of `types` ("int|null"; empty: any) cannot have `value`, or None."""
+    if not types or any(_is_of(value, name) for name in types.split("|")):
+        return None
+    expected = " or ".join(words for name, (_, words) in _TYPES.items() if name in types.split("|"))
+    found = json.dumps(value, ensure_ascii=False)
+    return f"must be {expected}, not {found if len(found) <= 40 else type(value).__name__}"
+
+
+def _is_of(value: Any, name: str) -> bool:
+    kind, _ = _TYPES[name]
+    return isinstance(value, kind) and (name == "bool" or not isinstance(value, bool))
 
 
 def names_a_secret(variable: str) -> bool:

@@ -40,7 +40,8 @@ class EngineFacts:
     compressed-tensors checkpoints are listed as compressed-tensors/<scheme> (w8a8_int8, w4a4_nvfp4, ...).
     architectures: those that generate text; no_pipeline: those of them that cannot be split into pipeline stages;
     removed: those that were dropped, with the last version that had them.
-    arguments: names of engine arguments. kv_cache_dtypes: values of --kv-cache-dtype.
+    arguments: engine arguments with their types ("int|null", empty if unknown). kv_cache_dtypes: values of
+    --kv-cache-dtype.
     """
 
     version: str
@@ -56,7 +57,7 @@ class EngineFacts:
     architectures: frozenset[str] = frozenset()
     no_pipeline: frozenset[str] = frozenset()
     removed: Mapping[str, str] = field(default_factory=dict)
-    arguments: frozenset[str] = frozenset()
+    arguments: Mapping[str, str] = field(default_factory=dict)
     kv_cache_dtypes: tuple[str, ...] = ()
 
     def batch_defaults_for(self, gpu: GPU) -> tuple[int, int]:

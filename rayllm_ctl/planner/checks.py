@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rayllm_ctl.model.engineargs import type_problem
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
@@ -182,9 +183,9 @@ def _compressed_schemes(request: Request) -> list[str]:
 
 
 def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:
-    """Arguments that this version does not have, and values of those that planning reads which vLLM would not take."""
+    """Arguments that this version does not have, and values that it would not take."""
     args = service.engine.args
-    yield from _values(args)
+    yield from _values(args, engine)
     for name in args:
         if name in engine.arguments or not engine.arguments:
             continue
@@ -207,17 +208,25 @@ _COUNTS = frozenset(
         "num_gpu_blocks_override",
     }
 )
-_SWITCHES = frozenset(
-    {"enforce_eager", "enable_chunked_prefill", "enable_prefix_caching", "enable_expert_parallel", "enable_lora"}
-)
 
 
-def _values(args: Mapping[str, Any]) -> Iterator[Refusal]:
+_SWITCHES = frozenset({"enable_chunked_prefill", "enable_prefix_caching"})
+"""Planning reads these; vLLM also takes null, for its default."""
+
+
+def _values(args: Mapping[str, Any], engine: EngineFacts) -> Iterator[Refusal]:
     for name, value in args.items():
-        if name in _COUNTS and not (isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63):
-            yield Refusal(Reason("engine-argument-value", f"{name} must be a whole number above 0, not {value!r}"))
-        if name in _SWITCHES and not isinstance(value, bool):
-            yield Refusal(Reason("engine-argument-value", f"{name} must be true or false, not {value!r}"))
+        problem = type_problem(value, engine.arguments.get(name, ""))
+        if problem is None and name in _COUNTS and not _is_count(value):
+            problem = f"must be an integer greater than 0, not {'null' if value is None else value}"
+        if problem is None and name in _SWITCHES and value is None:
+            problem = "must be true or false, not null"
+        if problem is not None:
+            yield Refusal(Reason("engine-argument-value", f"engine argument {name} {problem} (vLLM {engine.version})"))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
 
 
 def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:

@@ -1,4 +1,4 @@
-"""The LLMService that a command works on: a spec file with flags above it."""
+"""The LLMService that a command works on: a spec file, overridden by flags."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resolve(
         if "model.id" in overrides:
             service = dataclasses.replace(service, model=dataclasses.replace(service.model, id=overrides["model.id"]))
     elif "model.id" not in overrides:
-        raise UsageError("no model was named", hint=("--model Qwen/Qwen3-32B", "-f qwen.yaml"))
+        raise UsageError("a model is required", hint=("--model Qwen/Qwen3-32B", "-f qwen.yaml"))
     else:
         model = overrides["model.id"]
         service = LLMService(name=service_name(model), model=Model(model))
@@ -48,18 +48,18 @@ def resolve(
     if problems:
         hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
         lines = [f"{_place(problem, overrides, flags or {})}: {problem.message}" for problem in problems]
-        raise UsageError("\n".join(lines), hint=tuple(hints) or "correct what is named above")
+        raise UsageError("\n".join(lines), hint=tuple(hints))
     return service
 
 
 def named_after(config: Path) -> str:
-    """What to call a model of which only the config is known: as its folder, or its file where that has a name."""
+    """The default name of a model of which only the config is known: that of its directory, or of a named file."""
     path = config.resolve()
     return service_name(path.parent.name if path.name == "config.json" else path.name.removesuffix(".json"))
 
 
 def _place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
-    """Where a user has to look: at the flag that set the field, or at the place in the spec file."""
+    """The flag that set the field, or its path in the spec file."""
     if problem.path == ("metadata", "name"):
         return flags.get("name", problem.where)
     for field in overrides:
@@ -73,7 +73,7 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
     fixed, low, high = (overrides.get(f"replicas.{name}") for name in ("fixed", "min", "max"))
     if fixed is not None and (low is not None or high is not None):
         raise UsageError(
-            "--replicas sets a fixed number and excludes --min-replicas and --max-replicas",
+            "--replicas cannot be combined with --min-replicas or --max-replicas",
             hint=(f"--replicas {fixed}", f"--min-replicas 1 --max-replicas {high or fixed}"),
         )
     if fixed is not None:

@@ -25,7 +25,7 @@ def test_facts_can_be_true(facts: EngineFacts) -> None:
     assert facts.gpu_memory_utilization == (0.9 if facts.release < (0, 20, 0) else 0.92)
     assert facts.cuda_graphs_in_budget == (facts.release >= (0, 20, 0))
     assert facts.chunked_prefill == (facts.release >= (0, 8, 0))
-    assert {"model", "tensor_parallel_size", "max_model_len", "enable_prefix_caching"} <= facts.arguments
+    assert {"model", "tensor_parallel_size", "max_model_len", "enable_prefix_caching"} <= facts.arguments.keys()
     assert {
         "LlamaForCausalLM",
         "Qwen2ForCausalLM",
@@ -118,8 +118,15 @@ def test_differences_add_up_to_whole_versions() -> None:
     whole = engines.raw_versions()
     for version in engines.versions():
         names = whole[version]["arguments"]
-        assert len(names) == len(set(names))
-        assert set(names) == engines.engine(version).arguments
+        assert names == engines.engine(version).arguments
+
+
+def test_types_of_arguments() -> None:
+    arguments = engines.engine("0.29.0").arguments
+    expected = {"seed": "int", "cpu_offload_gb": "float", "enable_lora": "bool", "block_size": "int|null"}
+    assert {name: arguments[name] for name in expected} == expected
+    assert arguments["compilation_config"] == ""
+    assert engines.engine("0.9.2").arguments["seed"] == "int|null"
 
 
 @pytest.mark.parametrize(

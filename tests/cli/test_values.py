@@ -6,9 +6,13 @@ from typing import Any
 
 import click
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.specfile import load
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,10 @@ from rayllm_ctl.model.service import SecretKey, Toleration, Volume
         (KeyValue(typed=True), "enforce_eager=true", ("enforce_eager", True)),
         (KeyValue(typed=True), "x=[1, 2]", ("x", [1, 2])),
         (KeyValue(typed=True), "dtype=half", ("dtype", "half")),
+        (KeyValue(typed=True), 'x="1"', ("x", "1")),
+        (KeyValue(typed=True), "x=0o17", ("x", 15)),
+        (KeyValue(typed=True), "x=~", ("x", None)),
+        (KeyValue(typed=True), "x=on", ("x", "on")),
         (SecretReference(), "hf/token", SecretKey("hf", "token")),
         (VolumeSpec(), "pvc:models:/models", Volume("models", "/models", persistent_volume_claim="models")),
         (VolumeSpec(), "hostPath:/data:/mnt/d:rw", Volume("mnt-d", "/mnt/d", host_path="/data", read_only=False)),
@@ -41,6 +49,9 @@ def test_values(type_: click.ParamType[Any], text: str, value: Any) -> None:
         (Quantity(), "lots"),
         (KeyValue(), "novalue"),
         (KeyValue(), "=b"),
+        (KeyValue(typed=True), "seed=017"),
+        (KeyValue(typed=True), "x=.inf"),
+        (KeyValue(typed=True), "x=[1"),
         (SecretReference(), "hf_abcdef"),
         (VolumeSpec(), "models:/models"),
         (VolumeSpec(), "nfs:server:/models"),
@@ -50,6 +61,19 @@ def test_values(type_: click.ParamType[Any], text: str, value: Any) -> None:
 def test_refusals(type_: click.ParamType[Any], text: str) -> None:
     with pytest.raises(click.BadParameter):
         type_.convert(text, None, None)
+
+
+@given(st.from_regex(r"[-+.0-9a-zA-Z~_]{0,12}", fullmatch=True))
+def test_a_scalar_means_the_same_in_a_flag_and_in_a_spec_file(text: str) -> None:
+    document = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: q}\nspec:\n  model: {id: m}\n"
+    assume((not text.startswith(("---", "...")) and not text.startswith("-")) or text[1:2].isdigit())
+    try:
+        in_file = load(f"{document}  engine:\n    args:\n      seed: {text}\n", source="q").engine.args["seed"]
+    except UsageError:
+        with pytest.raises(click.BadParameter):
+            KeyValue(typed=True).convert(f"seed={text}", None, None)
+    else:
+        assert repr(KeyValue(typed=True).convert(f"seed={text}", None, None)) == repr(("seed", in_file))
 
 
 def test_a_token_given_by_mistake_is_not_repeated() -> None:

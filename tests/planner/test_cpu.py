@@ -54,7 +54,7 @@ def test_a_context_that_the_cache_cannot_hold_is_refused_with_one_that_works() -
 
 
 def test_contradictions_are_refused_on_cpus_too() -> None:
-    known = replace(ENGINE, arguments=frozenset({"enforce_eager", "kv_cache_memory_bytes"}))
+    known = replace(ENGINE, arguments={"enforce_eager": "bool", "kv_cache_memory_bytes": "int|null"})
     plan = plan_cpu(service(args={"enforce_eagre": True}), known, TINY, "file")
     assert (plan.verdict, plan.reasons[0].code) == ("invalid", "unknown-engine-argument")
     odd = replace(service(), parallelism=Parallelism(3, 2))
