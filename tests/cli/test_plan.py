@@ -117,7 +117,7 @@ def test_a_config_without_a_name_is_called_after_its_place(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--gpu", "H100"], "no model was named"),
+        (["--gpu", "H100"], "a model is required"),
         (["--model", "Qwen/Qwen3-32B", "--gpu", "H1000"], "unknown GPU 'H1000'"),
         (["--model", "Qwen/Qwen3-32B", "--tp", "0"], "--tp"),
         (["--model", "Qwen/Qwen3-32B", "--ttft", "fast"], '--ttft: "fast" is not a valid duration'),

@@ -38,7 +38,7 @@ def test_flags_alone_make_a_service_named_after_its_model() -> None:
 
 
 def test_nothing_named_is_refused() -> None:
-    with pytest.raises(UsageError, match="no model was named") as caught:
+    with pytest.raises(UsageError, match="a model is required") as caught:
         resolve(None, {})
     assert any("--model" in hint for hint in caught.value.hints)
 
@@ -91,7 +91,7 @@ def test_autoscaling_settings() -> None:
 
 
 def test_a_fixed_number_excludes_bounds() -> None:
-    with pytest.raises(UsageError, match="excludes"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         resolve(None, {"model.id": "m", "replicas.fixed": 2, "replicas.max": 3})
 
 
