@@ -135,6 +135,12 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.refuse(503)
             return True
 
+        def mode_flaky(self, repo: str, file: str) -> bool:
+            if len(hub.seen) > 2:
+                return False
+            self.refuse(503)
+            return True
+
         def mode_silent(self, repo: str, file: str) -> bool:
             while hub.mode == "silent":
                 time.sleep(0.02)

@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rayllm_ctl.catalog.sources import folder
+from rayllm_ctl.catalog.sources import folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint
-
-
-def home() -> Path:
-    """Hugging Face's folder: HF_HOME, else the user's cache folder."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(os.environ.get("HF_HOME") or str(Path(cache) / "huggingface")).expanduser()
 
 
 def read(model_id: str, revision: str | None) -> Checkpoint | None:
     """The cached checkpoint; None if the cache has no config.json of that revision (None: main)."""
-    root = Path(os.environ.get("HF_HUB_CACHE") or str(home() / "hub")).expanduser()
-    model = root / f"models--{model_id.replace('/', '--')}"
+    model = hfenv.hub_cache() / f"models--{model_id.replace('/', '--')}"
     commit = _commit(model, revision or "main")
     if commit is None:
         return None

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.catalog.sources import cache, folder
+from rayllm_ctl.catalog.sources import cache, folder, hfenv
 from rayllm_ctl.catalog.sources.found import FoundModel
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.service import Model
 
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources.hub import HubError
 
-_CONFIG_HINT = "--model-config PATH takes a config.json, or the folder that holds it"
+_CONFIG_HINT = "--model-config PATH reads a config.json, or the directory that contains it"
 
 
 def find(
@@ -40,7 +41,7 @@ def find(
     for path in (model.path, model.id):
         if path and Path(path).is_dir():
             return folder.read(Path(path)).found()
-    unseen = f"{model.path} is only visible in the pods: planned with what is known of {model.id}" if model.path else ""
+    unseen = f"{model.path} is not on this machine: planned with the config of {model.id}" if model.path else ""
     found = _by_name(model.id, revision or model.revision, offline)
     if not unseen:
         return found
@@ -52,35 +53,36 @@ def _by_name(model_id: str, revision: str | None, offline: bool) -> FoundModel:
     if cached is not None:
         return cached.found()
     known = models.find(model_id)
-    from rayllm_ctl.catalog.sources import hub
-
-    if offline or hub.offline():
+    if offline or hfenv.offline():
         if known is None:
             raise UserError(
-                f"nothing is known of {model_id} without the network", hint=(_nearest(model_id), _CONFIG_HINT)
+                f"model {model_id} is not in the catalog, and the Hugging Face Hub is not asked when offline",
+                hint=(_nearest(model_id), _CONFIG_HINT),
             )
         return _from_catalog(known, revision, "")
+    from rayllm_ctl.catalog.sources import hub
+
     try:
         patience = hub.IMPATIENT_SECONDS if known else hub.OVERALL_SECONDS
         return hub.read(model_id, revision, patience=patience).found()
     except hub.HubError as error:
         if error.kind == "revision" or known is None:
             raise _refused(error, model_id) from error
-        return _from_catalog(known, revision, f"{error}: planned with the catalog's facts")
+        return _from_catalog(known, revision, f"{error}: planned with the config in the catalog")
 
 
 def _from_catalog(known: models.CatalogModel, revision: str | None, warning: str) -> FoundModel:
     warnings = [warning] if warning else []
     if revision:
-        warnings.append(f"revision {revision!r} was not looked at: the catalog knows one revision only")
+        warnings.append(f"revision {quoted(revision)} was not read: the catalog has one revision of each model")
     return FoundModel(read_config(known.config), f"catalog ({known.source})", warnings=tuple(warnings))
 
 
 def _refused(error: HubError, model_id: str) -> UserError:
     hints = {
-        "gated": "accept the model's licence on the hub and set HF_TOKEN to a token that may read it",
+        "gated": "accept the model's license on the Hub and set HF_TOKEN to a token that can read it",
         "rate-limited": "wait, or set HF_TOKEN: the limit is higher with a token",
-        "offline": "check the network and HF_ENDPOINT, or go on without it",
+        "offline": "check the network and HF_ENDPOINT",
         "broken": "try again later",
     }
     return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), _CONFIG_HINT))
@@ -88,4 +90,4 @@ def _refused(error: HubError, model_id: str) -> UserError:
 
 def _nearest(model_id: str) -> str:
     names = models.nearest(model_id)
-    return f"did you mean {' or '.join(names)}?" if names else "`rayllm-ctl models` lists those that are known"
+    return f"did you mean {' or '.join(names)}?" if names else "rayllm-ctl models"

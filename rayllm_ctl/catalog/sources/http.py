@@ -72,13 +72,13 @@ def get(
         with error:
             code, retry = error.headers.get("X-Error-Code", ""), error.headers.get("Retry-After", "")
         redirected = error.code in (301, 302, 303, 307, 308)
-        message = "redirected too often" if redirected else f"answered {error.code}"
+        message = "redirected too often" if redirected else f"returned HTTP {error.code}"
         raise FetchError(message, status=error.code, code=code, retry_after=retry) from None
     except TimeoutError as error:
-        raise FetchError("did not answer in time") from error
+        raise FetchError("timed out") from error
     except urllib.error.URLError as error:
         timed_out = isinstance(error.reason, TimeoutError)
-        raise FetchError("did not answer in time" if timed_out else f"cannot be reached ({error.reason})") from error
+        raise FetchError("timed out" if timed_out else f"cannot be reached ({error.reason})") from error
     except (OSError, HTTPException, ValueError) as error:
         raise FetchError(f"broke off ({type(error).__name__})") from error
 
@@ -91,7 +91,7 @@ def _body(response: IO[bytes], limit: int, deadline: float, whole: bool) -> byte
         raise FetchError(f"sends {expected / 1e6:.0f} MB where at most {limit / 1e6:.0f} MB are expected")
     while True:
         if time.monotonic() > deadline:
-            raise FetchError("did not answer in time")
+            raise FetchError("timed out")
         read = getattr(response, "read1", response.read)
         part = read(min(_CHUNK, limit + 1 - size))
         if not part:

@@ -1,8 +1,11 @@
-"""The Hugging Face hub over plain HTTP: config.json, and how large the checkpoint is.
+"""The Hugging Face Hub over plain HTTP: config.json, and how large the checkpoint is.
 
-HF_ENDPOINT names another hub, HF_TOKEN (or the token that `hf auth login` stored) opens gated models. The look-up runs
-in a daemon thread: neither a resolver that does not answer nor a server that drips can hold up a command for longer
-than it is willing to wait.
+HF_ENDPOINT names another hub, HF_TOKEN (or the token that `hf auth login` stored) opens gated models, HTTPS_PROXY and
+SSL_CERT_FILE apply. The look-up runs in a daemon thread: neither a resolver that does not answer nor a server that
+drips can hold up a command for longer than it is willing to wait.
+
+Not the huggingface-hub package: importing its downloads takes 0.5 s of CPU time, more than all of `plan`, and it
+bounds neither the time nor the size of an answer.
 """
 
 from __future__ import annotations
@@ -12,10 +15,9 @@ import re
 import threading
 import time
 import urllib.parse
-from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.catalog.sources import cache
+from rayllm_ctl.catalog.sources import hfenv
 from rayllm_ctl.catalog.sources.found import (
     MAX_HEADER_BYTES,
     MAX_JSON_BYTES,
@@ -26,6 +28,7 @@ from rayllm_ctl.catalog.sources.found import (
 )
 from rayllm_ctl.catalog.sources.http import Answer, FetchError, get
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.problems import quoted
 
 CONNECT_SECONDS = 3.0
 OVERALL_SECONDS = 10.0
@@ -34,6 +37,10 @@ IMPATIENT_SECONDS = 1.5
 EXTRAS_SECONDS = 2.0
 """How long to wait, once config.json is there, for what a plan could do without."""
 
+RETRY_SECONDS = (0.2, 0.5)
+"""Pauses before a request is sent again."""
+
+_TRANSIENT = frozenset({500, 502, 503, 504})
 _DEFAULT_ENDPOINT = "https://huggingface.co"
 _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -57,15 +64,10 @@ def endpoint() -> str:
     return address
 
 
-def offline() -> bool:
-    """Whether the environment forbids the network (HF_HUB_OFFLINE)."""
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-
-
 def read(model_id: str, revision: str | None, *, patience: float = OVERALL_SECONDS) -> Checkpoint:
     """The checkpoint as the hub has it. `patience`: seconds to wait for config.json. HubError if it cannot be had."""
     if not _MODEL_ID.fullmatch(model_id):
-        raise HubError("missing", f"{model_id!r} is no name of the hub (ORGANIZATION/NAME)")
+        raise HubError("missing", f"{quoted(model_id)} is not a valid name on the Hub (ORGANIZATION/NAME)")
     lookup = _Lookup(model_id, revision or "main")
     thread = threading.Thread(target=lookup.run, name="hub", daemon=True)
     thread.start()
@@ -86,7 +88,7 @@ class _Lookup:
         self.decided = threading.Event()
         self.finished = threading.Event()
         self.deadline = time.monotonic() + OVERALL_SECONDS
-        self.error: HubError | None = HubError("broken", "the look-up on the hub ended early")
+        self.error: HubError | None = HubError("broken", "the request to the Hub ended early")
         self.config: dict[str, Any] = {}
         self.commit = ""
         self.quantization: dict[str, Any] | None = None
@@ -104,7 +106,7 @@ class _Lookup:
         except FetchError as error:
             self.error = self._explained(error)
         except UserError as error:
-            self.error = HubError("broken", f"{_host(self.endpoint)} sent a damaged file: {error.message}")
+            self.error = HubError("broken", f"{_host(self.endpoint)} sent an invalid file: {error.message}")
         finally:
             self.decided.set()
         if self.error is None:
@@ -127,9 +129,21 @@ class _Lookup:
         revision = urllib.parse.quote(self.commit or self.revision, safe="")
         url = f"{self.endpoint}/{self.model_id}/resolve/{revision}/{file}"
         headers = self.headers | ({"Range": f"bytes={span}"} if span else {})
-        return get(
-            url, headers=headers, limit=limit, deadline=self.deadline, connect_timeout=CONNECT_SECONDS, whole=whole
-        )
+        for pause in (*RETRY_SECONDS, None):
+            try:
+                return get(
+                    url,
+                    headers=headers,
+                    limit=limit,
+                    deadline=self.deadline,
+                    connect_timeout=CONNECT_SECONDS,
+                    whole=whole,
+                )
+            except FetchError as error:
+                if pause is None or error.status not in _TRANSIENT or time.monotonic() + pause > self.deadline:
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     def _optional(self, file: str) -> dict[str, Any] | None:
         try:
@@ -167,34 +181,26 @@ class _Lookup:
     def _explained(self, error: FetchError) -> HubError:
         hub = _host(self.endpoint)
         if error.code == "RevisionNotFound":
-            return HubError("revision", f"{self.model_id} has no revision {self.revision!r} on {hub}")
+            return HubError("revision", f"{self.model_id} has no revision {quoted(self.revision)} on {hub}")
         if error.code == "EntryNotFound":
             return HubError("no-config", f"{self.model_id} has no config.json on {hub}: vLLM cannot load it")
         if error.status == 404 or error.code == "RepoNotFound":
             return HubError("missing", f"{hub} has no model {self.model_id}, or it is private")
         if error.status in (401, 403):
-            return HubError("gated", f"{self.model_id} is gated or private on {hub} (it answered {error.status})")
+            return HubError("gated", f"{self.model_id} is gated or private on {hub} (HTTP {error.status})")
         if error.status == 429:
-            after = f"; it asks to wait {error.retry_after} s" if error.retry_after.isdigit() else ""
-            return HubError("rate-limited", f"{hub} refuses further requests for now (429){after}")
+            after = f"; retry after {error.retry_after} s" if error.retry_after.isdigit() else ""
+            return HubError("rate-limited", f"{hub} rejects further requests for now (HTTP 429){after}")
         return HubError("broken" if error.status else "offline", f"{hub} {error}")
 
 
 def _authorization() -> dict[str, str]:
-    token = (os.environ.get("HF_TOKEN") or _stored_token()).strip()
+    token = hfenv.token()
     if not token:
         return {}
     if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise UserError("HF_TOKEN is not a token: it holds blanks or characters that no token has")
+        raise UserError("HF_TOKEN is not a valid token: it contains spaces or characters that no token has")
     return {"Authorization": f"Bearer {token}"}
-
-
-def _stored_token() -> str:
-    path = Path(os.environ.get("HF_TOKEN_PATH") or str(cache.home() / "token")).expanduser()
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _host(url: str) -> str:
