@@ -2,14 +2,79 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.catalog.hubserver import CONFIG
 
 ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+GENERATED = {"cli-reference.md"}
+LANGUAGES = {"sh", "console", "json", "text", "yaml"}
+"""`sh` is what a reader is to type; `console` also shows what is printed."""
+
+FENCE = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+class Block(NamedTuple):
+    """A fenced block and where it starts; `comment` is the HTML comment in the line above it."""
+
+    where: str
+    language: str
+    text: str
+    comment: str
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        if page.name in GENERATED:
+            continue
+        content = page.read_text(encoding="utf-8")
+        for match in FENCE.finditer(content):
+            line = content.count("\n", 0, match.start("language")) + 1
+            yield Block(f"{page.name}:{line}", match["language"], match["text"], match["comment"] or "")
+
+
+BLOCKS = list(blocks())
+RUN = [block for block in BLOCKS if block.language == "sh" and not block.comment.startswith("not run: ")]
 
 
 def test_the_cli_reference_is_current() -> None:
     script = ROOT / "scripts" / "cli_reference.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_block_has_a_language() -> None:
+    unmarked = [b.where for b in BLOCKS if b.language not in LANGUAGES and not b.comment.startswith("session")]
+    assert unmarked == []
+
+
+@pytest.mark.parametrize("block", RUN, ids=lambda block: block.where)
+def test_shell_blocks_work(block: Block, tmp_path: Path) -> None:
+    """As typed, in a directory with a model's config; no network: the catalog stands in for the Hub."""
+    (tmp_path / "my-model").mkdir()
+    (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    environment = os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "KUBECONFIG": "/nonexistent",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-euc", block.text], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr}"
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    assert len(RUN) >= 3
+    reasons = [block.comment for block in BLOCKS if block.comment.startswith("not run")]
+    assert all(re.fullmatch(r"not run: .{5,}", reason) for reason in reasons)
