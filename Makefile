@@ -50,6 +50,7 @@ docs: install ## rewrite what is made from the code
 
 bench: install ## how long planning takes, held against its limits
 	$(BIN)/python benches/bench_plan.py
+	$(BIN)/python -m benches.bench_commands
 
 accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
 	$(BIN)/python scripts/accuracy.py

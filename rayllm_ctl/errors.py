@@ -1,13 +1,13 @@
-"""Errors that a user meets: what failed and why, and what to type next.
+"""Errors for users: what failed and why, and what to type next.
 
 Exit codes (the one table; `rayllm-ctl --help` prints it):
 
 0  done
-1  failed, or the answer is no (does not fit, not healthy, refused by the cluster)
-2  usage: flags, spec file or kubeconfig are wrong; nothing was attempted
+1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster)
+2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
 3  timed out while waiting; the service may still become ready
 4  conflict: another field manager owns fields that would change
-5  the cluster cannot be reached, or refuses the credentials or the rights
+5  the cluster is unreachable, or denies the credentials or the permissions
 130  interrupted
 """
 
@@ -25,11 +25,11 @@ INTERRUPTED = 130
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
-    FAILED: "failed, or the answer is no (does not fit, not healthy, refused by the cluster)",
-    USAGE: "usage: flags, spec file or kubeconfig are wrong; nothing was attempted",
+    FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster)",
+    USAGE: "usage: flags, spec file or kubeconfig are invalid; nothing was attempted",
     TIMED_OUT: "timed out while waiting; the service may still become ready",
     CONFLICT: "conflict: another field manager owns fields that would change",
-    CLUSTER: "the cluster cannot be reached, or refuses the credentials or the rights",
+    CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
     INTERRUPTED: "interrupted",
 }
 
@@ -48,7 +48,7 @@ class UserError(Exception):
 
 
 class UsageError(UserError):
-    """Flags, a spec file or a kubeconfig are wrong: nothing was attempted."""
+    """Flags, a spec file or a kubeconfig are invalid: nothing was attempted."""
 
     exit_code = USAGE
 
@@ -66,6 +66,6 @@ class ConflictError(UserError):
 
 
 class ClusterError(UserError):
-    """The API server cannot be reached, or refuses the credentials or the rights."""
+    """The API server is unreachable, or denies the credentials or the permissions."""
 
     exit_code = CLUSTER

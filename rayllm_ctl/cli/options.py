@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def kube_options(function: F) -> F:
     decorated: Any = wrapper
     for option in (
         click.option(
-            "--request-timeout", type=Duration(), default="30s", show_default=True, help="Limit of one request."
+            "--request-timeout", type=Duration(), default="30s", show_default=True, help="Timeout of a single request."
         ),
-        click.option("--context", help="Context of the kubeconfig; the current one by default."),
-        click.option("--kubeconfig", help="Kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
-        click.option("-n", "--namespace", help="Namespace; the context's by default."),
+        click.option("--context", help="Kubeconfig context; the current context by default."),
+        click.option("--kubeconfig", help="Path to the kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
+        click.option("-n", "--namespace", help="Namespace; that of the context by default."),
     ):
         decorated = option(decorated)
     result: F = decorated
@@ -58,74 +58,78 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (
         ("--model",),
         "model.id",
-        {"metavar": "NAME", "help": "Model: a Hugging Face name, or any name with --model-path."},
+        {"metavar": "NAME", "help": "Hugging Face model name, or any name with --model-path."},
     ),
-    (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; from the model's by default."}),
-    (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "Kind of GPU, such as H100-80GB; see `gpus`."}),
+    (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; derived from the model by default."}),
+    (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "GPU type, such as H100-80GB; see rayllm-ctl gpus."}),
     (
         ("--accelerator",),
         "accelerator.kind",
-        {"type": click.Choice(["gpu", "cpu"]), "help": "Serve on GPUs (default) or CPUs."},
+        {"type": click.Choice(["gpu", "cpu"]), "help": "Accelerator to serve on; gpu by default."},
     ),
     (
         ("--tp",),
         "parallelism.tensor",
-        {"type": int, "metavar": "N", "help": "Tensor parallelism: GPUs of one node that share each layer."},
+        {"type": int, "metavar": "N", "help": "Tensor parallel size: GPUs of one node that share each layer."},
     ),
     (
         ("--pp",),
         "parallelism.pipeline",
-        {"type": int, "metavar": "N", "help": "Pipeline parallelism: groups of layers, one node each."},
+        {"type": int, "metavar": "N", "help": "Pipeline parallel size: groups of layers, one node each."},
     ),
     (
         ("--tp-across-nodes",),
         "parallelism.across_nodes",
-        {"is_flag": True, "default": None, "help": "Let --tp be more GPUs than a node has, over a fast network."},
+        {"is_flag": True, "default": None, "help": "Allow --tp to exceed the GPUs of a node; needs a fast network."},
     ),
-    (("--replicas",), "replicas.fixed", {"type": int, "metavar": "N", "help": "A fixed number of replicas."}),
+    (("--replicas",), "replicas.fixed", {"type": int, "metavar": "N", "help": "Fixed number of replicas."}),
     (
         ("--min-replicas",),
         "replicas.min",
-        {"type": int, "metavar": "N", "help": "Autoscaling: at least so many replicas."},
+        {"type": int, "metavar": "N", "help": "Minimum number of replicas for autoscaling."},
     ),
     (
         ("--max-replicas",),
         "replicas.max",
-        {"type": int, "metavar": "N", "help": "Autoscaling: at most so many replicas."},
+        {"type": int, "metavar": "N", "help": "Maximum number of replicas for autoscaling."},
     ),
     (
         ("--target-ongoing-requests",),
         "replicas.target_ongoing_requests",
-        {"type": int, "metavar": "N", "help": "Autoscaling: requests in flight that a replica should have."},
+        {"type": int, "metavar": "N", "help": "Target number of ongoing requests per replica for autoscaling."},
     ),
     (
         ("--upscale-delay",),
         "replicas.upscale_delay",
-        {"type": Duration(), "help": "Autoscaling: load must last so long before a replica is added."},
+        {"type": Duration(), "help": "How long the load must be high before a replica is added."},
     ),
     (
         ("--downscale-delay",),
         "replicas.downscale_delay",
-        {"type": Duration(), "help": "Autoscaling: idleness must last so long before one is taken away."},
+        {"type": Duration(), "help": "How long the load must be low before a replica is removed."},
     ),
     (
         ("--max-model-len",),
         "engine.max_model_len",
-        {"type": int, "metavar": "TOKENS", "help": "Context length of a request."},
+        {"type": int, "metavar": "TOKENS", "help": "Maximum context length of a request."},
     ),
-    (("--dtype",), "engine.dtype", {"help": "Type of weights and activations: auto, bfloat16, float16, float32."}),
-    (("--quantization",), "engine.quantization", {"help": "Quantization method, in vLLM's terms."}),
-    (("--kv-cache-dtype",), "engine.kv_cache_dtype", {"help": "Type of the KV cache: auto, fp8, …"}),
+    (("--dtype",), "engine.dtype", {"help": "Data type of weights and activations: auto, bfloat16, float16, float32."}),
+    (("--quantization",), "engine.quantization", {"help": "Quantization method, as vLLM names it."}),
+    (("--kv-cache-dtype",), "engine.kv_cache_dtype", {"help": "Data type of the KV cache: auto, fp8, ..."}),
     (
         ("--gpu-memory-utilization",),
         "engine.gpu_memory_utilization",
-        {"type": float, "help": "Share of the GPU's memory that vLLM may use."},
+        {"type": float, "help": "Fraction of GPU memory that vLLM may use."},
     ),
-    (("--max-num-seqs",), "engine.max_num_seqs", {"type": int, "help": "Requests that run at once in a replica."}),
+    (
+        ("--max-num-seqs",),
+        "engine.max_num_seqs",
+        {"type": int, "help": "Maximum number of requests that a replica runs at once."},
+    ),
     (
         ("--max-num-batched-tokens",),
         "engine.max_num_batched_tokens",
-        {"type": int, "help": "Tokens of one engine step."},
+        {"type": int, "help": "Maximum number of tokens per engine step."},
     ),
     (("--vllm-version",), "engine.vllm_version", {"help": "vLLM version to plan for."}),
     (
@@ -135,45 +139,45 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
             "type": KeyValue(typed=True),
             "multiple": True,
             "metavar": "KEY=VALUE",
-            "help": "A further engine argument by its vLLM name; repeatable.",
+            "help": "Additional engine argument by its vLLM name. Can be repeated.",
         },
     ),
-    (("--revision",), "model.revision", {"help": "Revision of the model on the hub."}),
+    (("--revision",), "model.revision", {"help": "Branch, tag or commit of the model on the Hugging Face Hub."}),
     (
         ("--objective",),
         "load.objective",
-        {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the choice of GPUs is best at."},
+        {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the choice of GPUs optimizes."},
     ),
     (
         ("--concurrency",),
         "load.concurrency",
-        {"type": int, "metavar": "N", "help": "Load: requests in flight at once."},
+        {"type": int, "metavar": "N", "help": "Concurrent requests to plan for."},
     ),
     (
         ("--input-tokens",),
         "load.input_tokens",
-        {"type": int, "metavar": "N", "help": "Load: average length of a prompt."},
+        {"type": int, "metavar": "N", "help": "Average prompt length in tokens to plan for."},
     ),
     (
         ("--output-tokens",),
         "load.output_tokens",
-        {"type": int, "metavar": "N", "help": "Load: average length of an answer."},
+        {"type": int, "metavar": "N", "help": "Average answer length in tokens to plan for."},
     ),
-    (("--ttft",), "load.ttft", {"type": Duration(), "help": "Limit on the time to the first token (500ms)."}),
-    (("--tpot",), "load.tpot", {"type": Duration(), "help": "Limit on the time per output token (40ms)."}),
-    (("--rate",), "load.rate", {"type": float, "metavar": "N", "help": "Load: requests per second."}),
+    (("--ttft",), "load.ttft", {"type": Duration(), "help": "Target time to first token, such as 500ms."}),
+    (("--tpot",), "load.tpot", {"type": Duration(), "help": "Target time per output token, such as 40ms."}),
+    (("--rate",), "load.rate", {"type": float, "metavar": "N", "help": "Requests per second to plan for."}),
 )
 
 _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (("--image",), "engine.image", {"help": "Container image with Ray and vLLM."}),
-    (("--model-path",), "model.path", {"metavar": "FOLDER", "help": "Folder in the pods that holds the model."}),
+    (("--model-path",), "model.path", {"metavar": "PATH", "help": "Directory in the pods that contains the model."}),
     (
         ("--volume",),
         "storage.volumes",
         {
             "type": VolumeSpec(),
             "multiple": True,
-            "help": "Mount a volume: pvc:CLAIM:/models, hostPath:/data:/models; repeatable.",
+            "help": "Volume to mount: pvc:CLAIM:/models, hostPath:/data:/models. Can be repeated.",
         },
     ),
     (
@@ -188,18 +192,18 @@ _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
             "type": KeyValue(),
             "multiple": True,
             "metavar": "NAME=VALUE",
-            "help": "An environment variable of the pods; repeatable.",
+            "help": "Environment variable of the pods. Can be repeated.",
         },
     ),
     (
         ("--cpu",),
         "resources.worker.cpu",
-        {"type": Quantity(), "help": "CPU of a worker pod; from the plan by default."},
+        {"type": Quantity(), "help": "CPU request of a worker pod; planned by default."},
     ),
     (
         ("--memory",),
         "resources.worker.memory",
-        {"type": Quantity(), "help": "Memory limit of a worker pod; from the plan by default."},
+        {"type": Quantity(), "help": "Memory limit of a worker pod; planned by default."},
     ),
     (
         ("--node-selector",),
@@ -208,13 +212,13 @@ _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
             "type": KeyValue(),
             "multiple": True,
             "metavar": "LABEL=VALUE",
-            "help": "Only nodes with this label; repeatable.",
+            "help": "Label that nodes must have. Can be repeated.",
         },
     ),
     (
         ("--toleration",),
         "scheduling.tolerations",
-        {"type": TolerationSpec(), "multiple": True, "help": "Tolerate a taint; repeatable."},
+        {"type": TolerationSpec(), "multiple": True, "help": "Taint to tolerate. Can be repeated."},
     ),
 )
 
@@ -243,7 +247,10 @@ def service_options(deploy: bool = True) -> Callable[[F], F]:
         wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
         decorated: Any = wrapper
         file = click.option(
-            "-f", "--file", type=click.Path(path_type=Path, dir_okay=False), help="Spec file; flags go above it."
+            "-f",
+            "--file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Spec file; flags take precedence.",
         )
         for declaration, _, settings in reversed(table):
             decorated = click.option(*declaration, **settings)(decorated)
@@ -256,10 +263,12 @@ def service_options(deploy: bool = True) -> Callable[[F], F]:
 def facts_options(function: F) -> F:
     """--model-config, --offline, --prices: where the facts of a plan come from."""
     for option in (
-        click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="Your own GPU prices (YAML)."),
-        click.option("--offline", is_flag=True, help="Use no network to look up the model."),
+        click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="YAML file with GPU prices."),
+        click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
         click.option(
-            "--model-config", type=click.Path(path_type=Path), help="config.json of the model, or its folder."
+            "--model-config",
+            type=click.Path(path_type=Path),
+            help="The model's config.json, or its directory.",
         ),
     ):
         function = option(function)

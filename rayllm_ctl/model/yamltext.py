@@ -15,12 +15,14 @@ _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@+~-]|:(?=[A-Za-z0-9_/]))*")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:m|[KMGTP]i|[MGTP])|(?:\d+(?:\.\d+)?(?:ms|h|m|s))+")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _FIRST = {"apiVersion": 0, "kind": 1, "name": 2, "metadata": 3, "spec": 4}
-_UNSAFE = re.compile(
+_UNSAFE_ASCII = re.compile(r"[^\x20-\x7e]")
+_UNSAFE = (
     r"[^\x20-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 """What is escaped: what YAML calls unprintable, its further line breaks, and characters that reorder or hide text.
 
-A table of our own, since str.isprintable changes with the Unicode version of each Python.
+A table of our own, since str.isprintable changes with the Unicode version of each Python. Compiling it takes 5 ms,
+which ASCII text does not need.
 """
 
 _SIMPLE_KEY = 1000
@@ -105,7 +107,7 @@ def _fits_literal(text: str) -> bool:
     """Whether a literal block keeps `text` as it is, without an indentation indicator."""
     if "\n" not in text or not text.strip("\n") or text[0] in " \n":
         return False
-    return all(not _UNSAFE.search(line) and not line.endswith(" ") for line in text.split("\n"))
+    return all(not _unsafe(line).search(line) and not line.endswith(" ") for line in text.split("\n"))
 
 
 def _pair(key: str, value: str) -> str:
@@ -117,13 +119,17 @@ def _scalar(value: Any) -> str:
         return flow(value)
     if (_PLAIN.fullmatch(value) and value.lower() not in _WORDS) or _AMOUNT.fullmatch(value):
         return value
-    if not _UNSAFE.search(value):
+    if not _unsafe(value).search(value):
         return "'" + value.replace("'", "''") + "'"
     return _double(value)
 
 
 def _double(text: str) -> str:
-    return '"' + _UNSAFE.sub(_escape, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    return '"' + _unsafe(text).sub(_escape, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def _unsafe(text: str) -> re.Pattern[str]:
+    return _UNSAFE_ASCII if text.isascii() else re.compile(_UNSAFE)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ HF_ENDPOINT names another hub, HF_TOKEN (or the token that `hf auth login` store
 SSL_CERT_FILE apply. The look-up runs in a daemon thread: neither a resolver that does not answer nor a server that
 drips can hold up a command for longer than it is willing to wait.
 
-Not the huggingface-hub package: importing its downloads takes 0.5 s of CPU time, more than all of `plan`, and it
+Not the huggingface-hub package: importing its downloads takes 0.2 s of CPU time, as much as all of `plan`, and it
 bounds neither the time nor the size of an answer.
 """
 
