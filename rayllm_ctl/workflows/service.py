@@ -62,10 +62,15 @@ def _place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, s
     """The flag that set the field, or its path in the spec file."""
     if problem.path == ("metadata", "name"):
         return flags.get("name", problem.where)
-    for field in overrides:
+    for field, value in overrides.items():
         path = ("spec", *(camel(part) for part in field.split(".")))
-        if field in flags and problem.path[: len(path)] == path:
+        if field not in flags or problem.path[: len(path)] != path:
+            continue
+        rest = problem.path[len(path) :]
+        if not (rest and isinstance(rest[0], str) and isinstance(value, tuple)):
             return flags[field]
+        if rest[0] in dict(value):
+            return f"{flags[field]} {rest[0]}"
     return problem.where
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rayllm_ctl.cli import app
 from tests.conftest import Golden
@@ -147,6 +148,25 @@ def test_fixed_replicas_are_not_changed_for_the_load(capsys: pytest.CaptureFixtu
     code, out, _ = run(capsys, *load, "--replicas", "1", "-o", "json")
     assert code == 1
     assert json.loads(out)["reasons"][0]["code"] == "too-few-replicas"
+
+
+def test_a_long_key_of_an_engine_argument_can_be_parsed_again(capsys: pytest.CaptureFixture[str]) -> None:
+    key = "k" * 1100
+    argument = f'hf_overrides={{"{key}": {{"{key}": 1}}}}'
+    assert app.run(["render", *CASES["fits"], "--offline", "--engine-arg", argument]) == 0
+    text = capsys.readouterr().out
+    for loader in (yaml.SafeLoader, yaml.CSafeLoader):
+        config = yaml.load(yaml.load(text, Loader=loader)["spec"]["serveConfigV2"], Loader=loader)
+        kwargs = config["applications"][0]["args"]["llm_configs"][0]["engine_kwargs"]
+        assert kwargs["hf_overrides"] == {key: {key: 1}}
+
+
+@pytest.mark.parametrize("value", ["seed=abc", "max_logprobs=on", "cpu_offload_gb=x", "seed=017", "seed=.nan"])
+def test_an_engine_argument_of_the_wrong_type_is_not_rendered(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["render", *CASES["fits"], "--offline", "--engine-arg", value]) in (1, 2)
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert value.partition("=")[0] in error
 
 
 def test_a_plan_imports_nothing_heavy() -> None:

@@ -176,6 +176,21 @@ def test_variables_that_only_sound_like_a_secret_pass(name: str) -> None:
     assert validate(dataclasses.replace(GOOD, engine=Engine(env={name: "x"}))) == []
 
 
+@pytest.mark.parametrize(
+    "url", ["postgres://u:hunter2@db:5432/x", "see http://:hunter2@proxy/", "redis+tls://a.b:hunter2%20@h"]
+)
+def test_urls_with_a_password_are_credentials(url: str) -> None:
+    for engine in (Engine(env={"DB": url}), Engine(args={"hf_overrides": {"a": [url]}})):
+        problem = only_problem(engine=engine)
+        assert "credential" in problem.message
+        assert "hunter2" not in f"{problem.message} {problem.hint}"
+
+
+@pytest.mark.parametrize("url", ["http://host:8080/a@b", "https://user@host/", "s3://bucket/x:y@z", "12:30@noon"])
+def test_urls_without_a_password_pass(url: str) -> None:
+    assert validate(dataclasses.replace(GOOD, engine=Engine(env={"URL": url}))) == []
+
+
 def test_tokens_are_found_and_never_repeated() -> None:
     token = "hf_" + "a1B2" * 8
     for changes in (

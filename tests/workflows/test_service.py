@@ -102,6 +102,9 @@ def test_a_fixed_number_excludes_bounds() -> None:
         ({"name": "Not_DNS"}, "--name"),
         ({"replicas.max": -1}, "--max-replicas"),
         ({"engine.gpu_memory_utilization": 1.5}, "--gpu-memory-utilization"),
+        ({"engine.env": (("A", "1"), ("DB_PASS", "hunter2"))}, "--env DB_PASS"),
+        ({"scheduling.node_selector": (("a/b/c", "x"),)}, "--node-selector a/b/c"),
+        ({"storage.volumes": (Volume("A", "/m", host_path="/d"),)}, "--volume"),
     ],
 )
 def test_a_problem_names_the_flag_that_set_it(overrides: dict[str, Any], flag: str) -> None:
