@@ -380,9 +380,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
     [
         (b"", "not valid JSON"),
         (b"[]", "not a JSON object"),
-        (b"\xff\xfe{}", "not UTF-8"),
+        (b"\xff\xfe{}", "not valid UTF-8"),
         (b'{"a": ' * 100_000, "nested too deeply|not valid JSON"),
-        (b" " * 5_000_001, "more than any such file"),
+        (b" " * 5_000_001, "larger than 5 MB"),
     ],
 )
 def test_a_config_that_is_none_is_a_usage_error_that_names_the_file(tmp_path: Path, content: bytes, said: str) -> None:
@@ -396,7 +396,7 @@ def test_a_config_that_is_none_is_a_usage_error_that_names_the_file(tmp_path: Pa
 def test_a_path_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         find(Model(KNOWN), model_config=tmp_path / "nope")
-    with pytest.raises(UsageError, match=r"holds no config\.json"):
+    with pytest.raises(UsageError, match=r"contains no config\.json"):
         find(Model(KNOWN), model_config=tmp_path)
 
 

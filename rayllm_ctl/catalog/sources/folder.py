@@ -1,4 +1,4 @@
-"""A checkpoint on this machine: config.json, and what lies beside it."""
+"""A checkpoint on this machine: config.json and the files beside it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from rayllm_ctl.catalog.sources.found import (
 from rayllm_ctl.errors import UsageError, UserError
 
 _CONFIG = "config.json"
+_HINT = "--model-config PATH reads a config.json, or the directory that contains it"
 _QUANTIZATION = "hf_quant_config.json"
 _INDEX = "model.safetensors.index.json"
 
 
 def read(path: Path, source: str | None = None) -> Checkpoint:
-    """The checkpoint whose config.json, or whose folder, `path` is. UsageError if it is missing or damaged."""
+    """The checkpoint whose config.json, or whose directory, `path` is. UsageError if it is missing or corrupt."""
     if path.is_dir():
         return _folder(path, source)
     if not path.exists():
-        raise UsageError(f"{path} does not exist", hint="give a config.json or the folder that holds it")
+        raise UsageError(f"{path} does not exist", hint=_HINT)
     config = _object(path)
     beside = path.parent / _QUANTIZATION
     quantization = _object(beside) if path.name == _CONFIG and beside.is_file() else None
@@ -35,7 +36,10 @@ def read(path: Path, source: str | None = None) -> Checkpoint:
 def _folder(path: Path, source: str | None) -> Checkpoint:
     config = path / _CONFIG
     if not config.is_file():
-        raise UsageError(f"{path} holds no {_CONFIG}", hint="it is not the folder of a Hugging Face checkpoint")
+        raise UsageError(
+            f"{path} contains no {_CONFIG}",
+            hint=_HINT,
+        )
     quantization = path / _QUANTIZATION
     return Checkpoint(
         config=_object(config),
@@ -50,7 +54,7 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
-            raise UsageError(f"{path} has {size / 1e6:.0f} MB, more than any such file needs")
+            raise UsageError(f"{path} is larger than {MAX_JSON_BYTES / 1e6:.0f} MB")
         return parse_object(path.read_bytes(), str(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
@@ -85,7 +89,7 @@ def _data_bytes(file: Path) -> int:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
     if size < 8 or header > MAX_HEADER_BYTES or 8 + header > size:
-        raise UsageError(f"{file} is damaged or only partly downloaded: its header does not fit its size")
+        raise UsageError(f"{file} is corrupt or incomplete: its header does not match its size")
     return size - 8 - header
 
 

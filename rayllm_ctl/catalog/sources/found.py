@@ -1,4 +1,4 @@
-"""What a source hands over, and the checks that all sources share."""
+"""What a source returns, and the checks that all sources share."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse_object(content: bytes, name: str) -> dict[str, Any]:
     try:
         value = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise UserError(f"{name} is not UTF-8 text") from error
+        raise UserError(f"{name} is not valid UTF-8") from error
     except ValueError as error:
         raise UserError(f"{name} is not valid JSON: {error}") from error
     except RecursionError as error:
