@@ -45,7 +45,7 @@ class SecretKey:
 
 @dataclass(frozen=True)
 class Model:
-    """Which model. `id` is a hub name; `path` a folder inside the pods' file system that holds the weights instead."""
+    """Which model is served."""
 
     id: Annotated[str, "Hugging Face name, or any name with `path`. Clients ask for the model by this name."]
     revision: Annotated[str | None, "Branch, tag or commit on the Hugging Face Hub."] = None
@@ -55,7 +55,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine's settings, in vLLM's terms. `args` are further engine arguments by their vLLM name (max_loras, …)."""
+    """Settings of vLLM, by its own names. What is left out is planned."""
 
     image: Annotated[str | None, "Container image with Ray and vLLM, for head and workers."] = None
     vllm_version: Annotated[str | None, "vLLM version to plan for."] = None
@@ -75,7 +75,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What the engine runs on. `gpu` is a name of the GPU catalog (H100-80GB); None on GPUs: the planner chooses."""
+    """What the engine runs on. Without a GPU type, the planner chooses."""
 
     kind: Annotated[AcceleratorKind, "GPUs, or CPUs for small models and tests."] = "gpu"
     gpu: Annotated[str | None, "GPU type, as listed by `rayllm-ctl gpus`: H100-80GB, L4, ..."] = None
@@ -83,7 +83,7 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """How one replica is spread over GPUs. None: the planner decides. across_nodes: `tensor` may exceed one node."""
+    """How one replica is spread over GPUs. What is left out is planned."""
 
     tensor: Annotated[int | None, "Tensor parallel size: GPUs of one node that share each layer."] = None
     pipeline: Annotated[int | None, "Pipeline parallel size: groups of layers, one node each."] = None
@@ -94,9 +94,9 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class Replicas:
-    """How many replicas. min == max is a fixed number; min 0 gives everything back while nobody asks.
+    """How many replicas run: autoscaled if min is less than max, a fixed number if they are equal.
 
-    The target is requests in flight per replica; delays and the look-back period are seconds (None: the renderer's).
+    The delays and the look-back period are seconds.
     """
 
     min: Annotated[int, "Minimum number of replicas; 0 scales to zero when idle."] = 1
@@ -115,7 +115,7 @@ class Replicas:
 
 @dataclass(frozen=True)
 class Volume:
-    """A volume mounted into head and workers. Exactly one of the sources is set."""
+    """A volume mounted into head and workers, from exactly one source."""
 
     name: str
     mount_path: str
@@ -140,7 +140,7 @@ class Toleration:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Where pods may run. A node selector of the user's own replaces the affinity for the GPU's node labels."""
+    """Where pods may run. A node selector replaces the affinity for the GPU's node labels."""
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
@@ -148,7 +148,7 @@ class Scheduling:
 
 @dataclass(frozen=True)
 class PodResources:
-    """Kubernetes quantities of one pod; None: from the plan."""
+    """Size of a pod, in Kubernetes quantities. What is left out is planned."""
 
     cpu: Annotated[str | None, QUANTITY, "CPU request: 500m, 4."] = None
     memory: Annotated[str | None, QUANTITY, "Memory request and limit: 16Gi."] = None
@@ -162,7 +162,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Load:
-    """The load to size for. Lengths in tokens, ttft and tpot in seconds, rate in requests/s; None: a default."""
+    """The load to plan for. None of it is rendered.
+
+    ttft and tpot are seconds.
+    """
 
     objective: Annotated[Objective | None, "What the choice of GPUs optimizes."] = None
     concurrency: Annotated[int | None, "Concurrent requests over all replicas."] = None
@@ -175,7 +178,7 @@ class Load:
 
 @dataclass(frozen=True)
 class LLMService:
-    """One served model. `namespace` None: the kubeconfig context's."""
+    """One model, served by Ray Serve LLM on Kubernetes."""
 
     name: Annotated[str, "Name of the service: a DNS-1035 label of at most 47 characters."]
     model: Model
