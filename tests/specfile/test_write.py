@@ -12,8 +12,9 @@ import yaml
 from hypothesis import given
 
 from rayllm_ctl.model.service import LLMService, Load, Model, Replicas, Storage, Volume
-from rayllm_ctl.specfile import load, schema, to_document, to_yaml
-from rayllm_ctl.specfile.schema import text
+from rayllm_ctl.specfile import load
+from rayllm_ctl.specfile.schema import schema, text
+from rayllm_ctl.specfile.write import to_document, to_yaml
 from tests.model.services import services
 from tests.specfile.test_load import FULL
 
