@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rayllm_ctl.catalog import engines
@@ -11,6 +13,7 @@ from rayllm_ctl.model.deployment import Runtime
 from rayllm_ctl.model.engineargs import OLDEST_RAY
 from rayllm_ctl.model.service import Engine
 
+PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
 PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
 
 
@@ -76,3 +79,11 @@ def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) ->
         resolve(engine)
     assert message in caught.value.message
     assert hint in "\n".join(caught.value.hints)
+
+
+def test_the_documented_table_is_the_catalogs() -> None:
+    text = PLANNING.read_text(encoding="utf-8")
+    for release in RELEASES:
+        name = f"{release.ray} (default)" if release is DEFAULT else release.ray
+        seen = "yes" if release.verified else "no"
+        assert f"| {name} | {release.vllm} | `{release.image}` | {seen} |" in text
