@@ -78,6 +78,8 @@ def source(
     if plugin is not None:
         return Source(lambda: _from_plugin(plugin, name, cluster, waiting))
     provider = user.get("auth-provider")
+    if isinstance(provider, Mapping) and provider.get("name") == "oidc":
+        return Source(lambda: _from_oidc(provider, name))
     if isinstance(provider, Mapping):
         raise UsageError(
             f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which is not supported",
@@ -94,6 +96,19 @@ def _from_file(file: Path, name: str) -> Issued:
             f"token file {file} of user {name!r} cannot be read: {error.strerror}", hint=f"ls -l {file}"
         ) from error
     return Issued(token=token, until=datetime.now(UTC) + _FILE_TOKEN_LIFE + _EARLY)
+
+
+def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
+    """The ID token that kubectl keeps in the kubeconfig of an OpenID Connect user; kubectl renews it, not we."""
+    config = provider.get("config")
+    token = str(config.get("id-token") or "") if isinstance(config, Mapping) else ""
+    end = token_end(token)
+    if not token or (end is not None and end <= datetime.now(UTC)):
+        raise UsageError(
+            f"the ID token of user {name!r} in the kubeconfig {'has expired' if token else 'is missing'}",
+            hint="kubectl get namespaces   (kubectl renews the token)",
+        )
+    return Issued(token=token)
 
 
 def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting) -> Issued:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rayllm_ctl.errors import UsageError
 
@@ -114,18 +114,21 @@ def _pool(server: str, cluster: Mapping[str, Any], settings: Mapping[str, Any]) 
     proxy = str(cluster.get("proxy-url") or _proxy_of_environment(server))
     if not proxy:
         return urllib3.PoolManager(**settings)
+    # Not printed in errors: the URL may hold a password.
     try:
         if proxy.startswith("socks"):
             from urllib3.contrib.socks import SOCKSProxyManager
 
             return SOCKSProxyManager(proxy, **settings)
-        return urllib3.ProxyManager(proxy, **settings)
+        login = urllib3.util.parse_url(proxy).auth
+        headers = urllib3.make_headers(proxy_basic_auth=unquote(login)) if login else None
+        return urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
     except ImportError as error:
         raise UsageError(
-            f"the proxy {proxy} is a SOCKS proxy, which needs PySocks", hint="pip install PySocks"
+            f"the proxy for {server} is a SOCKS proxy, which needs PySocks", hint="pip install PySocks"
         ) from error
     except (ValueError, urllib3.exceptions.HTTPError) as error:
-        raise UsageError(f"{proxy!r} is not a valid proxy URL", hint=_VIEW) from error
+        raise UsageError(f"the proxy for {server} is not a valid URL", hint=_VIEW) from error
 
 
 def _proxy_of_environment(server: str) -> str:

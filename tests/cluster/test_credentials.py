@@ -149,10 +149,28 @@ def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
         connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", tokenFile="token")))
 
 
-@pytest.mark.parametrize("name", ["gcp", "oidc"])
+@pytest.mark.parametrize("name", ["gcp", "azure"])
 def test_a_provider_that_is_not_supported(name: str) -> None:
     with pytest.raises(UsageError, match=f"auth-provider '{name}', which is not supported"):
         source({"auth-provider": {"name": name}}, "alice", {})
+
+
+def oidc(token: str) -> dict[str, object]:
+    return {"auth-provider": {"name": "oidc", "config": {"id-token": token} if token else {}}}
+
+
+def test_the_id_token_of_an_openid_connect_user() -> None:
+    found = source(oidc(jwt(exp=4_000_000_000)), "alice", {})
+    assert found is not None
+    assert found.get().token == jwt(exp=4_000_000_000)
+
+
+@pytest.mark.parametrize(("token", "why"), [("", "is missing"), (jwt(exp=0), "has expired")])
+def test_an_id_token_that_kubectl_has_to_renew(token: str, why: str) -> None:
+    found = source(oidc(token), "alice", {})
+    assert found is not None
+    with pytest.raises(UsageError, match=f"the ID token of user 'alice' in the kubeconfig {why}"):
+        found.get()
 
 
 def test_a_password_is_sent(api: FakeAPI, tmp_path: Path) -> None:

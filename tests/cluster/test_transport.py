@@ -59,6 +59,15 @@ def test_proxies_that_cannot_be_used(proxy: str) -> None:
         made(**{"proxy-url": proxy})
 
 
+def test_the_login_of_a_proxy_is_sent_to_it_and_shown_to_nobody() -> None:
+    pool = made(**{"proxy-url": "http://alice:p%40ss@proxy:3128"}).pool
+    assert isinstance(pool, urllib3.ProxyManager)
+    assert pool.proxy_headers["proxy-authorization"] == "Basic YWxpY2U6cEBzcw=="
+    with pytest.raises(UsageError) as error:
+        made(**{"proxy-url": "ftp://alice:secret@proxy"})
+    assert "secret" not in error.value.message
+
+
 def test_a_certificate_in_a_file_in_place_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("PEM")
     assert pem({"ca": str(tmp_path / "ca.crt")}, "ca", "x") == "PEM"
