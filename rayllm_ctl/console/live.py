@@ -11,7 +11,7 @@ from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import tree_lines
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.events import Applied, Event, Observed, Planned, Ready
+from rayllm_ctl.model.events import Event, Observed, Planned, Ready
 from rayllm_ctl.model.health import Health, State
 from rayllm_ctl.model.quantities import format_duration
 
@@ -55,11 +55,10 @@ class LiveTree:
             from rayllm_ctl.console.plan import summary
 
             self._expected = event.plan.startup.total.typical if event.plan.startup else 0.0
+            self._name = event.plan.deployment.name if event.plan.deployment else ""
             for number, line in enumerate(summary(event.plan)):
                 self._print("step" if number == 0 else "", "plan" if number == 0 else "", line)
             return
-        if isinstance(event, Applied) and event.kind == "RayService":
-            self._name = event.name
         label, text = format_event(event, self._style)
         self._print("ok" if isinstance(event, Ready) else "step", label, text)
 

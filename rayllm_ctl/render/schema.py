@@ -6,13 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UserError
-
-_SCHEMAS = {("ray.io/v1", "RayService"): "rayservice-v1.json"}
-"""The bundled schemas by apiVersion and kind; objects of other kinds are left to the API server."""
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
@@ -20,16 +17,15 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def check(manifest: Mapping[str, Any]) -> None:
+def check(manifest: Mapping[str, Any], schema_name: str) -> None:
     """Raise UserError with every field that the API server would reject: unknown, of a wrong type, missing.
+
+    schema_name: one of the files in `schemas`, without its suffix.
 
     Input is checked long before, so this is a bug in the templates, found before a cluster could.
     """
     kind = str(manifest["kind"])
-    name = _SCHEMAS.get((str(manifest["apiVersion"]), kind))
-    if name is None:
-        return
-    schema = _schema(name)
+    schema = _schema(schema_name)
     problems = list(_problems(manifest, schema, schema.get("$defs", {}), kind))
     if problems:
         raise UserError(
@@ -40,7 +36,7 @@ def check(manifest: Mapping[str, Any]) -> None:
 
 @cache
 def _schema(name: str) -> dict[str, Any]:
-    text = resources.files("rayllm_ctl.render").joinpath("schemas", name).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "schemas" / f"{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -15,9 +15,16 @@ def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     when no image is known for it.
     """
     require(plan, accept_risk=accept_risk)
+    from rayllm_ctl.kinds import WORKLOADS
     from rayllm_ctl.render import render
+    from rayllm_ctl.render.schema import check
 
-    return render(plan)
+    rendered = render(plan)
+    for manifest in rendered:
+        kind = WORKLOADS.get(manifest["kind"])
+        if kind is not None:  # objects of other kinds are left to the API server
+            check(manifest, kind.schema)
+    return rendered
 
 
 def require(plan: Plan, *, accept_risk: bool) -> None:

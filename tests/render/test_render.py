@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.plan import GPUChoice, Plan, PodSizes, Reason
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import (
@@ -31,6 +32,7 @@ from rayllm_ctl.render.schema import check
 from tests.model.services import services
 from tests.render.plans import H100, L4, MI300X, RTX_4090, plan, tiny
 
+SCHEMA = RAY_SERVICE.schema
 GPU = LLMService("qwen", Model("Qwen/Qwen3-8B"), accelerator=Accelerator("gpu", "H100-80GB"))
 CPU = LLMService("tiny", Model("tiny", path="/m"), accelerator=Accelerator("cpu"), engine=Engine(image="r/i:1"))
 
@@ -64,6 +66,7 @@ def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
 
 def rendered(its_plan: Plan) -> dict[str, Any]:
     [manifest] = render(its_plan)
+    check(manifest, SCHEMA)
     return manifest
 
 
@@ -304,11 +307,7 @@ def test_what_kuberay_would_refuse_is_found_here(path: tuple[Any, ...], value: A
         parent = parent[part]
     parent[path[-1]] = value
     with pytest.raises(UserError, match=words):
-        check(manifest)
-
-
-def test_other_kinds_are_left_to_the_api_server() -> None:
-    check({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "spec": {}})
+        check(manifest, SCHEMA)
 
 
 def test_quantities_are_kubernetes_own() -> None:

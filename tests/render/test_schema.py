@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import check
 from tests.render.plans import H100, plan
@@ -29,7 +30,7 @@ IMPLEMENTED = {
 
 def accepted(manifest: dict[str, Any]) -> bool:
     try:
-        check(manifest)
+        check(manifest, RAY_SERVICE.schema)
     except UserError:
         return False
     return True
@@ -86,7 +87,7 @@ def test_every_problem_is_named_with_its_place() -> None:
     group = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
     group["maxReplicas"], group["replicaz"] = "2", 1
     with pytest.raises(UserError) as caught:
-        check(manifest)
+        check(manifest, RAY_SERVICE.schema)
     place = "RayService.spec.rayClusterConfig.workerGroupSpecs[0]"
     assert f'{place}.maxReplicas: "2" is not of type integer' in caught.value.message
     assert f"{place}.replicaz: unknown field" in caught.value.message
