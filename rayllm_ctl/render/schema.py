@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UserError
@@ -40,7 +40,7 @@ def check(manifest: Mapping[str, Any]) -> None:
 
 @cache
 def _schema(name: str) -> dict[str, Any]:
-    text = resources.files("rayllm_ctl.render").joinpath("schemas", name).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "schemas" / name).read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 
