@@ -114,7 +114,7 @@ def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, ki
             time.sleep(5)
         shared.wait("Ready again", lambda: state(shared)["state"] == "Ready", timeout=120)
     print(f"\n{kind} pod deleted at {deleted:%H:%M:%S}: {load.figures()}")
-    print("\n".join(f"  {look}" for look in looks))
+    print(f"  {looks[0]}\n  {looks[-1]}")
     during = [look for look in looks if look.silent > NOTICED]
     assert during, "the outage was over before it could be noticed"
     for look in during:

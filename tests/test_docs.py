@@ -18,7 +18,7 @@ from tests.catalog.hubserver import CONFIG
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 GENERATED = {"cli-reference.md"}
-LANGUAGES = {"sh", "console", "json", "text", "yaml"}
+LANGUAGES = {"python", "sh", "console", "json", "text", "yaml"}
 """`sh` is what a reader is to type; `console` also shows what is printed."""
 
 FENCE = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)

@@ -93,12 +93,11 @@ class LiveTree:
         mark = self._style.symbol(_MARKS.get(health.state, "busy"))
         starting = self._expected and health.state is State.PROGRESSING
         took = format_duration(elapsed) + (f" of ~{format_duration(self._expected)}" if starting else "")
-        text = f"{mark} {health.state.value.lower():<{_LABEL}}{self._name}  {took}  {health.message}"
-        return self._style.plain(text)
+        return f"{mark} {health.state.value.lower():<{_LABEL}}{self._name}  {took}  {health.message}"
 
     def _print(self, symbol: str, label: str, text: str) -> None:
         mark = self._style.symbol(symbol) if symbol else " "
-        line = f"{mark} {label:<{_LABEL}}{self._style.plain(text)}".rstrip()
+        line = f"{mark} {label:<{_LABEL}}{text}".rstrip()
         if self._live is None:
             self._style.line(line)
         else:

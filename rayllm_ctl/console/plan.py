@@ -13,9 +13,8 @@ from rayllm_ctl.model.quantities import GIB, format_duration, gib
 _WIDTH = 100
 _BAR = 64
 _LABEL = 11
-_SHADES = {"weights": "█#", "activations": "▓%", "graphs": "▒+", "non-torch": "░=", "KV cache": "▚k", "left": "·."}
+_SHADES = {"weights": "█", "activations": "▓", "graphs": "▒", "non-torch": "░", "KV cache": "▚", "left": "·"}
 _MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
-_ASCII = str.maketrans({"×": "x", "·": "|", "–": "-"})
 
 
 def summary(plan: Plan) -> list[str]:
@@ -30,15 +29,14 @@ def summary(plan: Plan) -> list[str]:
 
 def table(plan: Plan, style: Printer, *, wide: bool = False) -> list[str]:
     """The plan as lines of text; wide: with the band of every figure."""
-    lines = [_headline(plan, style), *_body(plan, wide, not style.unicode)]
-    return lines if style.unicode else [line.translate(_ASCII) for line in lines]
+    return [_headline(plan, style), *_body(plan, wide)]
 
 
 def _headline(plan: Plan, style: Printer) -> str:
     return f"{style.symbol(_MARKS[plan.verdict])} {style.paint(plan.model, 'bold')} {_words(plan)}{_where(plan)}"
 
 
-def _body(plan: Plan, wide: bool, ascii_only: bool) -> Iterator[str]:
+def _body(plan: Plan, wide: bool) -> Iterator[str]:
     sections = [
         [("why", line) for line in _why(plan)] if not plan.runs else [],
         [("instead", line) for line in _instead(plan)] if not plan.runs else [],
@@ -49,7 +47,7 @@ def _body(plan: Plan, wide: bool, ascii_only: bool) -> Iterator[str]:
     ]
     if plan.memory:
         yield ""
-        yield from _memory(plan.memory, ascii_only)
+        yield from _memory(plan.memory)
     for section in sections:
         if section:
             yield ""
@@ -238,7 +236,7 @@ def _cost(cost: Cost | UnknownCost, wide: bool) -> str:
     return text + (f" · prices: {cost.source}" if wide else "")
 
 
-def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
+def _memory(memory: MemoryPlan) -> Iterator[str]:
     parts = _sizes(memory)
     total = sum(parts.values())
     bar, filled, edge = "", 0.0, 0
@@ -246,10 +244,10 @@ def _memory(memory: MemoryPlan, ascii_only: bool) -> Iterator[str]:
         filled += size
         width = round(_BAR * filled / total) - edge
         edge += width
-        bar += _SHADES[name][ascii_only] * width
+        bar += _SHADES[name] * width
     left = f", {gib(parts['left'])} left" if parts["left"] else ", insufficient"
     yield f"  {'per GPU':<{_LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
-    legend = [f"{_SHADES[name][ascii_only]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
+    legend = [f"{_SHADES[name]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
     yield f"  {'':<{_LABEL}}{'  '.join(legend)}"
     low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
     held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "no memory is left for a KV cache"

@@ -72,7 +72,7 @@ class LinePrinter:
     def handle(self, event: Event) -> None:
         """Print what is new in `event`."""
         for label, text in self._lines(event):
-            self._style.line(f"{self._clock():%H:%M:%S} {label:<{_LABEL}} {self._style.plain(text)}".rstrip())
+            self._style.line(f"{self._clock():%H:%M:%S} {label:<{_LABEL}} {text}".rstrip())
 
     def _lines(self, event: Event) -> Iterator[tuple[str, str]]:
         if isinstance(event, Planned):

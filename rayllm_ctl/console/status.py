@@ -49,7 +49,7 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     for note in health.notes:
         lines += _labelled("note", note, style, "warning")
     if health.tree or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
-        counts = style.plain(f"{_counts(health)} · namespace {namespace}")
+        counts = f"{_counts(health)} · namespace {namespace}"
         lines.append(f"  {style.paint('service'.ljust(_LABEL), 'dim')}{counts}")
     lines += [f"  {line}" for line in tree_lines(health, style)]
     return "\n".join(lines) + "\n"
@@ -74,7 +74,7 @@ def service_table(rows: Sequence[ServiceHealth], style: Printer, *, namespaces: 
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
         if number:
             cells[1 + namespaces] = style.paint(cells[1 + namespaces], _COLOURS[rows[number - 1].health.state])
-        lines.append(style.plain("  ".join(cells)).rstrip())
+        lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +94,7 @@ def _headline(name: str, health: Health, style: Printer) -> str:
     waited = age(health.since, health.observed_at)
     state = style.paint(health.state.value, _COLOURS[health.state])
     text = f"{style.paint(name, 'bold')}  {state}{f'  for {waited}' if waited else ''}  {health.message}"
-    return style.plain(text).rstrip()
+    return text.rstrip()
 
 
 def _cause(cause: Cause, style: Printer) -> list[str]:
@@ -108,13 +108,13 @@ def _cause(cause: Cause, style: Printer) -> list[str]:
     for number, line in enumerate(cause.hint):
         # A hint is a command to copy: it is never wrapped.
         label = style.paint(("hint" if number == 0 else "").ljust(_LABEL), "step")
-        lines.append(f"  {label}{style.plain(line)}")
+        lines.append(f"  {label}{line}")
     return lines
 
 
 def _labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
     """Text beside a label, wrapped below itself."""
-    wrapped = textwrap.wrap(style.plain(text), WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.wrap(text, WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
     marks = [label, *[""] * (len(wrapped) - 1)]
     return [f"  {style.paint(mark.ljust(_LABEL), colour)}{line}" for mark, line in zip(marks, wrapped, strict=True)]
 

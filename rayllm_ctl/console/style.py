@@ -11,19 +11,16 @@ from rayllm_ctl.frozen import dataclass
 
 Color = Literal["auto", "always", "never"]
 
-_UNICODE = {"ok": "✔", "error": "✗", "warning": "‼", "busy": "◎", "step": "►"}
-_ASCII = {"ok": "+", "error": "x", "warning": "!", "busy": "o", "step": ">"}
-_TO_ASCII = str.maketrans({"·": "|", "×": "x", "…": "...", "–": "-", "├": "|", "└": "`", "─": "-", "│": "|"})
+_SYMBOLS = {"ok": "✔", "error": "✗", "warning": "‼", "busy": "◎", "step": "►"}
 _CODES = {"ok": "32", "error": "31", "warning": "33", "busy": "36", "step": "36", "dim": "2", "bold": "1"}
 
 
 @dataclass(frozen=True)
 class Printer:
-    """How text looks on one stream: may it have colours, may it have symbols beyond ASCII, can its cursor move."""
+    """How text looks on one stream: may it have colours, can its cursor move."""
 
     stream: TextIO
     colors: bool
-    unicode: bool
     terminal: bool
 
     @classmethod
@@ -32,7 +29,7 @@ class Printer:
         env = os.environ if environment is None else environment
         terminal = stream.isatty() and env.get("TERM") != "dumb"
         wanted = color == "always" or (color == "auto" and terminal)
-        return cls(stream, wanted and not env.get("NO_COLOR"), _speaks_unicode(stream), terminal)
+        return cls(stream, wanted and not env.get("NO_COLOR"), terminal)
 
     @classmethod
     def for_error(cls, color: Color = "auto") -> Printer:
@@ -41,15 +38,11 @@ class Printer:
 
     def symbol(self, name: str) -> str:
         """The symbol `name` (ok, error, warning, busy, step), coloured if this stream has colours."""
-        return self.paint((_UNICODE if self.unicode else _ASCII)[name], name)
+        return self.paint(_SYMBOLS[name], name)
 
     def paint(self, text: str, name: str) -> str:
         """`text` in the colour of `name` (a symbol's name, dim or bold)."""
         return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.colors and text else text
-
-    def plain(self, text: str) -> str:
-        """`text` with its typographic characters as this stream can show them."""
-        return text if self.unicode else text.translate(_TO_ASCII)
 
     def line(self, text: str = "") -> None:
         """Write a line; characters that the encoding of the stream lacks are escaped."""
@@ -64,8 +57,3 @@ class Printer:
             self.line()
         for number, hint in enumerate(hints):
             self.line(f"{'hint:' if number == 0 else '     '} {hint}")
-
-
-def _speaks_unicode(stream: TextIO) -> bool:
-    encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
-    return encoding.startswith("utf")

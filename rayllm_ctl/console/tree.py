@@ -39,7 +39,7 @@ def tree_lines(health: Health, style: Printer) -> list[str]:
     for row in rows:
         name = row.label.ljust(label - len(row.branch))
         detail = f"{' ' * (state - len(row.state))}  {row.detail}" if row.detail else ""
-        lines.append(style.plain(f"{row.branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}"))
+        lines.append(f"{row.branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}")
     return lines
 
 

@@ -89,7 +89,7 @@ def _unknown(context: ServiceContext, message: str) -> Health:
 
 def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
     since = serving_since(context)
-    if not cluster.verified:
+    if cluster.unread:
         return make_health(context, State.READY, "serving; replicas were not verified", since=since)
     asleep = [one for one in cluster.models if one.target == 0 and one.autoscaled]
     if not asleep:

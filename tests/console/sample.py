@@ -31,7 +31,7 @@ class Screen(StringIO):
 
 
 def plain(stream: StringIO | None = None) -> Printer:
-    return Printer(stream or Screen(), colors=False, unicode=True, terminal=False)
+    return Printer(stream or Screen(), colors=False, terminal=False)
 
 
 def at(seconds: float) -> datetime:

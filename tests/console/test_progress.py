@@ -152,7 +152,7 @@ def test_a_tree_only_where_the_cursor_can_move(
 
 def test_the_tree_stays_and_ends_with_the_result() -> None:
     screen = Screen(terminal=True)
-    with LiveTree(Printer(screen, colors=False, unicode=True, terminal=True)) as tree:
+    with LiveTree(Printer(screen, colors=False, terminal=True)) as tree:
         for _, event in STORY:
             tree.handle(event)
     text = screen.getvalue()
@@ -164,7 +164,7 @@ def test_the_tree_stays_and_ends_with_the_result() -> None:
 
 def test_an_error_leaves_the_last_tree() -> None:
     screen = Screen(terminal=True)
-    with suppress(KeyboardInterrupt), LiveTree(Printer(screen, colors=False, unicode=True, terminal=True)) as tree:
+    with suppress(KeyboardInterrupt), LiveTree(Printer(screen, colors=False, terminal=True)) as tree:
         tree.handle(Observed(STUCK, 3))
         raise KeyboardInterrupt
     assert screen.getvalue().rstrip().endswith("\x1b[?25h")
@@ -174,7 +174,7 @@ def test_an_error_leaves_the_last_tree() -> None:
 @pytest.mark.parametrize("state", State)
 def test_the_state_stands_apart_from_the_name(state: State) -> None:
     screen = Screen(terminal=True)
-    with LiveTree(Printer(screen, colors=False, unicode=True, terminal=True)) as tree:
+    with LiveTree(Printer(screen, colors=False, terminal=True)) as tree:
         tree.handle(Observed(dataclasses.replace(PULLING, state=state), 3))
     assert f"{state.value.lower()}qwen3-32b" not in screen.getvalue()
     assert f"{state.value.lower()} " in screen.getvalue()

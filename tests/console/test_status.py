@@ -28,12 +28,6 @@ def test_a_service(golden: Golden, name: str, shown: Health) -> None:
     golden.check(f"status-{name}.txt", service_status("qwen3-32b", "llm", shown, plain()))
 
 
-def test_a_service_without_unicode(golden: Golden) -> None:
-    text = service_status("qwen3-32b", "llm", STUCK, Printer.on(Screen(encoding="ascii"), environment={}))
-    assert text.isascii()
-    golden.check("status-stuck-ascii.txt", text)
-
-
 def test_colours_change_nothing_but_the_colours() -> None:
     coloured = service_status("qwen3-32b", "llm", STUCK, Printer.on(Screen(), "always", {}))
     assert "\x1b[" in coloured

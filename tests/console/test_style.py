@@ -39,15 +39,6 @@ def test_an_error_says_what_failed_and_then_what_to_type() -> None:
     assert screen.getvalue() == "✗ it broke\n\nhint: rayllm-ctl status\n      rayllm-ctl watch\n"
 
 
-def test_a_stream_without_unicode_gets_ascii() -> None:
-    screen = Screen(encoding="ascii")
-    style = Printer.on(screen, environment={})
-    style.error("it broke")
-    style.line(style.plain("├─ 2 × 4 · a…é"))
-    assert screen.getvalue() == "x it broke\n|- 2 x 4 | a...\\xe9\n"
-    assert screen.getvalue().isascii()
-
-
 def test_colour_is_around_the_symbol_only_where_wanted() -> None:
     assert Printer.on(Screen(), "always", {}).symbol("ok") == "\x1b[32m✔\x1b[0m"
     assert Printer.on(Screen(), "never", {}).symbol("ok") == "✔"

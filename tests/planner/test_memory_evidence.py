@@ -78,6 +78,7 @@ def _estimate(row: dict[str, Any]) -> MemoryEstimate:
         quantization=row.get("quantization"),
         tokens=row.get("maxNumBatchedTokens"),
         seqs=row.get("maxNumSeqs"),
+        eager=bool(row.get("args")),
     )
 
 

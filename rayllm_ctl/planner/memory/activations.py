@@ -53,14 +53,12 @@ def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
     kernel selects: 14.41 B (30 models on H100, 0.17 to 0.19). FlashInfer's, 9.5 B (Qwen2-7B on A100, 0.10.1), is the
     default where it is installed to 0.11.0, must be asked for until 0.20, and is the default again from 0.21 (envs.py,
     v1/sample/ops/topk_topp_sampler.py); but since then the profile run warms up the other one too
-    (gpu_model_runner.py _dummy_sampler_run, read in 0.21 to 0.26): 11.42 B (gpt-oss-20b on H100, 0.26). The second
-    runner takes 4.0 B (Qwen3 8B, Llama 3.1 8B on H100, 0.26) and keeps counts of every request's output tokens and
-    their mask (gpu/sample/penalties.py).
+    (gpu_model_runner.py _dummy_sampler_run, read in 0.21 to 0.26), so that its peak stays (gpt-oss-20b, Qwen3-30B-A3B,
+    Qwen3-8B on H100, 0.26). The second runner takes 4.0 B (Qwen3 8B, Llama 3.1 8B on H100, 0.26) and keeps counts of
+    every request's output tokens and their mask (gpu/sample/penalties.py).
     """
     if second_runner:
         return Sampler(2.0, kept=4.125)
-    if release >= (0, 21, 0):
-        return Sampler(9.42)
     if release >= (0, 17, 0):
         return Sampler(12.41)
     return Sampler(35.85, least=7.5 if release < (0, 11, 1) else 0.0)

@@ -55,7 +55,8 @@ def graph_memory(
     First runner, H100, 0.19: 0.37 GiB and 0.0165 a layer for 51 and 35 sizes (16 layers 0.63, 80 layers 1.69); 0.83 of
     that at TP 2, 0.74 at TP 4; 0.72 of it on L40S; 1.15 of it for mixtures, 1.74 for those with latent attention
     (DeepSeek V2 Lite 1.57, Kimi-VL 1.50, at TP 2 1.26), three times for sparse MLA. It estimates 1.19 times what it
-    then takes (18 logs) and takes that off the budget since 0.21. The second runner estimates nothing before 0.29
+    then takes (18 logs) and takes that off the budget since 0.21, in 0.26 half of
+    the formula (gpt-oss-20b 0.58, Qwen3-30B-A3B 0.64, Qwen3-8B 0.50). The second runner estimates nothing before 0.29
     (gpu/model_runner.py), then extends the first two captures to all: 0.5 GiB for 40 layers on L40S, and up to four
     times what is taken; for mixtures no log says how much.
     """
@@ -77,6 +78,8 @@ def graph_memory(
         typical = 0.25 + 0.0085 * layers * full / 35
         most = max(3.0 * typical, (4.0 if facts.moe else 2.0) * share)
         return Graphs(used, _gib(0.4 * typical, typical, most))
+    if release >= (0, 26, 0):
+        return Graphs(used, _gib(0.3 * share, 0.5 * share, 1.4 * share))
     return Graphs(used, _gib(0.6 * share, 1.19 * share, 2.4 * share))
 
 
