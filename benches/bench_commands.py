@@ -66,11 +66,8 @@ def main() -> int:
         best = measured(
             {
                 "bare interpreter": ("-c", "pass"),
-                "plan": (
-                    *PROGRAM,
-                    *["plan", "--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "4", "--offline"],
-                ),
-                "render -f": (*PROGRAM, *["render", "-f", "manifests/qwen3-32b/llmservice.yaml", "--offline"]),
+                "plan": (*PROGRAM, *PLAN),
+                "render -f": (*PROGRAM, *RENDER),
                 "status": (*PROGRAM, "status", "-n", "llm", "--kubeconfig", str(config)),
             },
             Path(folder) / "bytecode",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from rayllm_ctl.catalog import data
+from rayllm_ctl.frozen import dataclass
 
 
 @dataclass(frozen=True)

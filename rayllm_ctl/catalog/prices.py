@@ -18,13 +18,13 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.catalog import data
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 
 ANYWHERE = "any"
 """The cloud of a price that was given as a bare number."""

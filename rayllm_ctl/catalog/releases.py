@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Runtime
 from rayllm_ctl.model.service import Engine
 

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl import __version__
@@ -18,6 +17,7 @@ from rayllm_ctl.cluster.credentials import ended
 from rayllm_ctl.cluster.failures import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
 from rayllm_ctl.cluster.kinds import Kind, kind, label
 from rayllm_ctl.errors import ClusterError, UserError
+from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.cluster.failures import shortened
 from rayllm_ctl.errors import ClusterError, UsageError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.quantities import format_duration
 
 _EARLY = timedelta(minutes=1)

@@ -7,11 +7,11 @@ that the API server recorded an apply by our field manager, and that no other ob
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, MANAGER
 
 KINDS = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.names import nearest
 
 

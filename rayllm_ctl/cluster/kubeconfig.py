@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.names import nearest
 
 _PATHS = {

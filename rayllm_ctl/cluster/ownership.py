@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model import kuberay
 
 

@@ -14,12 +14,12 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager

@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,7 @@ from rayllm_ctl.cluster.client import Cluster, lines, selectors
 from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
 from rayllm_ctl.cluster.kinds import kind, label
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TextIO
+
+from rayllm_ctl.frozen import dataclass
 
 Color = Literal["auto", "always", "never"]
 

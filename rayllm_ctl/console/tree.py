@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.health import Health, StatusNode, format_count
 from rayllm_ctl.model.quantities import format_duration
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import Group, read_cluster_spec
 from rayllm_ctl.health.node import Node, read_nodes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from rayllm_ctl.frozen import dataclass
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\[(?:\d{1,2};)*\d{1,2}m(?=ray::|\()")
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{16,}|(?<=Bearer )\S+")

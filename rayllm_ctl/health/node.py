@@ -4,10 +4,10 @@ figures, so both are worked out from the objects."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.quantity import Resources, amounts, pod_requests

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.exceptions import last_line
 from rayllm_ctl.health.pod import Pod, read_pod

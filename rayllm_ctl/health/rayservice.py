@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.labels import MODEL

@@ -6,8 +6,8 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.service import SecretKey, Toleration, Volume
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.quantities import GIB
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.health import Health
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ Sizes are in elements (not bytes) and for the whole model (not per GPU) unless a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.layers import (
     AttentionCache,
     Cache,

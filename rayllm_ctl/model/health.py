@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from rayllm_ctl.frozen import dataclass
 
 Object = Mapping[str, Any]
 """A Kubernetes object as a plain mapping."""

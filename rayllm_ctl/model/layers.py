@@ -5,9 +5,10 @@ Sizes are in elements (not bytes) and for the whole model (not per GPU) unless a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+from rayllm_ctl.frozen import dataclass
 
 Split = Literal["column", "row", "none"]
 """How tensor parallelism divides a linear layer: its outputs, its inputs, or not at all (replicated)."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.jsonform import OMIT_NONE
 

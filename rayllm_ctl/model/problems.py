@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from rayllm_ctl.frozen import dataclass
 
 Path = tuple[str | int, ...]
 

@@ -7,9 +7,11 @@ SECONDS, QUANTITY and Wrapped say where the file writes a value in another form 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
+
+from rayllm_ctl.frozen import dataclass
 
 API_VERSION = "rayllm.io/v1alpha1"
 KIND = "LLMService"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
 Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "delete"]

@@ -7,9 +7,10 @@ before it is suggested. What a version knows and needs is the data of the catalo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.engineargs import type_problem
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.hardware import GPU

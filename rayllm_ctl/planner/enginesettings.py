@@ -4,8 +4,10 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from rayllm_ctl.frozen import dataclass
 
 
 @dataclass(frozen=True)

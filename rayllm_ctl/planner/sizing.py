@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan import Band, Figures, Reason, Verdict
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Request, Workload

@@ -8,8 +8,7 @@ stands behind this, so its band is as wide as published utilizations of the tens
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band, Figures, LoadPoint, Throughput

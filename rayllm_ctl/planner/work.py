@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache as memoized
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts, Scheme
 from rayllm_ctl.planner.memory import cache_shape, online_scheme
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of

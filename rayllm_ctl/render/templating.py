@@ -24,7 +24,7 @@ def environment() -> Environment:
     import jinja2
 
     env = jinja2.Environment(
-        loader=jinja2.PackageLoader("rayllm_ctl.render"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rayllm_ctl import __version__
+from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, Snapshot, State

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import Quantization, Scheme
 
 NVFP4 = Scheme("modelopt_fp4", 4, floating=True, group=16, scale_bytes=1, global_scale=True, input_scale=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import ModelFacts
 
 MAX_JSON_BYTES = 5_000_000

@@ -7,9 +7,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from typing import IO
+
+from rayllm_ctl.frozen import dataclass
 
 MAX_REDIRECTS = 5
 _CHUNK = 65536

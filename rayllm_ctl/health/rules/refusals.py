@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields, rayservice
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event

@@ -8,8 +8,7 @@ they are right to 0.03 GiB.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import Experts, ModelFacts, MultiModalEncoder
 from rayllm_ctl.model.plan import Band
 from rayllm_ctl.model.quantities import GIB

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, stage_tensors
 

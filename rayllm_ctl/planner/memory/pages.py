@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, StateCache
 
 

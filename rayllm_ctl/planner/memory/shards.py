@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, MultiModalEncoder, Scheme, Vector
 
 _VOCAB_PADDING = 64

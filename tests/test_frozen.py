@@ -1,0 +1,67 @@
+"""rayllm_ctl.frozen behaves as dataclasses.dataclass(frozen=True), which it stands in for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import field, replace
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.frozen import dataclass
+
+
+def shape(decorate: Callable[[type], type]) -> Any:
+    class Shape:
+        """A class with every kind of field that the project uses."""
+
+        rows: int
+        names: tuple[str, ...] = ()
+        cache: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    return decorate(Shape)
+
+
+OURS = shape(lambda cls: dataclass(frozen=True)(cls))
+THEIRS = shape(lambda cls: dataclasses.dataclass(frozen=True)(cls))
+
+
+@pytest.mark.parametrize("cls", [OURS, THEIRS])
+def test_equality_and_hash_follow_the_compared_fields(cls: Any) -> None:
+    one, same, other = cls(1, ("a",), {"x": 1}), cls(1, ("a",), {"x": 2}), cls(2, ("a",))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert {one, same, other} == {one, other}
+    assert one != (1, ("a",))
+    assert replace(one, rows=2) == other
+
+
+def test_the_hash_and_the_text_are_those_of_the_standard_library() -> None:
+    assert hash(OURS(1, ("a",))) == hash(THEIRS(1, ("a",)))
+    assert repr(OURS(1, ("a",))) == repr(THEIRS(1, ("a",)))
+    assert OURS(1) != THEIRS(1)
+
+
+def test_fields_are_known_to_the_standard_library() -> None:
+    assert dataclasses.is_dataclass(OURS)
+    assert [part.name for part in dataclasses.fields(OURS)] == ["rows", "names", "cache"]
+
+
+def test_methods_of_the_class_are_kept() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Named:
+        name: str
+
+        def __repr__(self) -> str:
+            return self.name
+
+    assert repr(Named(name="qwen")) == "qwen"
+    with pytest.raises(TypeError):
+        Named("qwen")  # type: ignore[call-arg]
+
+
+def test_classes_that_can_change_are_rejected() -> None:
+    with pytest.raises(TypeError, match="not frozen"):
+        shape(lambda cls: dataclass(frozen=False)(cls))
