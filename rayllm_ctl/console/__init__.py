@@ -1,1 +1,1 @@
-"""The only room that draws on a terminal."""
+"""The only package that draws on a terminal."""

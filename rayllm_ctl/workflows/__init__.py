@@ -1,1 +1,1 @@
-"""Use cases without flags: they join the rooms below and yield events."""
+"""One use case per command, without flags; each yields events."""

@@ -146,7 +146,7 @@ def peak_of(
 def layer_bytes(facts: ModelFacts, load: ProfileRun, *, second_runner: bool = False) -> int:
     """A feed-forward block at work: gate, up and their product, and three times the hidden states of every stream.
 
-    With the second runner the product takes no room of its own (Qwen3 8B and 32B on H100, 0.26).
+    With the second runner the product takes no memory of its own (Qwen3 8B and 32B on H100, 0.26).
     """
     wide = 2 if second_runner else 3
     width = wide * -(-facts.intermediate_size // load.tensor) + 3 * facts.hidden_size * facts.streams
