@@ -28,14 +28,39 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     refusals = (*(p.reason for p in gpu_problems(request, shape)), *((layout,) if layout else ()))
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
-    settings = resolve(request, shape, context)
-    memory = estimate(request.facts, shape.gpu, request.engine, settings, request.cache, request.draft)
+    settings, memory = _settled(request, shape, context)
     verdict, reasons = memory_verdict(memory, settings, shape)
+    if verdict != "does-not-fit" and request.service.engine.max_num_seqs is not None:
+        limited, too_many = sequences_verdict(memory, settings)
+        verdict, reasons = max(verdict, limited, key=_ORDER.index), (*too_many, *reasons)
     caveats = (*build_caveats(request, shape.gpu), *request.caveats)
     if caveats:
         verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *caveats)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
+
+
+def _settled(request: Request, shape: Shape, context: int) -> tuple[Settings, MemoryEstimate]:
+    """The settings and what they take. A max_num_seqs that the user leaves open is halved until the engine starts with
+    it; where it does not start with one, vLLM's default is kept."""
+
+    def estimated(settings: Settings) -> tuple[Settings, MemoryEstimate]:
+        return settings, estimate(request.facts, shape.gpu, request.engine, settings, request.cache, request.draft)
+
+    settings, memory = first = estimated(resolve(request, shape, context))
+    if request.service.engine.max_num_seqs is not None:
+        return first
+    while not _starts(memory, settings):
+        if settings.max_num_seqs == 1:
+            return first
+        settings, memory = estimated(resolve(request, shape, context, settings.max_num_seqs // 2))
+    return settings, memory
+
+
+def _starts(memory: MemoryEstimate, settings: Settings) -> bool:
+    """Whether max_num_seqs is allowed at the low end of the band if that holds a request, else at the likely figure."""
+    most = memory.most_sequences
+    return most is None or settings.max_num_seqs <= (most.low if memory.holds_one[0] else most.typical)
 
 
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
@@ -97,6 +122,27 @@ def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> 
             f"but it may be only {gib(plan.kv_cache_bytes.low)} GiB",
         ),
     )
+
+
+def sequences_verdict(memory: MemoryEstimate, settings: Settings) -> tuple[Verdict, tuple[Reason, ...]]:
+    """Whether the engine starts with max_num_seqs at the low end of the band, or at the typical figure, and why not."""
+    most, asked = memory.most_sequences, settings.max_num_seqs
+    if most is None or asked <= most.low:
+        return "fits", ()
+    sure = most_sure_sequences(memory)
+    suggestion = f"--max-num-seqs {sure}" if sure else ""
+    state = "each sequence requires a block of recurrent state"
+    if asked > most.typical:
+        message = f"max_num_seqs {asked:,} exceeds the {most.typical:,.0f} blocks of the KV cache; {state}"
+        return "does-not-fit", (Reason("sequences-exceed-blocks", message, suggestion),)
+    message = f"max_num_seqs {asked:,} may exceed the blocks of the KV cache, at least {most.low:,.0f}; {state}"
+    return "risky", (Reason("sequences-uncertain", message, suggestion),)
+
+
+def most_sure_sequences(memory: MemoryEstimate) -> int:
+    """The largest power of two that max_num_seqs may surely be; 0: none, or no limit."""
+    held = int(memory.most_sequences.low) if memory.most_sequences else 0
+    return 1 << held.bit_length() >> 1
 
 
 def longest_sure_context(candidate: Candidate, limit: int) -> int:

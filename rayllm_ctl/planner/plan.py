@@ -14,7 +14,7 @@ from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.pods import gpu_pods
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
-from rayllm_ctl.planner.settings import engine_settings
+from rayllm_ctl.planner.settings import engine_settings, resolve
 from rayllm_ctl.planner.startup import startup
 from rayllm_ctl.planner.suggest import alternatives, mended, suggestions
 
@@ -119,6 +119,12 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
     if settings.dtype != request.facts.dtype and wanted.dtype in (None, "auto"):
         why = f"{gpu.name} does not support bfloat16" if settings.dtype == "float16" else "vLLM's default for float32"
         yield f"{request.facts.dtype} weights are served in {settings.dtype}: {why}"
+    default = resolve(request, chosen.shape, settings.max_model_len).max_num_seqs
+    if settings.max_num_seqs < default:
+        yield (
+            f"max_num_seqs is {settings.max_num_seqs:,} instead of {default:,}: "
+            "the KV cache must hold the recurrent state of each sequence"
+        )
     if gpu.vendor != "nvidia" and wanted.image is None:
         yield f"{gpu.name} requires an image built for it (--image): the default image is for NVIDIA GPUs"
     quantized = request.facts.quantization

@@ -20,10 +20,12 @@ DEFAULT_OUTPUT_TOKENS = 1024
 _LONGEST_ROUNDING = 1024
 
 
-def resolve(request: Request, shape: Shape, max_model_len: int) -> Settings:
-    """The settings for `shape` at a context of `max_model_len` tokens."""
+def resolve(request: Request, shape: Shape, max_model_len: int, default_sequences: int | None = None) -> Settings:
+    """The settings for `shape` at a context of `max_model_len` tokens. default_sequences: max_num_seqs where the user
+    states none (None: vLLM's default)."""
     wanted = request.service.engine
     tokens, sequences = request.engine.batch_defaults_for(shape.gpu)
+    sequences = default_sequences or sequences
     if wanted.max_num_batched_tokens is not None:
         tokens = wanted.max_num_batched_tokens
     elif not wanted.args.get("enable_chunked_prefill", request.engine.chunked_prefill):

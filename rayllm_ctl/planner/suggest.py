@@ -9,7 +9,7 @@ from typing import Any
 from rayllm_ctl.model.plan import Suggestion
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.checks import CONTEXT, Refusal, gpu_problems
-from rayllm_ctl.planner.evaluate import longest_sure_context
+from rayllm_ctl.planner.evaluate import longest_sure_context, most_sure_sequences
 from rayllm_ctl.planner.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import cheapest, search
@@ -106,8 +106,10 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, s
         yield changed("context", f"--max-model-len {longest}", max_model_len=longest)
     if engine.kv_cache_dtype in (None, "auto") and "fp8" in gpu.flops:
         yield changed("kv", "--kv-cache-dtype fp8", kv_cache_dtype="fp8")
-    if candidate.settings and candidate.settings.max_num_seqs > _FEWER_SEQUENCES:
-        yield changed("sequences", f"--max-num-seqs {_FEWER_SEQUENCES}", max_num_seqs=_FEWER_SEQUENCES)
+    sure = most_sure_sequences(candidate.estimate) if candidate.estimate else 0
+    for fewer in (sure, _FEWER_SEQUENCES):
+        if candidate.settings and 0 < fewer < candidate.settings.max_num_seqs:
+            yield changed("sequences", f"--max-num-seqs {fewer}", max_num_seqs=fewer)
     for tensor in valid_tensor_sizes(facts, gpu):
         if tensor > shape.tensor and tensor & (tensor - 1) == 0:
             yield "gpus", f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))

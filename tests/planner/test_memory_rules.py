@@ -263,3 +263,36 @@ def test_experts_that_are_laid_out_anew_leave_holes_outside_the_budget() -> None
     assert "holes" in problem.message
     assert not estimated(GPT_OSS, version="0.19.0", utilization=0.92, length=16000).problems
     assert not estimated("Qwen/Qwen2.5-72B-Instruct", version="0.19.0", utilization=0.95, tensor=2).problems
+
+
+HYBRID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "args", "limited"),
+    [
+        (HYBRID, "0.19.0", {}, False),
+        (HYBRID, "0.20.0", {}, True),
+        (HYBRID, "0.33.0", {}, True),
+        (HYBRID, "0.26.0", {"eager": True}, False),
+        (HYBRID, "0.26.0", {"compilation_config": {"cudagraph_mode": "piecewise"}}, False),
+        (HYBRID, "0.26.0", {"compilation_config": '{"cudagraph_mode": "NONE"}'}, False),
+        (HYBRID, "0.26.0", {"compilation_config": {"cudagraph_mode": "FULL"}}, True),
+        (HYBRID, "0.26.0", {"compilation_config": {"cudagraph_mode": None}}, True),
+        ("Qwen/Qwen3.5-27B", "0.26.0", {}, True),
+        ("Qwen/Qwen3-8B", "0.26.0", {}, False),
+    ],
+)
+def test_full_graphs_require_a_block_of_recurrent_state_for_each_sequence(
+    model: str, version: str, args: dict[str, Any], limited: bool
+) -> None:
+    found = estimated(model, version=version, **args)
+    assert found.most_sequences == (found.blocks if limited else None)
+
+
+def test_blocks_of_a_hybrid_are_as_many_as_vllm_counts() -> None:
+    """0.26 on H100: "max_num_seqs (1024) exceeds available Mamba cache blocks (888)"."""
+    most = estimated(HYBRID, version="0.26.0", utilization=0.92).most_sequences
+    assert most is not None
+    assert most.low < 888 < most.high
+    assert most.typical == pytest.approx(888, rel=0.02)

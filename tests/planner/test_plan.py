@@ -18,6 +18,7 @@ from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from tests.planner.facts import FP8_BLOCK, dense, moe
 from tests.planner.gpus import H100, L4, T4
+from tests.planner.known import facts_of
 
 LLAMA_70B = dense(layers=80, hidden=8192, heads=64, kv_heads=8, intermediate=28672)
 CATALOG = (T4, L4, H100)
@@ -372,3 +373,55 @@ def test_weights_in_host_memory_do_not_rule_a_gpu_out() -> None:
     large = replace(H100, name="large", memory_bytes=400 * 2**30, price_per_hour={"any": 99.0})
     found = plan(LLAMA_70B, large, H100, tp=1, max_model_len=8192, args={"cpu_offload_gb": 100})
     assert (found.verdict, found.gpu and found.gpu.name) == ("fits", "H100-80GB")
+
+
+HYBRID = facts_of("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16")
+
+
+def hybrid(version: str = "0.26.0", **settings: Any) -> Plan:
+    return plan(HYBRID, H100, tp=1, version=version, max_model_len=8192, **settings)
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "sequences"),
+    [
+        ("0.26.0", {}, 512),
+        ("0.26.0", {"gpu_memory_utilization": 0.8}, 128),
+        ("0.26.0", {"args": {"enforce_eager": True}}, 1024),
+        ("0.19.0", {}, 1024),
+    ],
+)
+def test_a_hybrid_runs_as_many_sequences_as_its_states_have_blocks(
+    version: str, settings: dict[str, Any], sequences: int
+) -> None:
+    """With vLLM's default of 1,024 the model does not start on an H100: 888 blocks."""
+    found = hybrid(version, **settings)
+    assert found.engine is not None
+    assert (found.verdict, found.engine.max_num_seqs) == ("fits", sequences)
+    noted = f"max_num_seqs is {sequences} instead of 1,024"
+    assert any(note.startswith(noted) for note in found.notes) is (sequences < 1024)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "verdict", "code"),
+    [
+        (1024, "does-not-fit", "sequences-exceed-blocks"),
+        (860, "risky", "sequences-uncertain"),
+        (700, "fits", None),
+    ],
+)
+def test_more_sequences_than_blocks_of_state_are_not_changed_but_judged(
+    sequences: int, verdict: str, code: str | None
+) -> None:
+    found = hybrid(max_num_seqs=sequences)
+    assert found.engine is not None
+    assert (found.verdict, found.engine.max_num_seqs) == (verdict, sequences)
+    if code:
+        assert [(reason.code, reason.suggestion) for reason in found.reasons] == [(code, "--max-num-seqs 512")]
+        assert found.suggestions[0].flags == "--max-num-seqs 512"
+
+
+def test_sequences_of_a_hybrid_without_kv_cache_stay_at_the_default() -> None:
+    found = hybrid(gpu_memory_utilization=0.5)
+    assert found.engine is not None
+    assert (codes(found), found.engine.max_num_seqs) == (["weights-exceed-memory"], 1024)

@@ -59,6 +59,15 @@ def state_blocks(release: Release, *, prefix_caching: bool | None, scans: bool, 
     return 3 if scans and release >= (0, 30, 0) else 2
 
 
+def requires_state_blocks(release: Release) -> bool:
+    """Whether a start with full CUDA graphs fails unless there is a block of recurrent state for each of max_num_seqs.
+
+    Since 0.20, for every kind of state (config/compilation.py resolve_cudagraph_mode_and_sizes, kv_cache_interface.py
+    has_mamba_layers; read in 0.20, 0.26 and 0.33). 0.18 and 0.19 capture smaller batches instead.
+    """
+    return release >= (0, 20, 0)
+
+
 def packs_sparse_latent(release: Release, gpu: GPU | None) -> bool:
     """Whether an fp8 cache of sparse MLA takes DeepSeek's packed layout.
 

@@ -19,7 +19,7 @@ class Options:
     draft: whether multi-token-prediction layers are loaded; drafted: tokens guessed ahead.
     ssm_bytes: bytes per element of a recurrent state (0: the model's). images: whether encoders are loaded and run;
     videos: whether they may see videos.
-    prefix_caching: None where the version decides.
+    prefix_caching: None where the version decides. full_graphs: whether decoding is captured as a whole.
     """
 
     expert_parallel: bool = False
@@ -33,6 +33,7 @@ class Options:
     images: bool = True
     videos: bool = True
     prefix_caching: bool | None = None
+    full_graphs: bool = True
 
 
 def read_options(args: Mapping[str, Any]) -> Options:
@@ -52,6 +53,7 @@ def read_options(args: Mapping[str, Any]) -> Options:
         images=not _text_only(args),
         videos=as_mapping(args.get("limit_mm_per_prompt")).get("video") != 0,
         prefix_caching=prefix if isinstance(prefix, bool) else None,
+        full_graphs=_full_graphs(args),
     )
 
 
@@ -61,6 +63,12 @@ def _text_only(args: Mapping[str, Any]) -> bool:
         return True
     limits = as_mapping(args.get("limit_mm_per_prompt"))
     return all(limits.get(kind) == 0 for kind in ("image", "video"))
+
+
+def _full_graphs(args: Mapping[str, Any]) -> bool:
+    """Whether CUDA graphs of whole decoding steps are captured, as vLLM does by default (config/compilation.py)."""
+    mode = str(as_mapping(args.get("compilation_config")).get("cudagraph_mode") or "").upper()
+    return args.get("enforce_eager") is not True and mode not in ("NONE", "PIECEWISE")
 
 
 def _number(value: object) -> float:

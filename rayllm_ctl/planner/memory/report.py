@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.plan import Band, MemoryPlan
 from rayllm_ctl.model.quantities import GIB, gib
+from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.kvcache import Layout
 from rayllm_ctl.planner.memory.outside import outside_problems
@@ -28,6 +29,7 @@ def answer(context: EstimateContext, tightest: Budget, fullest: Budget, layout: 
         most = float(context.settings.max_num_seqs)
         concurrency, tokens = Band(most, most, most), Band(most * length, most * length, most * length)
         longest = Band(*(float(facts.max_model_len),) * 3)
+    blocks = Band(*(float(count) for count in counts))
     plan = MemoryPlan(
         total_bytes=context.gpu.memory_bytes,
         requested_bytes=context.requested,
@@ -48,13 +50,19 @@ def answer(context: EstimateContext, tightest: Budget, fullest: Budget, layout: 
         cuda_graphs=tightest.graphs.used,
         block_size=min((pages.block for pages, _ in layout.groups if pages.kind != "state"), default=0),
         bytes_per_block=per_block,
-        blocks=Band(*(float(count) for count in counts)),
+        blocks=blocks,
         groups=layout.table(length),
         kv_bytes_per_request=request * per_block,
         longest_context=longest,
         formulas=tuple(_formulas(context, tightest, plan, layout, counts[1])),
         problems=tuple(outside_problems(context, tightest)),
+        most_sequences=blocks if _requires_state_blocks(context, layout) else None,
     )
+
+
+def _requires_state_blocks(context: EstimateContext, layout: Layout) -> bool:
+    states = any(pages.kind == "state" for pages, _ in layout.groups)
+    return states and context.options.full_graphs and rules.requires_state_blocks(context.release)
 
 
 def _formulas(
