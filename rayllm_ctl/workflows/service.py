@@ -48,7 +48,8 @@ def resolve(
     if problems:
         hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
         lines = [f"{_place(problem, overrides, flags or {})}: {problem.message}" for problem in problems]
-        raise UsageError("\n".join(lines), hint=tuple(hints))
+        what_to_do = f"correct {file}" if file is not None else "rayllm-ctl deploy --help"
+        raise UsageError("\n".join(lines), hint=tuple(hints) or what_to_do)
     return service
 
 
