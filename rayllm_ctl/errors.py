@@ -53,6 +53,10 @@ class UsageError(UserError):
     exit_code = USAGE
 
 
+class RiskyPlanError(UserError):
+    """A plan may not run, and the user has not accepted that."""
+
+
 class WaitTimeoutError(UserError):
     """The deadline passed before the wanted state was seen."""
 

@@ -17,7 +17,7 @@ import click
 
 from rayllm_ctl import __version__
 from rayllm_ctl.console.style import Color, Printer
-from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, UserError
+from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, RiskyPlanError, UserError
 
 COMMANDS: dict[str, dict[str, str]] = {
     "Deploy models": {
@@ -109,7 +109,8 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except UserError as error:
         if debug:
             traceback.print_exception(error)
-        printer.error(error.message, error.hints)
+        accept = ("--accept-risk to go on nevertheless",) if isinstance(error, RiskyPlanError) else ()
+        printer.error(error.message, (*error.hints, *accept))
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)

@@ -50,9 +50,9 @@ def command(
 ) -> None:
     """Plan and apply the services of spec files. All files are read and planned before the first is applied."""
     from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.service import resolve
 
     services = [resolve(file, {}, kube.namespace) for file in files]
     options = DeployOptions(dry_run, wait, timeout, force_conflicts, accept_risk, offline=offline)

@@ -50,10 +50,10 @@ def command(
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
     """
     from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.model.events import Rendered
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.service import resolve
 
     service = resolve(file, overrides, kube.namespace, FLAGS)
     options = DeployOptions(

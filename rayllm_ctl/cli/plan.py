@@ -36,10 +36,10 @@ def command(
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
     """
+    from rayllm_ctl.cli.service import named_after, resolve
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.service import named_after, resolve
 
     if model_config is not None and file is None:
         # A plan needs no more of a model's name than something to call it.

@@ -31,10 +31,10 @@ def command(
     \b
       rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
     """
+    from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
-    from rayllm_ctl.workflows.service import resolve
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)

@@ -58,7 +58,7 @@ def unknown_model(name: str) -> UsageError:
 
     near = models.nearest(name)
     meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all that are known"
-    hint = (meant, "plan and deploy take any model of the hub, and --model-config PATH any config.json")
+    hint = (meant, "plan and deploy take any model of the hub, and the config.json of any other")
     return UsageError(f"the catalog has no model {name!r}", hint=hint)
 
 

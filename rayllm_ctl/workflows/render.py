@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import RiskyPlanError, UserError
 from rayllm_ctl.model.plan import Plan
 
 
 def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     """The manifests of `plan`.
 
-    Raises UserError with the plan's reasons when it does not fit, and when it is risky without accept_risk; UsageError
-    when no image is known for it.
+    Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
+    UsageError when no image is known for it.
     """
     require(plan, accept_risk=accept_risk)
     from rayllm_ctl.kinds import WORKLOADS
@@ -34,6 +34,5 @@ def require(plan: Plan, *, accept_risk: bool) -> None:
     message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
     hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
     hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
-    if plan.verdict == "risky":
-        hints.append("--accept-risk to deploy it nevertheless")
-    raise UserError(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))
+    failure = RiskyPlanError if plan.verdict == "risky" else UserError
+    raise failure(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))

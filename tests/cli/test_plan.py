@@ -192,3 +192,15 @@ def test_the_summary_that_deploy_shows() -> None:
     assert lines[1].startswith("context 40,960 tokens · ")
     assert lines[2].startswith("per GPU 79.2 GiB: weights 15.4 · ")
     assert lines[3].startswith("ready in about 4 min")
+
+
+def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    risky = ["render", "--model", "Qwen/Qwen3-32B", "--gpu", "A100-80GB", "--tp", "1", "--max-model-len", "40960",
+             "--offline"]  # fmt: skip
+    assert app.run(risky) == 1
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert "may be only" in refused.err
+    assert refused.err.endswith("--accept-risk to go on nevertheless\n")
+    assert app.run([*risky, "--accept-risk"]) == 0
+    assert "kind: RayService" in capsys.readouterr().out
