@@ -193,7 +193,8 @@ def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refu
         close = nearest(name.replace("-", "_"), engine.arguments)
         message = f'vLLM {engine.version} has no engine argument "{name}"'
         if close is None:
-            yield Refusal(Reason("unknown-engine-argument", message))
+            advice = f"leave {name} out, or --vllm-version of a release that has it"
+            yield Refusal(Reason("unknown-engine-argument", message, advice))
         else:
             reason = Reason("unknown-engine-argument", f"{message}; did you mean {close}?")
             yield Refusal(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
@@ -223,7 +224,8 @@ def _values(args: Mapping[str, Any], engine: EngineFacts) -> Iterator[Refusal]:
         if problem is None and name in _SWITCHES and value is None:
             problem = "must be true or false, not null"
         if problem is not None:
-            yield Refusal(Reason("engine-argument-value", f"engine argument {name} {problem} (vLLM {engine.version})"))
+            message = f"engine argument {name} {problem} (vLLM {engine.version})"
+            yield Refusal(Reason("engine-argument-value", message, f"--engine-arg {name}=VALUE, or leave it out"))
 
 
 def _is_count(value: Any) -> bool:
