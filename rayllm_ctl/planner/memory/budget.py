@@ -15,7 +15,7 @@ from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, Profil
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.engine import packs_sparse_latent
-from rayllm_ctl.planner.memory.evidence import Case, Spread, spreads
+from rayllm_ctl.planner.memory.evidence import EvidenceQuery, Spread, spreads
 from rayllm_ctl.planner.memory.graphs import NOTHING, Graphs, graph_memory
 from rayllm_ctl.planner.memory.moekernels import ExpertKernel
 from rayllm_ctl.planner.memory.options import Options
@@ -95,7 +95,7 @@ def stage_budget(context: EstimateContext, stage: Stage) -> Budget:
         )
     activation = _widened(context, peak)
     outside = non_torch(context.release, context.gpu, settings.tensor, settings.pipeline, eager=settings.eager)
-    unknown = tuple(spreads(_case(context, weights, peak)))
+    unknown = tuple(spreads(_evidence_query(context, weights, peak)))
     left = context.requested - weights - sum(adapters)
     return Budget(
         stage,
@@ -144,10 +144,10 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
     )
 
 
-def _case(context: EstimateContext, weights: int, peak: Peak) -> Case:
+def _evidence_query(context: EstimateContext, weights: int, peak: Peak) -> EvidenceQuery:
     facts, online = context.facts, context.shape.online
     scheme = facts.quantization.method if facts.quantization else online.method if online else ""
-    return Case(
+    return EvidenceQuery(
         facts,
         context.gpu,
         context.release,

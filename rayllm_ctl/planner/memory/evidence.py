@@ -1,7 +1,7 @@
 """How much wider a band is for what has not been measured.
 
 The formulas rest on start-up logs of few kinds of GPU, versions and architectures. Where a case lies outside them, each
-thing that is not known adds a spread of its own, so that the width of a band follows from what is known about its case.
+thing that is not known adds a spread of its own, so that the width of a band follows from what is known about it.
 `LOGS` says what was measured; docs/memory-model.md explains the spreads.
 """
 
@@ -114,7 +114,7 @@ mxfp4 1.9 %, AWQ 1.9 %)."""
 
 
 @dataclass(frozen=True)
-class Case:
+class EvidenceQuery:
     """What decides whether logs exist: the model, where it runs, and the bytes of what is uncertain about it."""
 
     facts: ModelFacts
@@ -129,44 +129,44 @@ class Case:
     encoder: int
 
 
-def spreads(case: Case) -> Iterator[Spread]:
-    """What is not known about a case."""
-    gpu = (case.gpu.architecture, case.gpu.interconnect)
-    version = ".".join(map(str, case.release[:2]))
-    same_runner = [item for item in LOGS if item.second_runner == case.second_runner]
+def spreads(query: EvidenceQuery) -> Iterator[Spread]:
+    """What no log shows about a case."""
+    gpu = (query.gpu.architecture, query.gpu.interconnect)
+    version = ".".join(map(str, query.release[:2]))
+    same_runner = [item for item in LOGS if item.second_runner == query.second_runner]
     here = [item for item in same_runner if gpu in item.gpus]
-    near = [item for item in here if item.covers(case.release)]
+    near = [item for item in here if item.covers(query.release)]
     if not here:
-        runner = "second" if case.second_runner else "first"
-        yield _spread(f"the {runner} model runner on {case.gpu.name}", _gpu_bytes(case.gpu))
+        runner = "second" if query.second_runner else "first"
+        yield _spread(f"the {runner} model runner on {query.gpu.name}", _gpu_bytes(query.gpu))
     elif not near:
-        yield _spread(f"vLLM {version} on {case.gpu.name}", _VERSION)
-    if not any(item.covers(case.release) for item in same_runner):
+        yield _spread(f"vLLM {version} on {query.gpu.name}", _VERSION)
+    if not any(item.covers(query.release) for item in same_runner):
         yield _spread(f"this model runner in vLLM {version}", _RUNNER)
-    if case.tensor > 1 and not any(case.tensor in item.tensors for item in near):
-        yield _spread(f"TP {case.tensor} on {case.gpu.name}", _TENSOR)
-    for kind, size in _uncertain(case):
+    if query.tensor > 1 and not any(query.tensor in item.tensors for item in near):
+        yield _spread(f"TP {query.tensor} on {query.gpu.name}", _TENSOR)
+    for kind, size in _uncertain(query):
         if any(kind in item.kinds for item in near):
             continue
         known = any(kind in item.kinds for item in LOGS)
-        where = f" on {case.gpu.name} in vLLM {version}" if known else ""
+        where = f" on {query.gpu.name} in vLLM {version}" if known else ""
         yield _spread(f"{kind}{where}", size / 2 if known else size)
-    if case.scheme and not any(case.scheme in item.schemes for item in near):
-        known = any(case.scheme in item.schemes for item in LOGS)
+    if query.scheme and not any(query.scheme in item.schemes for item in near):
+        known = any(query.scheme in item.schemes for item in LOGS)
         share = _SCHEME_ELSEWHERE if known else _SCHEMES
-        yield _spread(f"weights in {case.scheme}" + (f" on {case.gpu.name}" if known else ""), share * case.weights)
+        yield _spread(f"weights in {query.scheme}" + (f" on {query.gpu.name}" if known else ""), share * query.weights)
 
 
-def _uncertain(case: Case) -> Iterator[tuple[str, float]]:
+def _uncertain(query: EvidenceQuery) -> Iterator[tuple[str, float]]:
     """Kinds that the model is of, with the bytes that each may take."""
-    facts = case.facts
+    facts = query.facts
     if facts.moe:
-        yield f"experts on {case.kernel}", _EXPERTS + 0.5 * case.workspace
+        yield f"experts on {query.kernel}", _EXPERTS + 0.5 * query.workspace
     for trait, kind in (("mla", _LATENT), ("dsa", _SPARSE), ("hybrid", _RECURRENT)):
         if trait in facts.traits:
             yield kind, _KINDS[kind] * GIB
-    if case.encoder:
-        yield _ENCODERS, _KINDS[_ENCODERS] * GIB + 0.5 * case.encoder
+    if query.encoder:
+        yield _ENCODERS, _KINDS[_ENCODERS] * GIB + 0.5 * query.encoder
     if facts.streams > 1:
         yield _STREAMS, _KINDS[_STREAMS] * GIB
 
