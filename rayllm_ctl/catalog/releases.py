@@ -109,7 +109,7 @@ def _reject_contradiction(ray: str | None, vllm: str | None) -> None:
 
 
 def _assumed(ray: str | None, vllm: str | None, found: tuple[str, str] = (DEFAULT.ray, DEFAULT.vllm)) -> Iterator[str]:
-    """The versions that nobody stated."""
+    """The versions that were not stated."""
     if ray is None:
         yield f"Ray {found[0]}"
     if vllm is None:

@@ -36,7 +36,7 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
         "NodeLost", "Evicted", "UpgradeBlocked",
     }
 )  # fmt: skip
-"""Causes that mend when the cluster gives what it lacks now: a service that does not serve is Stuck, not Failed."""
+"""Causes that end when the cluster offers what it lacks now: a service that does not serve is Stuck, not Failed."""
 
 _ALONE = frozenset({"ValidationFailed"})
 """Service causes beside which nothing else is looked for: KubeRay creates nothing for a RayService that it rejects."""
@@ -81,7 +81,7 @@ def _findings(context: ServiceContext) -> list[Finding]:
 
 
 def _provisional(one: Finding) -> Finding:
-    """A cause that a change may be about to mend: what is seen is still what was asked for before it."""
+    """A cause that a pending change may resolve: what is seen is still what was asked for before it."""
     return dataclasses.replace(one, cause=dataclasses.replace(one.cause, terminal=False))
 
 

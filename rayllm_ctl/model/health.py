@@ -30,7 +30,7 @@ class State(StrEnum):
 class Cause:
     """Why a service is not Ready: root cause first. `object` is `kind/name`; `evidence` quotes what was read.
 
-    `terminal`: no wait will mend it, so a waiting command can stop now. `since`: when its first evidence showed.
+    `terminal`: waiting cannot resolve it, so a waiting command can stop now. `since`: when its first evidence showed.
     """
 
     code: str

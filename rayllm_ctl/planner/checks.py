@@ -1,6 +1,6 @@
 """Contradictions between what a user asks and what the model, the GPU or the engine's version can do.
 
-Each is refused before memory is looked at, with the reason, and where one change mends it, that change: it is planned
+Each is rejected before memory is looked at, with the reason, and where one change resolves it, that change: it is planned
 before it is suggested. What a version knows and needs is the data of the catalog.
 """
 
@@ -35,7 +35,7 @@ CONTEXT = "{context}"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A contradiction; `change` mends it and `flags` is how a user types that (neither: no one change does)."""
+    """A contradiction; `change` resolves it and `flags` is how a user types that (neither: no one change does)."""
 
     reason: Reason
     flags: str = ""

@@ -16,7 +16,7 @@ from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings, resolve
 from rayllm_ctl.planner.startup import startup
-from rayllm_ctl.planner.suggest import alternatives, mended, suggestions
+from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
 
 
 def decide(request: Request, *, explain: bool = False) -> Plan:
@@ -46,7 +46,7 @@ def decide(request: Request, *, explain: bool = False) -> Plan:
 
 
 def _refused(request: Request, problems: tuple[Refusal, ...]) -> Plan:
-    changes = mended(request, problems)
+    changes = corrections(request, problems)
     return Plan(
         verdict="invalid",
         model=request.service.model.id,

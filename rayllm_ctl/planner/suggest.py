@@ -18,8 +18,8 @@ _MOST = 4
 _FEWER_SEQUENCES = 256
 
 
-def mended(request: Request, problems: Sequence[Refusal]) -> tuple[Suggestion, ...]:
-    """The change that mends all `problems` of a request at once, if there is one and the plan then fits."""
+def corrections(request: Request, problems: Sequence[Refusal]) -> tuple[Suggestion, ...]:
+    """The change that resolves all `problems` of a request at once, if there is one and the plan then fits."""
     service = request.service
     for problem in problems:
         if problem.change is None:

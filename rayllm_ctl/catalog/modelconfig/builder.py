@@ -9,7 +9,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.facts import AttentionCache, Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
 
 MOST_LAYERS = 1024
-"""No model has more: a larger count is a damaged config, refused before memory is spent on it."""
+"""No model has more: a larger count is a damaged config, rejected before memory is spent on it."""
 
 
 class Builder:

@@ -9,7 +9,7 @@ from rayllm_ctl.errors import UsageError
 
 _HINT = "Give the model's complete config.json with --model-config FILE."
 _BIGGEST = 2**34
-"""No size of a model comes near: larger numbers are refused before arithmetic or loops meet them."""
+"""No size of a model comes near: larger numbers are rejected before arithmetic or loops meet them."""
 
 
 class Fields:

@@ -58,7 +58,7 @@ _KINDS = (
 
 
 def image(context: ServiceContext, pod: Pod) -> Finding | None:
-    """The first container whose image cannot be had; with a wrong worker image that is KubeRay's init container."""
+    """The first container whose image cannot be pulled; with a wrong worker image that is KubeRay's init container."""
     for container in pod.containers:
         if container.state != "waiting":
             continue

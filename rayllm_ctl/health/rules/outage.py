@@ -28,7 +28,7 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """What the active cluster lost, if a deployment that had replicas has none, or nothing answers.
 
     None during a first start, during a rollout or a wake-up, which are meant to be so, and while no operator is there
-    to mend it.
+    to recover it.
     """
     service = context.service
     if service is None or cluster.role != "active" or not has_served(context) or context.operator.running is False:
