@@ -1,7 +1,7 @@
 """Contradictions between what a user asks and what the model, the GPU or the engine's version can do.
 
-Each is rejected before memory is looked at, with the reason, and where one change resolves it, that change: it is planned
-before it is suggested. What a version knows and needs is the data of the catalog.
+Each is rejected before memory is looked at, with the reason, and where one change resolves it, that change: it is
+planned before it is suggested. What a version knows and needs is the data of the catalog.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def endpoint() -> str:
 
 
 def read(model_id: str, revision: str | None, *, patience: float = OVERALL_SECONDS) -> Checkpoint:
-    """The checkpoint as the hub has it. `patience`: seconds to wait for config.json. HubError if it is not available."""
+    """The checkpoint as the hub has it. `patience`: seconds to wait for config.json. HubError if unavailable."""
     if not _MODEL_ID.fullmatch(model_id):
         raise HubError("missing", f"{quoted(model_id)} is not a valid name on the Hub (ORGANIZATION/NAME)")
     lookup = _Lookup(model_id, revision or "main")
