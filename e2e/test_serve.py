@@ -114,16 +114,17 @@ def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, ki
             time.sleep(5)
         shared.wait("Ready again", lambda: state(shared)["state"] == "Ready", timeout=120)
     print(f"\n{kind} pod deleted at {deleted:%H:%M:%S}: {load.figures()}")
-    print(f"  {looks[0]}\n  {looks[-1]}")
+    for look in looks:
+        print(f"  {look}")
     during = [look for look in looks if look.silent > NOTICED]
     assert during, "the outage was over before it could be noticed"
     for look in during:
-        assert look.code == 1, look
-        assert look.health["state"] in ("Degraded", "Failed"), look
-        assert not look.health["causes"][0]["terminal"], look
+        assert look.code == 1, str(look)
+        assert look.health["state"] in ("Degraded", "Failed"), str(look)
+        assert not look.health["causes"][0]["terminal"], str(look)
         # What is lost is known from its deletion on; a head's workers answer on for up to a minute.
-        assert (look.since - deleted).total_seconds() > -3, look
-        assert (look.since - look.last_answer).total_seconds() < 15, look
+        assert (look.since - deleted).total_seconds() > -3, str(look)
+        assert (look.since - look.last_answer).total_seconds() < 15, str(look)
 
 
 NOTICED = 12.0
