@@ -35,23 +35,23 @@ CODES = frozenset(
 
 
 @pytest.fixture(scope="module")
-def scenes() -> list[ServiceContext]:
+def contexts() -> list[ServiceContext]:
     return [ServiceContext(load_case(folder), NAME, NAMESPACE) for folder in case_folders()]
 
 
 @pytest.mark.parametrize("rule", [*SERVICE_RULES, *LAST_RULES], ids=lambda rule: rule.__name__)
-def test_every_service_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(context) is not None for context in scenes)
+def test_every_service_rule_has_a_sample(rule, contexts: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context) is not None for context in contexts)
 
 
 @pytest.mark.parametrize("rule", [*CLUSTER_RULES, *AFTERMATH_RULES, *CONSEQUENCE_RULES], ids=lambda rule: rule.__name__)
-def test_every_cluster_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(context, cluster) is not None for context in scenes for cluster in context.clusters)
+def test_every_cluster_rule_has_a_sample(rule, contexts: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context, cluster) is not None for context in contexts for cluster in context.clusters)
 
 
 @pytest.mark.parametrize("rule", POD_RULES, ids=lambda rule: rule.__name__)
-def test_every_pod_rule_has_a_sample(rule, scenes: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
-    assert any(rule(context, pod) is not None for context in scenes for pod in context.pods)
+def test_every_pod_rule_has_a_sample(rule, contexts: list[ServiceContext]) -> None:  # type: ignore[no-untyped-def]
+    assert any(rule(context, pod) is not None for context in contexts for pod in context.pods)
 
 
 def test_every_code_has_a_sample_and_no_sample_a_code_of_its_own() -> None:

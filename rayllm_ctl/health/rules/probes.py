@@ -29,7 +29,8 @@ _START_WITH_RAY_UP = 90.0
 """Seconds after which a head whose dashboard answers should have passed its probe."""
 
 _READY_WITH_PROXY = 60.0
-"""Seconds after the service was first ready in which a worker whose proxy answers should have passed its probe."""
+"""Seconds after the service was ready, and after the container was started, in which a worker whose proxy answers
+should have passed its probe."""
 
 _AGENT_PORT = 52365
 """Port of Ray's dashboard agent, which KubeRay's own probes ask."""
@@ -112,7 +113,8 @@ def _port(event: Event, container: Container) -> int | None:
 def _is_overdue(context: ServiceContext, cluster: RayCluster, pod: Pod, container: Container) -> bool:
     """Whether the container should have been ready by now."""
     served = fields.when(context.service.ready, "lastTransitionTime") if context.service else None
-    if pod in unready_workers(cluster) and has_served(context) and context.age(served) > _READY_WITH_PROXY:
+    for_long = min(context.age(served), context.age(container.started)) > _READY_WITH_PROXY
+    if for_long and pod in unready_workers(cluster) and has_served(context):
         return True
     return context.age(container.started) > _patience(cluster, pod)
 
