@@ -133,7 +133,6 @@ class ModelFacts:
     max_model_len: int
     layers: tuple[Layer, ...]
     tied_embeddings: bool = False
-    embedding_width: int = 0
     whole_embedding: bool = False
     """Every tensor-parallel rank holds the whole embedding table."""
     head_bias: bool = False
@@ -169,7 +168,7 @@ class ModelFacts:
     @cached_property
     def parameters(self) -> int:
         """Parameters of the whole model, encoders included, draft layers not."""
-        embedding = self.vocab_size * (self.embedding_width or self.hidden_size)
+        embedding = self.vocab_size * self.hidden_size
         head = 0 if self.tied_embeddings else self.vocab_size * self.hidden_size
         return (
             embedding + head + sum(x.parameters for x in self.all_layers()) + sum(x.parameters for x in self.encoders)

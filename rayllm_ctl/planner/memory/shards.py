@@ -203,7 +203,7 @@ def stage_tensors(facts: ModelFacts, stage: Stage, shape: ShardSettings, *, enco
             yield from tower_tensors(encoder, shape)
     if stage.first or (stage.last and facts.tied_embeddings):
         table = facts.vocab_size if facts.whole_embedding else rows
-        yield table * (facts.embedding_width or facts.hidden_size) * shape.dtype_bytes
+        yield table * facts.hidden_size * shape.dtype_bytes
     for layer in facts.shared:
         yield from layer_tensors(layer, shape)
     known: dict[int, tuple[int, ...]] = {}
