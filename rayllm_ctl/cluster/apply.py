@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
-from rayllm_ctl.cluster.kinds import Kind, kind_of, label
 from rayllm_ctl.errors import ConflictError, FieldConflictError, UserError
+from rayllm_ctl.model.apikinds import Kind, kind_of, label
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.kuberay import GROUP_NAME
 from rayllm_ctl.model.labels import MANAGER

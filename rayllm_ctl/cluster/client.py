@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl import __version__
 from rayllm_ctl.cluster.credentials import ended
 from rayllm_ctl.cluster.failures import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
-from rayllm_ctl.cluster.kinds import Kind, kind, label
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.apikinds import Kind, kind, label
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse

@@ -8,7 +8,6 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.yamltext import dump as yaml_text
-from rayllm_ctl.model.yamltext import dump_all
 from rayllm_ctl.render.templating import fill
 
 Manifest = dict[str, Any]
@@ -43,8 +42,3 @@ def render(plan: Plan) -> list[Manifest]:
     }
     serve_config = yaml_text(fill("serve-config.yaml.j2", values))
     return [fill("rayservice.yaml.j2", {**values, "serve_config": serve_config})]
-
-
-def dump(manifests: list[Manifest]) -> str:
-    """The manifests as one canonical YAML text: equal manifests give equal bytes."""
-    return dump_all(manifests)

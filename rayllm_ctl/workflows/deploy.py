@@ -8,8 +8,8 @@ from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import workload
-from rayllm_ctl.model.events import Checked, Event, Planned, Rendered
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
@@ -73,6 +73,11 @@ def deploy(
         yield from _roll_out(cluster, one, options, stop)
         if stop is not None and stop.is_set():
             return
+
+
+def runs_a_service(event: Applied) -> bool:
+    """Whether the applied object runs a service, and is not one of those next to it."""
+    return event.kind in WORKLOADS
 
 
 def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:

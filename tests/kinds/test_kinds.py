@@ -4,8 +4,8 @@ from importlib import resources
 
 import pytest
 
-from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS, workload
+from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.workload import Right, Rights
 
 

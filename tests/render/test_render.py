@@ -27,7 +27,8 @@ from rayllm_ctl.model.service import (
     SecretKey,
     Toleration,
 )
-from rayllm_ctl.render import dump, render
+from rayllm_ctl.model.yamltext import dump_all
+from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import check
 from tests.model.services import services
 from tests.render.plans import H100, L4, MI300X, RTX_4090, plan, tiny
@@ -92,9 +93,9 @@ def container(group: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_rendered_is_what_readers_read_and_always_the_same(case: tuple[LLMService, Plan]) -> None:
     its_plan = case[1]
     manifests = render(its_plan)
-    text = dump(manifests)
+    text = dump_all(manifests)
     assert list(yaml.load_all(text, Loader=yaml.CSafeLoader)) == manifests
-    assert dump(render(its_plan)) == text
+    assert dump_all(render(its_plan)) == text
     assert text.endswith("\n")
     assert "\r" not in text
 
