@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.yamltext import dump as yaml_text
@@ -12,9 +14,12 @@ from rayllm_ctl.render.templating import fill
 
 Manifest = dict[str, Any]
 
+_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (("rayservice.yaml.j2", lambda _: True),)
+"""The template of each object, in the order of the output, and the deployments that have it."""
+
 
 def render(plan: Plan) -> list[Manifest]:
-    """The Kubernetes objects that serve the model as planned: today one RayService.
+    """The Kubernetes objects that serve the model as planned.
 
     A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
     """
@@ -25,7 +30,7 @@ def render(plan: Plan) -> list[Manifest]:
     runtime = deployment.runtime
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, or spec.engine.image")
-    values = {
+    values: dict[str, Any] = {
         "name": deployment.name,
         "namespace": deployment.namespace,
         "labels": service_labels(deployment.name, runtime.vllm_version),
@@ -40,5 +45,5 @@ def render(plan: Plan) -> list[Manifest]:
         "env": deployment.env,
         "storage": deployment.volumes,
     }
-    serve_config = yaml_text(fill("serve-config.yaml.j2", values))
-    return [fill("rayservice.yaml.j2", {**values, "serve_config": serve_config})]
+    values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
+    return [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]
