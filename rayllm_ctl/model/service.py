@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -169,3 +170,5 @@ class LLMService:
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
     load: Load = Load()
+    ray: RayOptions = RayOptions()
+    upgrade: Upgrade = Upgrade()

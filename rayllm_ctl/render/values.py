@@ -20,6 +20,7 @@ from rayllm_ctl.model.deployment import (
     WorkerGroup,
 )
 from rayllm_ctl.model.labels import service_labels
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Volume
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Values:
     engine: Engine
     pods: Pods
     autoscaler: Autoscaler
+    ray: RayOptions
+    upgrade: Upgrade
     head_placement: PodPlacement
     worker: WorkerGroup
     env: tuple[EnvVar, ...]
@@ -106,6 +109,8 @@ def values_of(plan: Plan) -> Values:
         engine=_part(Engine, plan.engine),
         pods=_part(Pods, plan.pods),
         autoscaler=deployment.autoscaler,
+        ray=deployment.ray,
+        upgrade=deployment.upgrade,
         head_placement=deployment.head_placement,
         worker=deployment.worker,
         env=deployment.env,
