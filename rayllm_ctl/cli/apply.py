@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option, template_option
 from rayllm_ctl.cli.values import Duration
 
 
@@ -33,6 +33,7 @@ from rayllm_ctl.cli.values import Duration
     help="server: let the API server check the manifests; nothing is written.",
 )
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@template_option
 @output_option("json", "name")
 @kube_options
 @click.pass_context
@@ -45,6 +46,7 @@ def command(
     timeout: float | None,
     dry_run: Literal["none", "server"],
     force_conflicts: bool,
+    template_dir: Path | None,
     output: str | None,
     kube: KubeFlags,
 ) -> None:
@@ -55,6 +57,8 @@ def command(
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
 
     services = [resolve(file, {}, kube.namespace) for file in files]
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, accept_risk, offline=offline)
+    options = DeployOptions(
+        dry_run, wait, timeout, force_conflicts, accept_risk, offline=offline, template_dir=template_dir
+    )
     with show(ctx, output) as display:
         roll_out(display, deploy(services, options, lambda: connect(kube)))

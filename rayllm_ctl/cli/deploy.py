@@ -7,7 +7,15 @@ from typing import Any, Literal
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    KubeFlags,
+    facts_options,
+    kube_options,
+    output_option,
+    service_options,
+    template_option,
+)
 from rayllm_ctl.cli.values import Duration
 
 
@@ -25,6 +33,7 @@ from rayllm_ctl.cli.values import Duration
     help="client: print the manifests; server: let the API server check them; nothing is written.",
 )
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@template_option
 @output_option("json", "yaml", "name")
 @kube_options
 @click.pass_context
@@ -40,6 +49,7 @@ def command(
     timeout: float | None,
     dry_run: Literal["none", "client", "server"],
     force_conflicts: bool,
+    template_dir: Path | None,
     output: str | None,
     kube: KubeFlags,
 ) -> None:
@@ -57,7 +67,7 @@ def command(
 
     service = resolve(file, overrides, kube.namespace, FLAGS)
     options = DeployOptions(
-        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices
+        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, template_dir
     )  # fmt: skip
     events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":

@@ -260,6 +260,16 @@ def service_options(deploy: bool = True) -> Callable[[F], F]:
     return decorate
 
 
+def template_option(function: F) -> F:
+    """--template-dir: templates of the user's own."""
+    return click.option(
+        "--template-dir",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        metavar="DIR",
+        help="Directory with templates of your own, which replace or add to those of rayllm-ctl.",
+    )(function)
+
+
 def facts_options(function: F) -> F:
     """--model-config, --offline, --prices: where the facts of a plan come from."""
     for option in (

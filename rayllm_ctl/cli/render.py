@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -15,6 +15,7 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
+@template_option
 @output_option("yaml", "json", default="yaml")
 def command(
     file: Path | None,
@@ -24,6 +25,7 @@ def command(
     prices: Path | None,
     namespace: str | None,
     accept_risk: bool,
+    template_dir: Path | None,
     output: str,
 ) -> None:
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
@@ -38,4 +40,4 @@ def command(
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    print_manifests(manifests(plan, accept_risk=accept_risk), output)
+    print_manifests(manifests(plan, accept_risk=accept_risk, template_dir=template_dir), output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.model.plan import Plan
@@ -14,12 +15,23 @@ OBJECTS = ("rayservice.yaml.j2",)
 """The template of each object, in the order of the output. One that comes out empty for these values is no object."""
 
 
-def render(plan: Plan) -> list[Manifest]:
+def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
-    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
+    template_dir: a folder of the user's own templates, which replace those of the same name or add objects.
+    A pure function of the plan and these templates. Raises UserError where the plan does not run or a template of the
+    user's fails, UsageError where the plan has no image.
     """
     values = dict(vars(values_of(plan)))
-    values["serve_config"] = text("serve-config.yaml.j2", values)
-    objects = (fill(template, values) for template in OBJECTS)
+    if template_dir is not None:
+        from rayllm_ctl.render.owntemplates import added, explained
+
+        with explained(template_dir):
+            return [*_objects(values, template_dir), *added(template_dir, values)]
+    return _objects(values, None)
+
+
+def _objects(values: dict[str, Any], own: Path | None) -> list[Manifest]:
+    values["serve_config"] = text("serve-config.yaml.j2", values, own)
+    objects = (fill(template, values, own) for template in OBJECTS)
     return [manifest for manifest in objects if manifest is not None]

@@ -15,22 +15,31 @@ if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
 
+TEMPLATES = Path(__file__).parent / "templates"
+
+
 @cache
-def environment() -> Environment:
+def environment(own: Path | None = None) -> Environment:
     """The environment of the package's templates; `yaml` is the one filter that may end an expression.
 
+    own: a folder whose templates take precedence. They may come from anywhere, so they run in Jinja's sandbox, and
+    their compiled form is not kept: the cache of the package's templates has code that no sandbox guards.
     Jinja costs about 100 ms to import, so only rendering pays for it.
     """
     import jinja2
 
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    kind = jinja2.Environment
+    if own is not None:
+        from jinja2.sandbox import SandboxedEnvironment as kind
+
+    env = kind(
+        loader=jinja2.FileSystemLoader([TEMPLATES] if own is None else [own, TEMPLATES]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        bytecode_cache=_bytecode_cache(),
-        autoescape=False,  # noqa: S701  YAML, not HTML: the filter quotes
+        bytecode_cache=_bytecode_cache() if own is None else None,
+        autoescape=False,
     )
     env.filters["yaml"] = _quoted
     env.filters["plain"] = _plain
@@ -73,15 +82,15 @@ def _plain(number: float) -> int | float:
     return int(number) if number == int(number) else number
 
 
-def text(template: str, values: Mapping[str, Any]) -> str:
+def text(template: str, values: Mapping[str, Any], own: Path | None = None) -> str:
     """`template` with `values`, without the blank lines that macros leave: no value brings one along."""
-    lines = environment().get_template(template).render(values).splitlines(keepends=True)
+    lines = environment(own).get_template(template).render(values).splitlines(keepends=True)
     return "".join(line for line in lines if not line.isspace())
 
 
-def fill(template: str, values: Mapping[str, Any]) -> Any:
+def fill(template: str, values: Mapping[str, Any], own: Path | None = None) -> Any:
     """`template` with `values`, read back as data; None where nothing is laid out for these values."""
     import yaml
 
-    laid_out = environment().get_template(template).render(values)
+    laid_out = environment(own).get_template(template).render(values)
     return yaml.load(laid_out, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe

@@ -25,7 +25,7 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. accept_risk: deploy a plan that is risky. model_config, offline,
-    prices: where the facts of the plan come from, see workflows.plan.
+    prices: where the facts of the plan come from, see workflows.plan. template_dir: the user's own templates.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -36,6 +36,7 @@ class DeployOptions:
     model_config: Path | None = None
     offline: bool = False
     prices: Path | None = None
+    template_dir: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
     plan = make_plan(
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
-    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk))
+    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk, template_dir=options.template_dir))
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:

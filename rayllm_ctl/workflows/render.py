@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import RiskyPlanError, UserError
 from rayllm_ctl.model.plan import Plan
 
 
-def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
-    """The manifests of `plan`.
+def manifests(plan: Plan, *, accept_risk: bool = False, template_dir: Path | None = None) -> list[dict[str, Any]]:
+    """The manifests of `plan`. template_dir: a folder of the user's own templates.
 
     Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
     UsageError when no image is known for it.
@@ -19,7 +20,7 @@ def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     from rayllm_ctl.render import render
     from rayllm_ctl.render.schema import check
 
-    rendered = render(plan)
+    rendered = render(plan, template_dir)
     for manifest in rendered:
         kind = WORKLOADS.get(manifest["kind"])
         if kind is not None:  # objects of other kinds are left to the API server
