@@ -6,10 +6,12 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.podoptions import KeyOf, PodOptions
+from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.service import Toleration, Volume
-from rayllm_ctl.model.specform import SecretKey
 
 
 @dataclass(frozen=True)
@@ -67,20 +69,39 @@ class ServeApplication:
 
 @dataclass(frozen=True)
 class EnvVar:
-    """A variable of the containers: a value, or a key of a Secret."""
+    """A variable of the containers: a value, a key of a Secret or a ConfigMap, or a field of the pod."""
 
     name: str
     value: str | None = None
-    secret: SecretKey | None = None
+    secret: KeyOf | None = None
+    config_map: KeyOf | None = None
+    field_path: str | None = None
 
 
 @dataclass(frozen=True)
 class PodPlacement:
-    """Where pods may run. node_labels: alternatives, any of which marks a suitable node."""
+    """Where pods may run. affinity: the user's, and that for the labels of the GPU's nodes, in one."""
 
     node_selector: Mapping[str, str]
-    node_labels: Mapping[str, tuple[str, ...]]
+    affinity: Mapping[str, Any]
     tolerations: tuple[Toleration, ...]
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """What the pods of the head or of a group of workers have beyond the sizes of their container.
+
+    options: what the user asks of them, laid out as it is except for what the other fields decide: raw parts in the
+    form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from those before it, so
+    their order counts.
+    """
+
+    options: PodOptions
+    placement: PodPlacement
+    topology_spread_constraints: tuple[Mapping[str, Any], ...]
+    security_context: Mapping[str, Any]
+    container_security_context: Mapping[str, Any]
+    env: tuple[EnvVar, ...]
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,7 @@ class WorkerGroup:
     cpus: int
     extended_resources: Mapping[str, int]
     ray_resources: str | None
-    placement: PodPlacement
+    pod: PodTemplate
     readiness: Probe
 
 
@@ -128,8 +149,8 @@ class Deployment:
     namespace: str | None
     runtime: Runtime
     serve: ServeApplication
-    head_placement: PodPlacement
+    head: PodTemplate
     worker: WorkerGroup
     autoscaler: Autoscaler
-    env: tuple[EnvVar, ...]
+    pod_security: PodSecurity
     volumes: tuple[Volume, ...]

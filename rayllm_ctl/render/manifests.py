@@ -40,9 +40,8 @@ def render(plan: Plan) -> list[Manifest]:
         "engine": plan.engine,
         "pods": plan.pods,
         "autoscaler": deployment.autoscaler,
-        "head_placement": deployment.head_placement,
+        "head": deployment.head,
         "worker": deployment.worker,
-        "env": deployment.env,
         "storage": deployment.volumes,
     }
     values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
