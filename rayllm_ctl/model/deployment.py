@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.podoptions import KeyOf, PodOptions
+from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.service import Toleration, Volume
 
@@ -91,17 +92,22 @@ class PodPlacement:
 class PodTemplate:
     """What the pods of the head or of a group of workers have beyond the sizes of their container.
 
-    options: what the user asks of them, laid out as it is except for what the other fields decide: raw parts in the
-    form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from those before it, so
-    their order counts.
+    Raw parts have the form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from
+    those before it, so their order counts.
     """
 
-    options: PodOptions
     placement: PodPlacement
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    service_account_name: str | None
+    image_pull_secrets: tuple[ObjectName, ...]
+    priority_class_name: str | None
+    runtime_class_name: str | None
     topology_spread_constraints: tuple[Mapping[str, Any], ...]
     security_context: Mapping[str, Any]
     container_security_context: Mapping[str, Any]
     env: tuple[EnvVar, ...]
+    env_from: tuple[EnvironmentSource, ...]
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,10 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods)."""
+    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
+
+    pod_options: what the user asks of the pods, for errors about raw parts of them.
+    """
 
     name: str
     namespace: str | None
@@ -152,5 +161,8 @@ class Deployment:
     head: PodTemplate
     worker: WorkerGroup
     autoscaler: Autoscaler
+    pod_options: Pods
     pod_security: PodSecurity
+    ray: RayOptions
+    upgrade: Upgrade
     volumes: tuple[Volume, ...]

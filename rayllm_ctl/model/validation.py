@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayllm_ctl.model import environment, podchecks, podfields
+from rayllm_ctl.model import environment, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -34,6 +34,7 @@ def validate(service: LLMService) -> list[Problem]:
         *podfields.problems(service),
         *podchecks.problems(service),
         *_load(service.load),
+        *rayfields.problems(service),
     ]
 
 

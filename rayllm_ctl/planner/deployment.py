@@ -14,6 +14,7 @@ from dataclasses import replace
 from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.rayoptions import RayOptions
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
@@ -44,11 +45,18 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         worker=_worker(
             service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling)
         ),
-        autoscaler=AUTOSCALER,
+        autoscaler=_autoscaler(service.ray),
+        ray=service.ray,
+        upgrade=service.upgrade,
+        pod_options=service.pods,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
     )
     return replace(plan, deployment=deployment)
+
+
+def _autoscaler(ray: RayOptions) -> Autoscaler:
+    return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:

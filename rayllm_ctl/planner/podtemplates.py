@@ -10,6 +10,7 @@ from rayllm_ctl.model.deployment import EnvVar, PodPlacement, PodTemplate
 from rayllm_ctl.model.plan import GPUChoice, StartupPlan
 from rayllm_ctl.model.podcontexts import container_context, pod_context
 from rayllm_ctl.model.podoptions import EnvironmentVariable, KeyOf, PodOptions
+from rayllm_ctl.model.rayoptions import logging_environment
 from rayllm_ctl.model.service import LLMService, Scheduling, Toleration
 from rayllm_ctl.planner.affinity import affinity
 
@@ -51,12 +52,18 @@ def _template(
     own = tuple(map(_variable, options.env))
     common = sorted(_environment(service, startup, {one.name for one in own}), key=lambda variable: variable.name)
     return PodTemplate(
-        options=options,
         placement=placement,
+        labels=options.labels,
+        annotations=options.annotations,
+        service_account_name=options.service_account_name,
+        image_pull_secrets=options.image_pull_secrets,
+        priority_class_name=options.priority_class_name,
+        runtime_class_name=options.runtime_class_name,
         topology_spread_constraints=_as_written(options.topology_spread_constraints),
         security_context=_as_written(pod_context(level, options.security_context)),
         container_security_context=_as_written(container_context(level, options.container_security_context)),
         env=(*common, *own),
+        env_from=options.env_from,
     )
 
 
@@ -82,6 +89,7 @@ def _environment(service: LLMService, startup: StartupPlan | None, own: set[str]
         # so that a slightly different estimate does not ask for a second cluster.
         hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
         yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
+    yield from (EnvVar(name, value) for name, value in logging_environment(service.ray.logging).items())
     token = service.model.token_secret
     if token is not None:
         # On the head as well: it reads the model's configuration when it builds the application.

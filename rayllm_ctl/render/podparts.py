@@ -25,7 +25,7 @@ def check_raw_parts(deployment: Deployment, schema_name: str) -> None:
     """Raise UsageError with every field of a raw part that the API server would reject, by its path in the spec."""
     problems = [
         problem
-        for role, options in (("head", deployment.head.options), ("worker", deployment.worker.pod.options))
+        for role, options in (("head", deployment.pod_options.head), ("worker", deployment.pod_options.worker))
         for problem in _raw_parts(options, f"spec.pods.{role}", schema_name)
     ]
     if problems:

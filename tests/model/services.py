@@ -19,6 +19,7 @@ from rayllm_ctl.model.podoptions import (
     Pods,
     ValueFrom,
 )
+from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.service import (
     Accelerator,
@@ -70,6 +71,26 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 tolerations = st.builds(Toleration, labels, maybe(st.just("on")), maybe(st.just("NoExecute")))
+
+
+upgrades = st.sampled_from(
+    [
+        Upgrade(),
+        Upgrade("None", deletion_delay=5.0),
+        Upgrade("NewClusterWithIncrementalUpgrade", 50, 10, 30.0, "istio"),
+    ]
+)
+
+
+@st.composite
+def ray_options(draw: st.DrawFn) -> RayOptions:
+    tolerance = st.builds(FaultTolerance, st.sampled_from(["redis:6379", "rediss://r.example.com:1"]),
+                          maybe(st.builds(SecretKey, labels, st.just("password"))))  # fmt: skip
+    logging = st.builds(
+        RayLogging, maybe(st.just("JSON")), maybe(st.sampled_from(["64Mi", "1e6"])), maybe(st.integers(1, 9))
+    )
+    authentication = st.builds(Authentication, st.just("token"), maybe(labels)) | st.just(Authentication())
+    return RayOptions(draw(authentication), draw(maybe(tolerance)), draw(logging), draw(maybe(st.just(90.0))))
 
 
 @st.composite
@@ -211,6 +232,8 @@ def services(draw: st.DrawFn) -> LLMService:
         ),
         pods=Pods(draw(pod_options), draw(pod_options)),
         security=Security("privileged" if on_nodes else draw(st.sampled_from(["restricted", "baseline"]))),
+        ray=draw(ray_options()),
+        upgrade=draw(upgrades),
         load=Load(
             draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
