@@ -2,7 +2,8 @@
 
 It is for x86-64. It has the user `ray` of Ray's public images, as which a service's pods run; by itself it runs as
 root, since its only use is the local cluster. Under /models/tiny lies a model that answers in sentences; on nodes that
-only claim to have GPUs its `ray` command brings in the stand-in engine (engine/rayllm_standin). Nothing is fetched when it runs.
+only claim to have GPUs its `ray` command brings in the stand-in engine (engine/rayllm_standin). Nothing is fetched when
+it runs.
 
     python -m e2e.images.serving     make the image (or find it made) and print the archive's path
 """

@@ -13,15 +13,15 @@ from rayllm_ctl.frozen import dataclass
 class ObjectName:
     """An object of the service's namespace, by its name."""
 
-    name: str
+    name: Annotated[str, "Name of the object."]
 
 
 @dataclass(frozen=True)
 class KeyOf:
     """One key of a Secret or ConfigMap of the service's namespace."""
 
-    name: str
-    key: str
+    name: Annotated[str, "Name of the object."]
+    key: Annotated[str, "Key whose value is taken."]
     optional: Annotated[bool, "Start the pod even if the object or its key does not exist."] = False
 
 
@@ -36,25 +36,25 @@ class FieldOf:
 class ValueFrom:
     """Where the value of an environment variable comes from: exactly one source."""
 
-    secret_key_ref: KeyOf | None = None
-    config_map_key_ref: KeyOf | None = None
-    field_ref: FieldOf | None = None
+    secret_key_ref: Annotated[KeyOf | None, "Key of a Secret."] = None
+    config_map_key_ref: Annotated[KeyOf | None, "Key of a ConfigMap."] = None
+    field_ref: Annotated[FieldOf | None, "Field of the pod."] = None
 
 
 @dataclass(frozen=True)
 class EnvironmentVariable:
     """A variable of the Ray container: a value, or where it comes from."""
 
-    name: str
+    name: Annotated[str, "Name of the variable."]
     value: Annotated[str | None, "The value itself. No secrets."] = None
-    value_from: ValueFrom | None = None
+    value_from: Annotated[ValueFrom | None, "Where the value comes from."] = None
 
 
 @dataclass(frozen=True)
 class AllOf:
     """All keys of a Secret or ConfigMap of the service's namespace."""
 
-    name: str
+    name: Annotated[str, "Name of the object."]
     optional: Annotated[bool, "Start the pod even if the object does not exist."] = False
 
 
@@ -63,8 +63,8 @@ class EnvironmentSource:
     """An object whose keys become variables of the Ray container: exactly one."""
 
     prefix: Annotated[str | None, "Put before each key."] = None
-    secret_ref: AllOf | None = None
-    config_map_ref: AllOf | None = None
+    secret_ref: Annotated[AllOf | None, "A Secret."] = None
+    config_map_ref: Annotated[AllOf | None, "A ConfigMap."] = None
 
 
 @dataclass(frozen=True)
@@ -97,5 +97,5 @@ class PodOptions:
 class Pods:
     """Options of the pods, for the head and for the workers."""
 
-    head: PodOptions = PodOptions()
-    worker: PodOptions = PodOptions()
+    head: Annotated[PodOptions, "Pod of the head."] = PodOptions()
+    worker: Annotated[PodOptions, "Pods of the workers."] = PodOptions()
