@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.kuberay import SERVE_PORT
-from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.model.service import Toleration, Volume
+from rayllm_ctl.model.specform import SecretKey
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,6 @@ class ServeApplication:
     health_check_period: int
     health_check_timeout: int
     graceful_shutdown_timeout: int
-
-
-@dataclass(frozen=True)
-class ServeProxies:
-    """Where Serve's proxies listen. grpc_port None: no gRPC server. on_workers False: the head's proxy alone."""
-
-    http_port: int = SERVE_PORT
-    grpc_port: int | None = None
-    on_workers: bool = True
-    https: bool = False
 
 
 @dataclass(frozen=True)
