@@ -6,8 +6,10 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
@@ -85,8 +87,11 @@ class PodPlacement:
 
 @dataclass(frozen=True)
 class Probe:
-    """The readiness probe of workers, which asks the Serve proxy of their node."""
+    """The readiness probe of workers, an HTTP request to their own pod."""
 
+    path: str
+    port: int
+    https: bool
     initial_delay: int
     period: int
     timeout: int
@@ -122,7 +127,10 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods)."""
+    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
+
+    serve_options: what the Serve configuration says beside its applications.
+    """
 
     name: str
     namespace: str | None
@@ -133,3 +141,5 @@ class Deployment:
     autoscaler: Autoscaler
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
+    proxies: ServeProxies
+    serve_options: Mapping[str, Any]

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -168,4 +169,5 @@ class LLMService:
     storage: Storage = Storage()
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
+    serve: Serve = Serve()
     load: Load = Load()

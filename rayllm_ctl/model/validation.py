@@ -21,6 +21,7 @@ from rayllm_ctl.model.engineargs import (
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
 from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, UNSENDABLE, VERSION
 from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.serveoptions import serve_problems
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
 
 
@@ -33,6 +34,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_placement(service),
         *_replicas(service.replicas),
         *podfields.problems(service),
+        *serve_problems(service.serve),
         *_load(service.load),
     ]
 

@@ -42,6 +42,8 @@ def render(plan: Plan) -> list[Manifest]:
         "autoscaler": deployment.autoscaler,
         "head_placement": deployment.head_placement,
         "worker": deployment.worker,
+        "proxies": deployment.proxies,
+        "serve_options": deployment.serve_options,
         "env": deployment.env,
         "storage": deployment.volumes,
     }
