@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
@@ -171,3 +172,5 @@ class LLMService:
     resources: Resources = Resources()
     serve: Serve = Serve()
     load: Load = Load()
+    ray: RayOptions = RayOptions()
+    upgrade: Upgrade = Upgrade()
