@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
+from rayllm_ctl.model.service import Toleration, Volume
+from rayllm_ctl.model.specform import SecretKey
 
 
 @dataclass(frozen=True)
@@ -130,5 +132,7 @@ class Deployment:
     head_placement: PodPlacement
     worker: WorkerGroup
     autoscaler: Autoscaler
+    ray: RayOptions
+    upgrade: Upgrade
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
