@@ -13,7 +13,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.workload import Rights, WorkloadKind
+from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows.manifests import apply_rights, placed
 from rayllm_ctl.workflows.wait import wait_ready
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
 from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.plan import Plan
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _RUNNING = Rights(
-    display=(Right("get", "Service", "proxy"), Right("list", "Node"), Right("list", "Pod", everywhere=True))
+    display=(
+        Right("get", "RayCluster"),
+        Right("get", "Service", "proxy"),
+        Right("list", "Node"),
+        Right("list", "Pod", everywhere=True),
+    )
 )
 """What tells how many replicas run, and what the nodes have free."""
 
@@ -117,14 +122,21 @@ def _explain_of(item: Object) -> Explain:
 
 
 def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
+    clusters = kind.clusters_of(existing)
+    namespace = existing["metadata"]["namespace"]
+    replicas = dict(_replicas(_serve_state(cluster, clusters[0], namespace))) if clusters else {}
+    return Running(version, clusters, replicas, seconds)
+
+
+def _serve_state(cluster: Cluster, name: str, namespace: str) -> Mapping[str, Any]:
+    """What Serve on a RayCluster says of itself; empty where it cannot be asked."""
+    from rayllm_ctl.cluster.dashboard import dashboard_of
     from rayllm_ctl.cluster.serve import state
 
-    clusters = kind.clusters_of(existing)
-    replicas: dict[str, int] = {}
-    if clusters:
-        answer = state(cluster, existing["metadata"]["namespace"], kuberay.head_service(clusters[0]))
-        replicas = dict(_replicas(answer))
-    return Running(version, clusters, replicas, seconds)
+    try:
+        return state(dashboard_of(cluster, cluster.get("RayCluster", name, namespace)))
+    except UserError:
+        return {}
 
 
 def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
