@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.deployment import Autoscaling, ServeApplication
+from rayllm_ctl.model.names import engine_deployment
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, PodSizes
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
@@ -113,11 +114,6 @@ def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity
     """
     most = engine.max_num_seqs if capacity is None else min(engine.max_num_seqs, int(capacity))
     return replicas.target_ongoing_requests or max(1, most // 2)
-
-
-def engine_deployment(model_id: str) -> str:
-    """The name that Ray Serve LLM gives to the deployment of a model."""
-    return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")
 
 
 def _or(value: float | None, default: float) -> float:
