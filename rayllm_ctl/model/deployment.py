@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.service import SecretKey, Toleration, Volume
 
 
@@ -132,3 +133,4 @@ class Deployment:
     autoscaler: Autoscaler
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
+    patches: tuple[Patch, ...] = ()

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.patches import Patch
 
 API_VERSION = "rayllm.io/v1alpha1"
 KIND = "LLMService"
@@ -193,3 +194,4 @@ class LLMService:
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
     load: Load = Load()
+    patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayllm_ctl.model import podfields
@@ -19,7 +19,9 @@ from rayllm_ctl.model.engineargs import (
     names_a_secret,
 )
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
+from rayllm_ctl.model.patches import patch_problems
 from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, UNSENDABLE, VERSION
+from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
 
@@ -34,6 +36,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_replicas(service.replicas),
         *podfields.problems(service),
         *_load(service.load),
+        *patch_problems(service.patches),
     ]
 
 
@@ -127,9 +130,9 @@ def _argument(name: str, value: Any) -> Iterator[Problem]:
         yield Problem(at, "not a valid engine argument name")
     elif python_name != name:
         yield Problem(at, "must be the Python name of the argument", python_name)
-    elif not _is_plain_data(value):
+    elif not is_plain_data(value):
         yield Problem(at, "the value has no form in JSON: it contains a number that is not finite or a lone surrogate")
-    elif _any_text(value, holds_a_credential):
+    elif any_text(value, holds_a_credential):
         yield Problem(at, "the value looks like a credential; anyone who can read the RayService could read it")
 
 
@@ -215,21 +218,3 @@ def _known(path: Path, word: str | None, words: Iterable[str]) -> Iterator[Probl
 def _release(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int("".join(itertools.takewhile(str.isdigit, minor)))
-
-
-def _is_plain_data(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_plain_data(k) and _is_plain_data(v) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(_is_plain_data(item) for item in value)
-    if isinstance(value, str):
-        return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
-    return value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _any_text(value: Any, test: Callable[[str], bool]) -> bool:
-    if isinstance(value, Mapping):
-        return any(_any_text(item, test) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_any_text(item, test) for item in value)
-    return isinstance(value, str) and test(value)

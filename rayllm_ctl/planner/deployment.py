@@ -53,6 +53,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         autoscaler=AUTOSCALER,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
+        patches=service.patches,
     )
     return replace(plan, deployment=deployment)
 

@@ -10,6 +10,7 @@ from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.yamltext import dump as yaml_text
+from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.templating import fill
 
 Manifest = dict[str, Any]
@@ -21,7 +22,8 @@ _OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (("rayservice.y
 def render(plan: Plan) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
-    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
+    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
+    patch cannot be applied.
     """
     deployment = plan.deployment
     if deployment is None:
@@ -46,4 +48,5 @@ def render(plan: Plan) -> list[Manifest]:
         "storage": deployment.volumes,
     }
     values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
-    return [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]
+    objects = [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]
+    return patched(objects, deployment.patches)
