@@ -9,7 +9,8 @@ import click
 from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.quantities import parse_duration, parse_quantity
 from rayllm_ctl.model.scalars import parse_scalar
-from rayllm_ctl.model.service import SecretKey, TaintEffect, Toleration, Volume
+from rayllm_ctl.model.service import TaintEffect, Toleration, Volume
+from rayllm_ctl.model.specform import SecretKey
 
 
 class Duration(click.ParamType[float]):

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.patches import Patch
-from rayllm_ctl.model.service import SecretKey, Toleration, Volume
+from rayllm_ctl.model.service import Toleration, Volume
+from rayllm_ctl.model.specform import SecretKey
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.patches import Patch
+from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
 KIND = "LLMService"
@@ -20,30 +20,6 @@ KIND = "LLMService"
 Objective = Literal["cost", "throughput", "latency"]
 AcceleratorKind = Literal["gpu", "cpu"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-
-
-class Unit(Enum):
-    """How a spec file may write a value: a Go duration or a number of seconds; a quantity as a string or a number."""
-
-    SECONDS = "seconds"
-    QUANTITY = "quantity"
-
-
-SECONDS, QUANTITY = Unit.SECONDS, Unit.QUANTITY
-
-
-class Wrapped(NamedTuple):
-    """The value stands in a mapping with this single key, as in Kubernetes' volume sources."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class SecretKey:
-    """One key of a Secret in the service's namespace: a reference, never the value."""
-
-    name: str
-    key: str
 
 
 @dataclass(frozen=True)

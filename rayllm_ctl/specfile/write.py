@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Unit
+from rayllm_ctl.model.service import API_VERSION, KIND, LLMService
+from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.model.yamltext import dump
 from rayllm_ctl.specfile.form import Field, fields_of, metadata_fields, spec_fields
 

@@ -19,11 +19,11 @@ from rayllm_ctl.model.service import (
     Replicas,
     Resources,
     Scheduling,
-    SecretKey,
     Storage,
     Toleration,
     Volume,
 )
+from rayllm_ctl.model.specform import SecretKey
 
 TRAPS = ("y", "n", "on", "null", "~", "1e3", "0o17", "0x1f", "1_000", "12:30:45", "2026-01-01", ".inf", "=", "<<",
          "", " a ", "a: b", "a #b", "- a", "'", '"', "\\", "{{ x }}", "{% raw %}", "line\nline\n", "\ttab", "é",

@@ -20,11 +20,11 @@ from rayllm_ctl.model.service import (
     Replicas,
     Resources,
     Scheduling,
-    SecretKey,
     Storage,
     Toleration,
     Volume,
 )
+from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.model.validation import validate
 from tests.model.services import services
 

@@ -1,4 +1,4 @@
-"""Strategic merge patches, as `kubectl patch --local --type=strategic` v1.36.2 applies them, but for the order of items."""
+"""Strategic merge patches, as `kubectl patch --local --type=strategic` v1.36.2 applies them, but for the order."""
 
 from __future__ import annotations
 

@@ -17,16 +17,8 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.plan import GPUChoice, Plan, PodSizes, Reason
 from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.service import (
-    Accelerator,
-    Engine,
-    LLMService,
-    Model,
-    Replicas,
-    Scheduling,
-    SecretKey,
-    Toleration,
-)
+from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Replicas, Scheduling, Toleration
+from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.model.yamltext import dump_all
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import check

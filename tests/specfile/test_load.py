@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.errors import USAGE, UsageError
-from rayllm_ctl.model.service import SecretKey, Volume
+from rayllm_ctl.model.service import Volume
+from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.specfile import load, load_file
 
 FULL = """\
