@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.patches import Patch
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
@@ -132,6 +133,8 @@ class Deployment:
     head_placement: PodPlacement
     worker: WorkerGroup
     autoscaler: Autoscaler
+    ray: RayOptions
+    upgrade: Upgrade
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
-    patches: tuple[Patch, ...] = ()
+    patches: tuple[Patch, ...]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.patches import Patch
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -170,4 +171,6 @@ class LLMService:
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
     load: Load = Load()
+    ray: RayOptions = RayOptions()
+    upgrade: Upgrade = Upgrade()
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

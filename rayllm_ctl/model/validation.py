@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayllm_ctl.model import podfields
+from rayllm_ctl.model import podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -36,6 +36,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_replicas(service.replicas),
         *podfields.problems(service),
         *_load(service.load),
+        *rayfields.problems(service),
         *patch_problems(service.patches),
     ]
 
