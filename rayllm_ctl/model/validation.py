@@ -7,20 +7,18 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayllm_ctl.model import podfields, rayfields
+from rayllm_ctl.model import environment, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
     KV_CACHE_DTYPES,
     OLDEST_RAY,
     OWN_FIELD,
-    RESERVED_ENV,
     holds_a_credential,
-    names_a_secret,
 )
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
 from rayllm_ctl.model.patches import patch_problems
-from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, UNSENDABLE, VERSION
+from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
@@ -35,6 +33,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_placement(service),
         *_replicas(service.replicas),
         *podfields.problems(service),
+        *podchecks.problems(service),
         *_load(service.load),
         *rayfields.problems(service),
         *patch_problems(service.patches),
@@ -139,20 +138,12 @@ def _argument(name: str, value: Any) -> Iterator[Problem]:
 
 def _variable(name: str, value: str) -> Iterator[Problem]:
     at = ("spec", "engine", "env", name)
-    if not ENV_NAME.fullmatch(name):
-        yield Problem(at, "not a valid environment variable name")
-    elif name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        yield Problem(at, "a token must be in a Secret", "spec.model.tokenSecret, or --hf-token-secret NAME/KEY")
-    elif names_a_secret(name) or holds_a_credential(value):
-        yield Problem(
-            at,
-            "looks like a credential; anyone who can read the RayService could read it",
-            "put it in a Secret and mount that: spec.storage.volumes[].secret, or --volume secret:NAME:/PATH",
-        )
-    elif name in RESERVED_ENV:
-        yield Problem(at, f"cannot be set: {RESERVED_ENV[name]}")
-    elif UNSENDABLE.search(value):
-        yield Problem(at, "the value contains control characters that Kubernetes rejects")
+    yield from list(environment.name_problems(at, name)) or environment.value_problems(
+        at,
+        name,
+        value,
+        "put it in a Secret: spec.pods.worker.env[].valueFrom.secretKeyRef, or --volume secret:NAME:/PATH",
+    )
 
 
 def _placement(service: LLMService) -> Iterator[Problem]:

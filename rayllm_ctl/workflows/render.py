@@ -17,22 +17,26 @@ def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     require(plan, accept_risk=accept_risk)
     from rayllm_ctl.kinds import WORKLOADS
     from rayllm_ctl.render import render
+    from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
     from rayllm_ctl.render.schema import check
 
     rendered = render(plan)
+    assert plan.deployment is not None  # or there would be nothing to render
     for manifest in rendered:
         kind = WORKLOADS.get(manifest["kind"])
         if kind is not None:  # objects of other kinds are left to the API server
+            check_raw_parts(plan.deployment, kind.schema)
             check(manifest, kind.schema)
+    check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
 
 
-def require(plan: Plan, *, accept_risk: bool) -> None:
-    """Raise UserError unless the plan may be deployed."""
+def require(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
+    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
         return
     message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
     hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
     hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
     failure = RiskyPlanError if plan.verdict == "risky" else UserError
-    raise failure(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))
+    raise failure(f"{message}\n{outcome}", hint=tuple(dict.fromkeys(hints)))
