@@ -49,7 +49,6 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
 
 RAY_SERVICE = WorkloadKind(
     name=_KIND,
-    schema="rayservice-v1",
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),

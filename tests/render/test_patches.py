@@ -13,9 +13,9 @@ from rayllm_ctl.model.patches import Patch, PatchTarget, patch_problems
 from rayllm_ctl.render import render
 from rayllm_ctl.render.goform import canonical
 from rayllm_ctl.render.patches import patched
-from rayllm_ctl.render.schema import check
+from rayllm_ctl.render.schema import schema_problems
 from tests.render.plans import H100, plan
-from tests.render.test_render import GPU, SCHEMA, planned
+from tests.render.test_render import GPU, planned
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}, "spec": {"type": "ClusterIP"}}
 POLICY = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "qwen"}, "spec": {}}
@@ -127,4 +127,4 @@ def test_a_patch_of_a_plan_reaches_the_manifest() -> None:
     patch = Patch(PatchTarget(kind="RayService"), {"spec": {"rayClusterDeletionDelaySeconds": 5}})
     [manifest] = render(plan(dataclasses.replace(GPU, patches=(patch,)), H100, tensor=4))
     assert manifest["spec"]["rayClusterDeletionDelaySeconds"] == 5
-    check(manifest, SCHEMA)
+    assert schema_problems(manifest) == []
