@@ -32,7 +32,8 @@ def rejected(**options: Any) -> list[str]:
     [
         ({"affinity": {"nodeAfinity": {}}}, "affinity.nodeAfinity: unknown field"),
         ({"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": "1"}]}}},
-         "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm: required field is missing"),
+         "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm: required field is "
+         "missing"),
         ({"topology_spread_constraints": (SPREAD, {**SPREAD, "maxSkew": "1"})},
          'topologySpreadConstraints[1].maxSkew: "1" is not of type integer'),
         ({"security_context": {"runAsUser": "ray"}}, 'securityContext.runAsUser: "ray" is not of type integer'),
