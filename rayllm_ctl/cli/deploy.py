@@ -12,6 +12,7 @@ from rayllm_ctl.cli.options import (
     KubeFlags,
     facts_options,
     kube_options,
+    kuberay_option,
     output_option,
     service_options,
     template_option,
@@ -32,6 +33,7 @@ from rayllm_ctl.cli.values import Duration
     show_default=True,
     help="client: print the manifests; server: let the API server check them; nothing is written.",
 )
+@kuberay_option(" with --dry-run=client")
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
 @template_option
 @output_option("json", "yaml", "name")
@@ -48,6 +50,7 @@ def command(
     wait: bool,
     timeout: float | None,
     dry_run: Literal["none", "client", "server"],
+    kuberay: str | None,
     force_conflicts: bool,
     template_dir: Path | None,
     output: str | None,
@@ -62,12 +65,20 @@ def command(
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Rendered
+    from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
 
+    if kuberay is not None and dry_run != "client":
+        raise UsageError(
+            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            hint="remove --kuberay-version, or add --dry-run=client",
+        )
     service = resolve(file, overrides, kube.namespace, FLAGS)
     options = DeployOptions(
-        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, template_dir
+        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, template_dir,
+        kuberay or DEFAULT,
     )  # fmt: skip
     events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":

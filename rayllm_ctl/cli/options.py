@@ -8,8 +8,17 @@ from typing import Any, TypeVar
 
 import click
 
-from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
+from rayllm_ctl.cli.values import (
+    Duration,
+    KeyValue,
+    KubeRayVersion,
+    Quantity,
+    SecretReference,
+    TolerationSpec,
+    VolumeSpec,
+)
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kuberayversions import DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -276,6 +285,13 @@ def template_option(function: F) -> F:
         metavar="DIR",
         help="Directory with templates of your own, which replace or add to those of rayllm-ctl.",
     )(function)
+
+
+def kuberay_option(note: str = "") -> Callable[[F], F]:
+    """--kuberay-version: for which manifests are checked without a cluster."""
+    help_text = f"KubeRay version that the manifests are checked for{note}; {DEFAULT} by default."
+    option: Callable[[F], F] = click.option("--kuberay-version", "kuberay", type=KubeRayVersion(), help=help_text)
+    return option
 
 
 def facts_options(function: F) -> F:

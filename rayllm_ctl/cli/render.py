@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    facts_options,
+    kuberay_option,
+    output_option,
+    service_options,
+    template_option,
+)
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -16,6 +23,7 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
 @template_option
+@kuberay_option()
 @output_option("yaml", "json", default="yaml")
 def command(
     file: Path | None,
@@ -26,6 +34,7 @@ def command(
     namespace: str | None,
     accept_risk: bool,
     template_dir: Path | None,
+    kuberay: str | None,
     output: str,
 ) -> None:
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
@@ -35,13 +44,14 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    rendered = manifests(plan, accept_risk=accept_risk, template_dir=template_dir)
+    rendered = manifests(plan, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     if loss := lost(service.security.pod_security):
         click.echo(f"warning: {loss}", err=True)
     print_manifests(rendered, output)

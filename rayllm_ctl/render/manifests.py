@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -20,15 +21,17 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
 
     template_dir: a folder of the user's own templates, which replace those of the same name or add objects.
     A pure function of the plan and these templates. Raises UserError where the plan does not run or a template of the
-    user's fails, UsageError where the plan has no image.
+    user's fails, UsageError where the plan has no image or a patch cannot be applied.
     """
     values = dict(vars(values_of(plan)))
-    if template_dir is not None:
+    if template_dir is None:
+        rendered = _objects(values, None)
+    else:
         from rayllm_ctl.render.owntemplates import added, explained
 
         with explained(template_dir):
-            return [*_objects(values, template_dir), *added(template_dir, values)]
-    return _objects(values, None)
+            rendered = [*_objects(values, template_dir), *added(template_dir, values)]
+    return patched(rendered, plan.deployment.patches if plan.deployment else ())
 
 
 def _objects(values: dict[str, Any], own: Path | None) -> list[Manifest]:
