@@ -46,11 +46,19 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
                        f"kubectl delete pod -l ray.io/cluster={mapping(after, 'metadata').get('name', '')}"),
             )
         )  # fmt: skip
+    if "recreate" not in effects and _starts_to_recreate(old, new):
+        message = "changes that running pods have not taken over are rolled out now, if there are any: all pods restart"
+        consequences.append(Consequence("recreate", message, outage=True))
     if "suspend" in {part for _, part in found}:
         consequences.append(Consequence("in-place", "KubeRay deletes all pods or starts them again", outage=True))
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no running pod restarts"))
     return Explanation(named(judged), tuple(consequences))
+
+
+def _starts_to_recreate(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    before, after = (mapping(side, "upgradeStrategy").get("type") for side in (old, new))
+    return before != after == "Recreate"
 
 
 def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Part:
