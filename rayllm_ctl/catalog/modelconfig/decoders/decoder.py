@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, layer
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec, choose
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Layer, RotaryCache
+from rayllm_ctl.model.facts import AttentionCache, Layer, Part, RotaryCache, Vector
 
 
 def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
@@ -51,27 +51,33 @@ def attention(context: LayerContext) -> None:
 
 
 def attention_of(context: LayerContext, sizes: Sizes, *, value_dim: int = 0, cached: bool = True) -> None:
-    """Grouped-query attention whose heads differ from those of the other layers."""
-    spec, fields = context.spec, context.fields
+    """Grouped-query attention whose heads differ from those of the other layers, with its cache."""
+    spec, fields, layer = context.spec, context.fields, context.layer
+    hidden, heads, kv_heads, head_dim = sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim
+    value_dim = value_dim or head_dim
+    queries = Part(2 * heads if choose(fields, spec.gate) else heads, head_dim)
+    parts = (queries, Part(kv_heads, head_dim, replicable=True), Part(kv_heads, value_dim, replicable=True))
+    inward, outward = (spec.attention + name for name in spec.projections)
+    layer.linear(inward, hidden, parts, bias=choose(fields, spec.qkv_bias), shards=spec.qkv_shards)
+    out_bias = choose(fields, spec.out_bias)
+    layer.linear(outward, heads * value_dim, hidden, "row", bias=out_bias, input_units=heads)
     norm = spec.qk_norm if isinstance(spec.qk_norm, str) else spec.qk_norm(fields)
-    context.layer.attention(
-        sizes.hidden,
-        sizes.heads,
-        sizes.kv_heads,
-        sizes.head_dim,
-        value_dim=value_dim,
-        bias=choose(fields, spec.qkv_bias),
-        out_bias=choose(fields, spec.out_bias),
-        gate=choose(fields, spec.gate),
-        norm=norm if not spec.qk_norm_if or fields.flag(*spec.qk_norm_if) else "",
-        window=context.window,
-        chunk=context.chunk,
-        prefix=spec.attention,
-        names=spec.projections,
-        shards=spec.qkv_shards,
-        sinks=choose(fields, spec.sinks),
-        cached=cached,
-    )
+    if not spec.qk_norm_if or fields.flag(*spec.qk_norm_if):
+        _norm_queries_and_keys(layer, norm, sizes)
+    if choose(fields, spec.sinks):
+        layer.vectors.append(Vector(heads, heads))
+    if cached:
+        layer.caches.append(AttentionCache(kv_heads, head_dim, value_dim, context.window, context.chunk))
+
+
+def _norm_queries_and_keys(layer: LayerBuilder, norm: str, sizes: Sizes) -> None:
+    queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
+    if norm in ("head", "head-bias"):
+        layer.norm(sizes.head_dim, 2, bias=norm == "head-bias")
+    elif norm == "full":
+        layer.vectors += [Vector(queries, sizes.heads), Vector(keys, sizes.kv_heads)]
+    elif norm == "full-replicated":
+        layer.vectors += [Vector(queries), Vector(keys)]
 
 
 def feed_forward(context: LayerContext) -> None:
@@ -119,7 +125,6 @@ def experts(context: LayerContext, moe: MoESpec) -> None:
         gated=moe.gated,
         bias=moe.bias,
         name=moe.name,
-        router="",
         correction=choose(fields, moe.correction),
         quantizable=moe.quantizable,
     )

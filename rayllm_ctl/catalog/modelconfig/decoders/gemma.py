@@ -69,7 +69,7 @@ def _gemma4_blocks(context: LayerContext) -> None:
         layer.vectors += [Vector(hidden), Vector(count)]
         width = fields.integer("moe_intermediate_size", "expert_intermediate_size")
         top_k = fields.integer(*TOP_K, high=MOST_EXPERTS)
-        layer.experts(hidden, width, count, top_k, name="moe.experts", router="")
+        layer.experts(hidden, width, count, top_k, name="moe.experts")
         layer.norm(hidden, 3)
     per_layer = _per_layer_width(fields)
     if per_layer:

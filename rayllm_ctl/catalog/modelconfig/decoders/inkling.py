@@ -92,7 +92,7 @@ def _blocks(context: LayerContext) -> None:
     if fields.flag("use_global_scale"):
         layer.vectors.append(Vector(1, float32=True))
     top_k = fields.integer("num_experts_per_tok", default=1, high=MOST_EXPERTS)
-    layer.experts(hidden, width, count, top_k, router="", correction=fields.flag("use_gate_bias"))
+    layer.experts(hidden, width, count, top_k, correction=fields.flag("use_gate_bias"))
     layer.mlp(hidden, shared * width, prefix="mlp.shared_experts.", quantizable=False)
 
 

@@ -28,7 +28,7 @@ def _two_blocks_and_experts(context: LayerContext) -> None:
     layer.vectors.append(Vector(scored, float32=True))
     width = fields.integer("expert_ffn_hidden_size", "moe_intermediate_size")
     top_k = fields.integer("moe_topk", "num_experts_per_tok", default=1, high=MOST_EXPERTS)
-    layer.experts(hidden, width, count, top_k, router="")
+    layer.experts(hidden, width, count, top_k)
 
 
 def _ngram_sizes(fields: Fields) -> Sizes:

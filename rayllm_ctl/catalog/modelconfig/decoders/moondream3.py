@@ -50,7 +50,8 @@ def _blocks(context: LayerContext) -> None:
     count = moe.integer("n_experts", default=64, high=MOST_EXPERTS)
     top_k = moe.integer("n_experts_per_tok", default=8, high=MOST_EXPERTS)
     inner = moe.integer("expert_inner_dim", default=1024)
-    layer.experts(hidden, inner, count, top_k, router_bias=True, quantizable=False)
+    layer.linear("mlp.gate", hidden, count, "none", bias=True, quantizable=False)
+    layer.experts(hidden, inner, count, top_k, quantizable=False)
 
 
 def _rotary(fields: Fields, _sizes: Sizes) -> tuple[RotaryCache, ...]:

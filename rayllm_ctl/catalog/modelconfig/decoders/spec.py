@@ -68,7 +68,8 @@ class DecoderSpec(NamedTuple):
 
     Layers: `kinds` names the kind of each layer and `mixers` the mixer of each kind; without them every layer has
     `mixer`. `feed_forward` takes the place of the dense and MoE blocks. `varies`: what else two layers of one kind
-    differ in. `finish` adds what stands outside the layers.
+    differ in. `finish` adds what stands outside the layers. qk_norm: "head" (one per head size, "head-bias" with a
+    bias), "full" (over all heads) or "full-replicated".
     """
 
     # grouped-query attention
