@@ -8,7 +8,6 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes
 from rayllm_ctl.catalog.modelconfig.decoders.latent import (
     LATENT,
-    add_latent_attention,
     latent_attention,
     latent_rotary,
     latent_sizes,
@@ -84,13 +83,10 @@ def _delta(context: LayerContext) -> None:
     layer.caches.append(StateCache("kda", conv=(3 * inner.size, taps - 1), ssm=state, ssm_float32=True))
 
 
-def _gated_latent_attention(context: LayerContext) -> None:
-    sizes = latent_sizes(context.fields)
-    add_latent_attention(sizes, context.layer, prefix="attention.", out="dense")
-    gates = {"head_wise": 1, "element_wise": sizes.value}
-    gate = gates.get(context.fields.text("gated_attention_proj_granularity_type"), 0)
-    if gate:
-        context.layer.linear("attention.g_proj", sizes.hidden, (Part(sizes.heads, gate),))
+def _gate(fields: Fields, _sizes: Sizes) -> int:
+    """Of latent attention: per head or per feature of its values."""
+    gates = {"head_wise": 1, "element_wise": latent_sizes(fields).value}
+    return gates.get(fields.text("gated_attention_proj_granularity_type"), 0)
 
 
 _MOE = MoESpec(
@@ -112,12 +108,13 @@ ROWS = {
     "SarvamMoEForCausalLM": _GROUPED,
     # Ring and Ling 2.5
     "BailingMoeV2_5ForCausalLM": _LATENT._replace(
-        mixers={True: _lightning, False: latent_attention}, kinds=_linear_layers, rotary=_two_rotations,
+        mixers={True: _lightning, False: latent_attention}, kinds=_linear_layers, tables=_two_rotations,
         moe=_MOE._replace(router_float32=lambda fields: fields.text("router_dtype", default="fp32") == "fp32"),
     ),
     # Ling 3.0
     "BailingMoeV3ForCausalLM": _LATENT._replace(
-        mixers={True: _delta, False: _gated_latent_attention}, kinds=_delta_layers,
+        mixers={True: _delta, False: latent_attention}, kinds=_delta_layers, head_gate=_gate, attention="attention.",
+        projections=("", "dense"),
         moe=_MOE._replace(router_float32=True, correction=True),
     ),
 }  # fmt: skip

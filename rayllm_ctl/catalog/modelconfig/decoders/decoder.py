@@ -40,6 +40,7 @@ def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
         extra=(_ends(spec, fields, sizes.hidden, builder),),
         tied=fields.flag("tie_word_embeddings", default=spec.tied) and not spec.untied,
         head_bias=choose(fields, spec.head_bias),
+        head_float32=spec.head_float32,
         rotary=_rotary(spec, fields, sizes),
     )
     return spec.finish(body, fields, builder) if spec.finish else body
@@ -47,7 +48,12 @@ def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
 
 def attention(context: LayerContext) -> None:
     """Grouped-query attention."""
-    attention_of(context, context.sizes)
+    attention_of(context, context.spec.heads(context) if context.spec.heads else context.sizes)
+
+
+def borrowing_attention(context: LayerContext) -> None:
+    """Attention to keys and values that another layer caches."""
+    attention_of(context, context.spec.heads(context) if context.spec.heads else context.sizes, cached=False)
 
 
 def attention_of(context: LayerContext, sizes: Sizes, *, value_dim: int = 0, cached: bool = True) -> None:
@@ -68,6 +74,9 @@ def attention_of(context: LayerContext, sizes: Sizes, *, value_dim: int = 0, cac
         layer.vectors.append(Vector(heads, heads))
     if cached:
         layer.caches.append(AttentionCache(kv_heads, head_dim, value_dim, context.window, context.chunk))
+    gate = spec.head_gate(fields, sizes) if spec.head_gate else 0
+    if gate:
+        layer.linear(spec.attention + "g_proj", hidden, (Part(heads, gate),))
 
 
 def _norm_queries_and_keys(layer: LayerBuilder, norm: str, sizes: Sizes) -> None:
@@ -176,9 +185,9 @@ def _windows(spec: DecoderSpec, fields: Fields, count: int) -> list[Window]:
 
 
 def _rotary(spec: DecoderSpec, fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    if not isinstance(spec.rotary, bool):
-        return spec.rotary(fields, sizes)
-    if not spec.rotary:
+    if spec.tables:
+        return spec.tables(fields, sizes)
+    if not choose(fields, spec.rotary):
         return ()
     width = 0 if spec.rotary_share == 1.0 else int(sizes.head_dim * spec.rotary_share)
     return rotary_caches(fields, sizes.head_dim, width=width, float32=spec.rotary_float32)

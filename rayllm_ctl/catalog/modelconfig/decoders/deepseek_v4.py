@@ -125,6 +125,6 @@ def _with_streams(body: Body, fields: Fields, builder: Builder) -> Body:
 ROWS = {
     "DeepseekV4ForCausalLM": DecoderSpec(
         mixer=_attention, kinds=_ratios, windowed=False, varies=_is_hashed, feed_forward=_experts, sizes=_sizes,
-        intermediate=("moe_intermediate_size",), rotary=_tables, finish=_with_streams,
+        intermediate=("moe_intermediate_size",), tables=_tables, finish=_with_streams,
     ),
 }  # fmt: skip

@@ -73,6 +73,6 @@ def _tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
 ROWS = {
     "Ernie4_5_VLMoeForCausalLM": DecoderSpec(
         qkv_bias=("use_bias",), mlp_bias=("use_bias",), kinds=_sides, windowed=False, feed_forward=_blocks,
-        intermediate=("intermediate_size",), tied=True, rotary=_tables,
+        intermediate=("intermediate_size",), tied=True, tables=_tables,
     ),
 }  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes
+from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import RotaryCache
 
 
 def _windows(fields: Fields, count: int) -> list[Window]:
@@ -32,13 +31,9 @@ def _attention(context: LayerContext) -> None:
     attention_of(context._replace(spec=spec._replace(sinks=sinks)), sizes, value_dim=value)
 
 
-def _two_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return rotary_caches(fields, sizes.head_dim) * 2
-
-
 _MIMO = DecoderSpec(
     qkv_bias=("attention_bias",), windows=_windows, mixer=_attention, intermediate=("intermediate_size",),
-    rotary=_two_tables,
+    tables=lambda fields, sizes: rotary_caches(fields, sizes.head_dim) * 2,
     moe=MoESpec(
         intermediate=("moe_intermediate_size",), top_k_default=None, dense=first_dense, router_float32=True,
         correction=True,

@@ -37,14 +37,6 @@ def _molmo2_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
     return (*tables, RotaryCache(fields.integer("max_position_embeddings"), sizes.head_dim))
 
 
-def _with_marks(body: Body, _fields: Fields, builder: Builder) -> Body:
-    return _marked(body, _MARKS, builder)
-
-
-def _with_additional_rows(body: Body, fields: Fields, builder: Builder) -> Body:
-    return _marked(body, fields.integer("additional_vocab_size", default=0, low=0), builder)
-
-
 def _marked(body: Body, marks: int, builder: Builder) -> Body:
     """`marks`: rows of the embedding beyond the vocabulary. vLLM pads vocabularies to a multiple of 64."""
     vocab = body.sizes.vocab
@@ -63,17 +55,15 @@ _MOLMO = DecoderSpec(
 
 ROWS = {
     "MolmoModel": _MOLMO._replace(
-        sizes=_molmo_sizes,
-        qk_norm=_molmo_norm,
+        sizes=_molmo_sizes, qk_norm=_molmo_norm,
         # it counts both halves of the gated block
         intermediate=lambda fields: fields.integer("intermediate_size", low=2) // 2,
-        finish=_with_marks,
+        finish=lambda body, _fields, builder: _marked(body, _MARKS, builder),
     ),
     "Molmo2TextModel": _MOLMO._replace(
-        qk_norm=_molmo2_norm,
-        qk_norm_if=("use_qk_norm",),
-        rotary=_molmo2_tables,
-        intermediate=("intermediate_size",),
-        finish=_with_additional_rows,
+        qk_norm=_molmo2_norm, qk_norm_if=("use_qk_norm",), tables=_molmo2_tables, intermediate=("intermediate_size",),
+        finish=lambda body, fields, builder: _marked(
+            body, fields.integer("additional_vocab_size", default=0, low=0), builder
+        ),
     ),
-}
+}  # fmt: skip

@@ -54,14 +54,11 @@ def _blocks(context: LayerContext) -> None:
     layer.experts(hidden, inner, count, top_k, quantizable=False)
 
 
-def _rotary(fields: Fields, _sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return (RotaryCache(fields.integer("max_context"), _ROTATED),)
-
-
 ROWS = {
     "Moondream3TextModel": DecoderSpec(
         qkv_bias=True, out_bias=True, attention="attn.", projections=("qkv_proj", "out_proj"), mixer=_scaled_attention,
         kinds=_dense_layers, windowed=False, gated=False, mlp_bias=True, mlp_names=("fc1", "fc2"), feed_forward=_blocks,
-        intermediate=("ff_dim",), norms=1, norm_bias=True, sizes=_sizes, head_bias=True, untied=True, rotary=_rotary,
+        intermediate=("ff_dim",), norms=1, norm_bias=True, sizes=_sizes, head_bias=True, untied=True,
+        tables=lambda fields, _sizes: (RotaryCache(fields.integer("max_context"), _ROTATED),),
     ),
 }  # fmt: skip

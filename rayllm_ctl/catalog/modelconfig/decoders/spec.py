@@ -76,6 +76,10 @@ class DecoderSpec(NamedTuple):
     qkv_bias: Choice = False
     out_bias: Choice = False
     gate: Choice = False
+    head_gate: Callable[[Fields, Sizes], int] | None = None
+    """Features per head of a gate with a projection of its own; 0: none."""
+    heads: Callable[[LayerContext], Sizes] | None = None
+    """The heads of a layer, where layers differ."""
     qk_norm: str | Callable[[Fields], str] = ""
     qk_norm_if: tuple[str, ...] = ()
     sinks: Choice = False
@@ -112,6 +116,7 @@ class DecoderSpec(NamedTuple):
     varies: Callable[[Fields, int], Hashable] | None = None
     sizes: Callable[[Fields], Sizes] = read_sizes
     head_bias: Choice = False
+    head_float32: bool = False
     tied: bool = False
     untied: bool = False
     """Whatever tie_word_embeddings says."""
@@ -119,7 +124,9 @@ class DecoderSpec(NamedTuple):
     embedding_norm: bool = False
     positions: int = -1
     """Rows that a learned position table has beyond max_position_embeddings; -1: there is none (ALiBi has none)."""
-    rotary: bool | Callable[[Fields, Sizes], tuple[RotaryCache, ...]] = True
+    rotary: Choice = True
+    tables: Callable[[Fields, Sizes], tuple[RotaryCache, ...]] | None = None
+    """The rotary tables, where they are not the usual ones."""
     rotary_float32: bool = False
     rotary_share: float = 1.0
     """The part of a head that is rotated where the config does not say it."""
