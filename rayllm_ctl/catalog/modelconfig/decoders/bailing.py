@@ -24,10 +24,6 @@ def _qkv_bias(fields: Fields) -> bool:
     return fields.flag("use_bias") or fields.flag("use_qkv_bias")
 
 
-def _head_norm(fields: Fields) -> str:
-    return "head" if fields.flag("use_rmsnorm") else "head-bias"
-
-
 def _linear_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     group = fields.integer("layer_group_size", default=1, low=0)
     return [group > 0 and (index + 1) % group != 0 for index in range(sizes.layers)]
@@ -97,8 +93,9 @@ _MOE = MoESpec(
 )  # fmt: skip
 _GROUPED = DecoderSpec(
     qkv_bias=_qkv_bias, out_bias=("use_bias",), mlp_bias=("use_bias",), attention="attention.",
-    projections=("query_key_value", "dense"), qkv_shards=("query_key_value",), qk_norm=_head_norm, windowed=False,
-    qk_norm_if=("use_qk_norm",), intermediate=("intermediate_size",), moe=_MOE,
+    projections=("query_key_value", "dense"), qkv_shards=("query_key_value",), windowed=False,
+    qk_norm=lambda fields: "head" if fields.flag("use_rmsnorm") else "head-bias", qk_norm_if=("use_qk_norm",),
+    intermediate=("intermediate_size",), moe=_MOE,
 )  # fmt: skip
 _LATENT = LATENT._replace(mlp_bias=("use_bias",), untied=True)
 

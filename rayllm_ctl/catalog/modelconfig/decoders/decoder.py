@@ -124,19 +124,11 @@ def experts(context: LayerContext, moe: MoESpec) -> None:
     width = fields.integer_at(index, *moe.intermediate)
     count = fields.integer_at(index, *moe.experts, default=moe.experts_default, high=MOST_EXPERTS)
     latent = fields.integer(*moe.latent, default=0, low=0) if moe.latent else 0
-    float32 = choose(fields, moe.router_float32)
+    top_k = fields.integer_at(index, *moe.top_k, default=moe.top_k_default, high=MOST_EXPERTS)
+    float32, correction = choose(fields, moe.router_float32), choose(fields, moe.correction)
     layer.linear(moe.router, hidden, count, "none", bias=moe.router_bias, quantizable=False, float32=float32)
-    layer.experts(
-        latent or hidden,
-        width,
-        count,
-        fields.integer_at(index, *moe.top_k, default=moe.top_k_default, high=MOST_EXPERTS),
-        gated=moe.gated,
-        bias=moe.bias,
-        name=moe.name,
-        correction=choose(fields, moe.correction),
-        quantizable=moe.quantizable,
-    )
+    inner = latent or hidden
+    layer.experts(inner, width, count, top_k, gated=moe.gated, bias=moe.bias, name=moe.name, correction=correction)
     if latent and latent != hidden:
         inward, outward = moe.latent_projections
         layer.linear(inward, hidden, latent, "none", quantizable=moe.latent_quantizable)
@@ -164,7 +156,6 @@ def shared_experts(context: LayerContext, moe: MoESpec, width: int) -> None:
         prefix=moe.shared_name + ".",
         names=moe.shared_projections,
         shards=moe.shared_shards,
-        quantizable=moe.shared_quantizable,
     )
     if moe.shared_gate:
         layer.linear(moe.shared_name + "_gate", hidden, 1, "none", quantizable=False)

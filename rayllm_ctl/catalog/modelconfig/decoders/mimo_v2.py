@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
+from rayllm_ctl.catalog.modelconfig.body import read_sliding_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
@@ -21,11 +21,7 @@ def _attention(context: LayerContext) -> None:
     fields, sizes, spec = context.fields, context.sizes, context.spec
     value = fields.integer("v_head_dim", default=sizes.head_dim)
     if context.window:
-        sizes = sizes._replace(
-            heads=fields.integer("swa_num_attention_heads", default=sizes.heads, high=MOST_HEADS),
-            kv_heads=fields.integer("swa_num_key_value_heads", default=sizes.kv_heads, high=MOST_HEADS),
-            head_dim=fields.integer("swa_head_dim", default=sizes.head_dim),
-        )
+        sizes = read_sliding_sizes(fields, sizes)
         value = fields.integer("swa_v_head_dim", default=value)
     sinks = ("add_swa_attention_sink_bias" if context.window else "add_full_attention_sink_bias",)
     attention_of(context._replace(spec=spec._replace(sinks=sinks)), sizes, value_dim=value)

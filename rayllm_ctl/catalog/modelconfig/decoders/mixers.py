@@ -105,17 +105,10 @@ def delta_net(context: LayerContext) -> None:
     layer.linear(prefix + "conv1d", taps, (keys, keys, values), quantizable=False)
     shards = ("in_proj_qkv", "in_proj_z", "in_proj_qkvz")
     layer.linear(prefix + "in_proj_qkvz", hidden, (keys, keys, values, values), shards=shards)
-    layer.linear(
-        prefix + "in_proj_ba",
-        hidden,
-        (Part(value_heads), Part(value_heads)),
-        shards=("in_proj_b", "in_proj_a", "in_proj_ba"),
-    )
-    layer.vectors += [
-        Vector(value_heads, value_heads),
-        Vector(value_heads, value_heads, float32=True),
-        Vector(value_dim),
-    ]
+    shards = ("in_proj_b", "in_proj_a", "in_proj_ba")
+    layer.linear(prefix + "in_proj_ba", hidden, (Part(value_heads), Part(value_heads)), shards=shards)
+    layer.vectors += [Vector(value_heads, value_heads), Vector(value_heads, value_heads, float32=True)]
+    layer.norm(value_dim)
     layer.linear(prefix + "out_proj", value_heads * value_dim, hidden, "row", input_units=value_heads)
     channels = 2 * key_heads * key_dim + value_heads * value_dim
     float32_state = fields.text("mamba_ssm_dtype") == "float32"

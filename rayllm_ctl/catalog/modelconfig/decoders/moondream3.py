@@ -17,15 +17,9 @@ _ROTATED = 32
 
 
 def _sizes(fields: Fields) -> Sizes:
-    hidden, heads = fields.integer("dim"), fields.integer("n_heads", high=MOST_HEADS)
-    return Sizes(
-        hidden,
-        fields.integer("n_layers", high=MOST_LAYERS),
-        heads,
-        fields.integer("n_kv_heads", high=MOST_HEADS),
-        max(1, hidden // heads),
-        fields.integer("vocab_size"),
-    )
+    hidden, layers = fields.integer("dim"), fields.integer("n_layers", high=MOST_LAYERS)
+    heads, kv_heads = fields.integer("n_heads", high=MOST_HEADS), fields.integer("n_kv_heads", high=MOST_HEADS)
+    return Sizes(hidden, layers, heads, kv_heads, max(1, hidden // heads), fields.integer("vocab_size"))
 
 
 def _dense_layers(fields: Fields, sizes: Sizes) -> list[bool]:

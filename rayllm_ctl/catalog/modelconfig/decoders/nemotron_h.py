@@ -26,10 +26,6 @@ def _nemotron_pattern(fields: Fields) -> str:
     return pattern
 
 
-def _nemotron_sizes(fields: Fields) -> Sizes:
-    return read_sizes(fields, default_layers=len(_nemotron_pattern(fields)))
-
-
 def _nemotron_layers(fields: Fields, sizes: Sizes) -> Sequence[str]:
     pattern = _nemotron_pattern(fields)
     if len(pattern) < sizes.layers or set(pattern[: sizes.layers]) - set("M*E-"):
@@ -59,7 +55,8 @@ def _nemotron_block(context: LayerContext) -> None:
 
 _NEMOTRON = DecoderSpec(
     attention="mixer.", mixers={"M": _MAMBA.add, "*": attention, "E": nothing, "-": nothing},
-    kinds=_nemotron_layers, windowed=False, sizes=_nemotron_sizes, gated=False, mlp_bias=("mlp_bias",), mlp="mixer.",
+    sizes=lambda fields: read_sizes(fields, default_layers=len(_nemotron_pattern(fields))),
+    kinds=_nemotron_layers, windowed=False, gated=False, mlp_bias=("mlp_bias",), mlp="mixer.",
     mlp_names=("up_proj", "down_proj"), feed_forward=_nemotron_block,
     intermediate=lambda fields: fields.integer_at(0, "intermediate_size", "moe_intermediate_size"), norms=1,
     rotary=False,

@@ -42,7 +42,6 @@ class MoESpec(NamedTuple):
     name: str = "mlp.experts"
     gated: bool = True
     bias: bool = False
-    quantizable: bool = True
     router: str = "mlp.gate"
     router_bias: bool = False
     router_float32: Choice = False
@@ -60,7 +59,6 @@ class MoESpec(NamedTuple):
     shared_name: str = "mlp.shared_experts"
     shared_projections: tuple[str, str] = ("gate_up_proj", "down_proj")
     shared_shards: tuple[str, ...] = ("gate_proj", "up_proj")
-    shared_quantizable: bool = True
 
 
 class DecoderSpec(NamedTuple):

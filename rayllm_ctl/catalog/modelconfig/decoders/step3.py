@@ -10,11 +10,6 @@ from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import AttentionCache, Part
 
 
-def _step3_sizes(fields: Fields) -> Sizes:
-    """One KV head for all queries."""
-    return read_sizes(fields)._replace(kv_heads=1, head_dim=fields.integer("head_dim", default=256))
-
-
 def _narrow_queries(context: LayerContext) -> None:
     """Queries from a narrow latent. What makes the latent, the key and the value is whole on every rank."""
     sizes, layer = context.sizes, context.layer
@@ -59,7 +54,9 @@ _FLASH = DecoderSpec(
 
 ROWS = {
     "Step3TextForCausalLM": DecoderSpec(
-        mixer=_narrow_queries, windowed=False, sizes=_step3_sizes, intermediate=("intermediate_size",),
+        mixer=_narrow_queries, windowed=False, intermediate=("intermediate_size",),
+        # one KV head for all queries
+        sizes=lambda fields: read_sizes(fields)._replace(kv_heads=1, head_dim=fields.integer("head_dim", default=256)),
         moe=_MOE, tables=lambda fields, sizes: rotary_caches(
             fields, sizes.head_dim, positions=fields.integer("max_position_embedding", default=65536)
         ),

@@ -107,9 +107,9 @@ GEMMA3 = _clip(
 IDEFICS3 = _clip((Dense("merged", "text"),), of_crops(17), {"merge": size("scale_factor", 2, "config")})
 # Aya Vision and Command A Vision: a gated projector
 COHERE = _clip(
-    (Dense("merged", "inner", True, "column"), Dense("half", "text", True, "row")), of_crops(13),
+    (Dense("merged", "inner", True, "column"), Dense("inner/2", "text", True, "row")), of_crops(13),
     {
-        "merge": size("downsample_factor", 2, "config"), "half": lambda scope: scope["inner"] // 2,
+        "merge": size("downsample_factor", 2, "config"),
         "inner": size("alignment_intermediate_size adapter_layer_intermediate_size", "text*2", "config"),
     },
 )  # fmt: skip
@@ -138,18 +138,14 @@ def _eagle_depth(scope: Scope) -> int:
     return max(1, layer + depth + 1 if layer < 0 else layer + 1)
 
 
-def _eagle_tiles(scope: Scope) -> tuple[int, int, int]:
-    tiles = scope["tiles"] + 1
-    return scope["grid"] // scope["merge"] ** 2 * tiles, scope["grid"] * tiles, scope["pixels"] * tiles
-
-
 # Eagle 2.5: up to the chosen layer, shuffled; up to 12 tiles and an overview
 EAGLE = _clip(
-    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), _eagle_tiles,
+    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)),
+    ("grid/merge/merge*all", "grid*all", "pixels*all"),
     {
         "depth": _eagle_depth,
         "merge": lambda scope: max(1, int(1 / max(scope.source.config.number("downsample_ratio", default=0.5), 0.05))),
-        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"),
+        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"), "all": "tiles+1",
     },
 )  # fmt: skip
 
@@ -208,8 +204,7 @@ EVA = EncoderSpec(
         **vit({"heads": "num_heads"}, width=None, heads=None, middle=None, depth=None, image=None, patch=None),
         "positions": size("num_positions"), "inner": size("ffn_hidden_size", None, "config"),
     },
-    lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]),
-    (patches_in(), Dense("positions+1", "width")),
+    ("grid/4+2", "grid", "pixels"), (patches_in(), Dense("positions+1", "width")),
     (
         Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner", "text"),
         Norm("text", 2),

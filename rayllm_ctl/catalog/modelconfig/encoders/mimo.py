@@ -36,11 +36,6 @@ def _windows(scope: Scope) -> int:
     return depth - len({index for index in whole if index < depth}) if vision.flag("use_sink") else 0
 
 
-def _largest_image(scope: Scope) -> tuple[int, int, int]:
-    patches = scope["most"] // scope["patch"] ** 2
-    return max(1, patches // scope["merge"] ** 2), patches, 3 * scope["frames"] * scope["most"]
-
-
 # The sinks are not divided.
 MIMO_IMAGE = EncoderSpec(
     {
@@ -49,8 +44,10 @@ MIMO_IMAGE = EncoderSpec(
             heads=32, kv_heads=8, key=64, value=64, middle=4608, depth=28, patch=16, frames=2, merge=2, out=2048,
         ),
         "windows": _windows, "most": size("image_max_pixels", 8388608, "processor_config"),
+        "patches": "most/patch/patch", "tokens": lambda scope: max(1, scope["patches/merge/merge"]),
     },
-    _largest_image, (patches_in(bias=False), Norm("width")), pair("merged", "merged", "out", bias=False),
+    ("tokens", "patches", "most*frames*3"), (patches_in(bias=False), Norm("width")),
+    pair("merged", "merged", "out", bias=False),
     (
         Attention("width", "width", "heads", "kv_heads", "key", "value"), Mlp("width", "middle", "width", True),
         Norm("width", 2),

@@ -61,20 +61,15 @@ def _projectors(scope: Scope) -> int:
     return len(listed) + (4 if config.flag("use_checkerboard_sampling", "use_spatial_sampling") else 0)
 
 
-def _granite_crops(scope: Scope) -> tuple[int, int, int]:
-    """Crops as in LLaVA-NeXT."""
-    patches = 5 * scope["grid"]
-    return patches * scope["queries"] // scope["window"], patches, 5 * scope["pixels"]
-
-
-# Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows
+# Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows; crops as in
+# LLaVA-NeXT
 GRANITE4_VISION = EncoderSpec(
     {
         **vit(width=768, heads=12, middle=3072, depth=12, patch=16, image=224), "inner": "width", "features": "width",
         "wide": 3072, "queries": lambda scope: _rate(scope.source.config)[0] ** 2,
         "window": lambda scope: _rate(scope.source.config)[1] ** 2, "projectors": _projectors,
     },
-    _granite_crops,
+    ("grid*5*queries/window", "grid*5", "pixels*5"),
     (
         patches_in(), Dense("grid", "width"),
         Norm("text", when=flag("use_image_newline_parameter", "config", default=True)),

@@ -171,7 +171,7 @@ def _convolutions(given: str, source: Source) -> Iterator[Step]:
 DOTS_OCR = EncoderSpec(
     {
         **vit({"width": "embed_dim"}, width=1536, heads=12, middle=4224, depth=42, patch=14, merge=2),
-        "out": size("hidden_size", 1536), "most": lambda scope: 11289600 // scope["patch"] ** 2,
+        "out": size("hidden_size", 1536), "most": "11289600/patch/patch",
     },
     of_patches("most"),
     (patches_in(), Norm("width"), Norm("width", when=flag("post_norm", default=True)), Norm("width", bias=True)),
@@ -203,20 +203,15 @@ GLM_OCR = EncoderSpec(
 )  # fmt: skip
 
 
-def _hunyuan_image(scope: Scope) -> tuple[int, int, int]:
-    """Each row of tokens ends with one more."""
-    side = scope["image"] // (scope["patch"] * scope["merge"])
-    return side * (side + 1) + 2, scope["grid"], scope["grid"] * scope["values"]
-
-
-# HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge. As in vLLM's own
-# model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
+# HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge. Each row of
+# tokens ends with one more. As in vLLM's own model (0.20); 0.29 runs it through transformers, which may leave the
+# encoder undivided.
 HUNYUAN = EncoderSpec(
     {
         **vit(width=1152, heads=16, middle=4304, depth=27, patch=16, merge=2, out=4096),
-        "image": size("max_image_size", 2048),
+        "image": size("max_image_size", 2048), "rows": "image/patch/merge",
     },
-    _hunyuan_image, (patches_in(), Dense("grid+1", "width")),
+    ("rows*rows+rows+2", "grid", "grid*values"), (patches_in(), Dense("grid+1", "width")),
     (
         Dense("merged", "width*2", True), Dense("width*2", "width*4", True), Dense("width*4", "out", True),
         Norm("width*4"), Norm("out", 4), Norm("width"),

@@ -51,15 +51,18 @@ def read_named(name: str, source: Source) -> MultiModalEncoder | None:
     """The encoder of this name in this config; None where the config has none."""
     from rayllm_ctl.catalog.modelconfig.encoders.spec import EncoderSpec, read_encoder
 
-    row: EncoderSpec | Callable[[Source], EncoderSpec | None] = _named(name)
-    spec = row if isinstance(row, EncoderSpec) else row(source)
-    return read_encoder(spec, source) if spec else None
+    row: EncoderSpec | Callable[[Source], EncoderSpec] = _named(name)
+    return read_encoder(row if isinstance(row, EncoderSpec) else row(source), source)
 
 
 def _named(name: str) -> Any:
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"rayllm_ctl.catalog.modelconfig.encoders.{module}"), attribute)
 
+
+_MOONDREAM = MultiModalSpec("clip:moondream_text", "clip:MOONDREAM", path=(("config",), ("text",)))
+_NEMOTRON = MultiModalSpec("NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET")
+_QWEN25_OMNI = MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl", "whisper:qwen_omni")
 
 ENCODERS: dict[str, MultiModalSpec] = {
     "LlavaForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:llava"),
@@ -70,8 +73,8 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "LlavaOnevisionForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "clip:LLAVA_ONEVISION"),
     "AriaForConditionalGeneration": MultiModalSpec("AriaTextModel", "clip:ARIA"),
     "Ernie4_5_VLMoeForConditionalGeneration": MultiModalSpec("Ernie4_5_VLMoeForCausalLM", "qwen_vl:ERNIE_VL"),
-    "HfMoondream": MultiModalSpec("clip:moondream_text", "clip:MOONDREAM", path=(("config",), ("text",))),
-    "Moondream3ForCausalLM": MultiModalSpec("clip:moondream_text", "clip:MOONDREAM", path=(("config",), ("text",))),
+    "HfMoondream": _MOONDREAM,
+    "Moondream3ForCausalLM": _MOONDREAM,
     "KananaVForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "qwen_vl:kanana"),
     "Llama_Nemotron_Nano_VL": MultiModalSpec("LlamaForCausalLM", "radio:llama_nemotron_vl"),
     "LlavaOnevision2ForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:LLAVA_ONEVISION2"),
@@ -107,8 +110,8 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "InternS2MobiusForConditionalGeneration": MultiModalSpec("InternS2MobiusForCausalLM", "qwen_vl:QWEN3_VL"),
     "InternS2PreviewForConditionalGeneration": MultiModalSpec("Qwen3_5MoeForCausalLM", "qwen_vl:QWEN3_VL"),
     "Llama4ForConditionalGeneration": MultiModalSpec("Llama4ForCausalLM", "tiles:LLAMA4"),
-    "Qwen2_5OmniModel": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl", "whisper:qwen_omni"),
-    "Qwen2_5OmniForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl", "whisper:qwen_omni"),
+    "Qwen2_5OmniModel": _QWEN25_OMNI,
+    "Qwen2_5OmniForConditionalGeneration": _QWEN25_OMNI,
     "Qwen3OmniMoeForConditionalGeneration": MultiModalSpec(
         "Qwen3MoeForCausalLM", "qwen_vl:QWEN3_VL", "whisper:qwen_omni"
     ),
@@ -144,14 +147,10 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "MiniCPMO": MultiModalSpec("minicpm:minicpmo_text", "minicpm:MINICPMV", "whisper:MINICPM_O"),
     "MiniCPMV4_6ForConditionalGeneration": MultiModalSpec("Qwen3_5ForCausalLM", "minicpm:MINICPMV46"),
     "MiniMaxM3SparseForConditionalGeneration": MultiModalSpec("MiniMaxM3SparseForCausalLM", "clip:MINIMAX_M3"),
-    "NemotronH_Nano_VL_V2": MultiModalSpec("NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET"),
-    "NemotronH_Nano_Omni_Reasoning_V3": MultiModalSpec(
-        "NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET"
-    ),
-    "NemotronH_Super_Omni_Reasoning_V3": MultiModalSpec(
-        "NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET"
-    ),
-    "NemotronH_Omni_Reasoning_V3": MultiModalSpec("NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET"),
+    "NemotronH_Nano_VL_V2": _NEMOTRON,
+    "NemotronH_Nano_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Omni_Reasoning_V3": _NEMOTRON,
     "MiMoV2OmniForCausalLM": MultiModalSpec("MiMoV2FlashForCausalLM", "mimo:MIMO_IMAGE", "mimo:mimo_sound"),
     "MuseGlimmerForCausalLM": MultiModalSpec("MuseGlimmerForCausalLM", "shaped:MUSE"),
     "MuseGlimmerForConditionalGeneration": MultiModalSpec("MuseGlimmerForCausalLM", "shaped:MUSE"),

@@ -1,7 +1,4 @@
-"""Encoders that take an image in its own shape: Pixtral, MoonViT, Gemma 4, Muse Glimmer.
-
-vLLM: pixtral.py, moonvit.py, gemma4_mm.py, muse_glimmer.py.
-"""
+"""Encoders that take an image in its own shape: Pixtral, MoonViT, Gemma 4, Muse Glimmer (vLLM: muse_glimmer.py)."""
 
 from __future__ import annotations
 
@@ -27,19 +24,15 @@ def _pixtral_merge(scope: Scope) -> int:
     return scope.source.config.integer("spatial_merge_size", default=1, high=64)
 
 
-def _pixtral_image(scope: Scope) -> tuple[int, int, int]:
-    """Each row of tokens ends with one more."""
-    rows = scope["image"] // scope["patch"] // scope["merge"]
-    return rows * rows + rows, scope["grid"], scope["pixels"]
-
-
-# Pixtral (Mistral Small 3.1): gated blocks with RMS norms, patches merged two by two
+# Pixtral (Mistral Small 3.1): gated blocks with RMS norms, patches merged two by two. Each row of tokens ends with one
+# more.
 PIXTRAL = EncoderSpec(
     {
         **vit(width=1024, heads=16, middle=4096, depth=24, patch=16, image=1024),
         "merge": lambda scope: max(_pixtral_merge(scope), 2) if _pixtral_merges(scope) else 1,
+        "rows": "image/patch/merge",
     },
-    _pixtral_image, (patches_in(bias=False), Norm("width")),
+    ("rows*rows+rows", "grid", "pixels"), (patches_in(bias=False), Norm("width")),
     (
         Norm("width", when=_pixtral_merges), Dense("merged", "width", when=_pixtral_merges),
         *pair("width", "text", "text", bias=flag("multimodal_projector_bias", "config")),
@@ -65,11 +58,6 @@ def _is_first(scope: Scope) -> bool:
     return not _is_second(scope)
 
 
-def _moonvit_image(scope: Scope) -> tuple[int, int, int]:
-    patches = 16384 if scope.source.vision.has("vt_hidden_size") else 4096
-    return patches // _kernel(scope), patches, patches * scope["values"]
-
-
 # MoonViT (Kimi-VL, Kimi K2.5 and K3): at most 4096 patches an image in Kimi-VL, 16384 later
 MOONVIT = EncoderSpec(
     {
@@ -78,10 +66,10 @@ MOONVIT = EncoderSpec(
         "middle": size("vt_intermediate_size intermediate_size", 4304),
         "depth": size("vt_num_hidden_layers num_hidden_layers", 27), "patch": size("patch_size", 14),
         "inner": size("qkv_hidden_size", "width"), "rows": size("init_pos_emb_height", 64),
-        "columns": size("init_pos_emb_width", 64),
-        "merged": lambda scope: scope["width"] * _kernel(scope),
+        "columns": size("init_pos_emb_width", 64), "kernel": _kernel, "merged": "width*kernel",
+        "patches": lambda scope: 16384 if scope.source.vision.has("vt_hidden_size") else 4096,
     },
-    _moonvit_image,
+    ("patches/kernel", "patches", "patches*values"),
     (
         patches_in(bias=flag("patch_embed_proj_bias", default=True)), Dense("rows*columns", "width"),
         Norm("width", bias=_has_bias),

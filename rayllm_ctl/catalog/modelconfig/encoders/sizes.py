@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
-from math import prod
 from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
@@ -13,7 +13,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 Expression = int | str
-"""A number, the name of a size, or a sum of products of them: "width", "width*4", "grid*tiles+2"."""
+"""A number, the name of a size, or a sum of products and whole quotients: "width", "width*4", "grid/merge*tiles+2"."""
 
 _HIGHEST = {
     "heads": MOST_HEADS, "kv_heads": MOST_HEADS, "depth": MOST_LAYERS, "image": 2**14, "patch": 256, "merge": 64,
@@ -50,7 +50,14 @@ class Scope:
     def __getitem__(self, expression: Expression) -> int:
         if isinstance(expression, int):
             return expression
-        return sum(prod(self._factor(name) for name in term.split("*")) for term in expression.split("+"))
+        return sum(self._term(term) for term in expression.split("+"))
+
+    def _term(self, term: str) -> int:
+        first, *others = re.split(r"([*/])", term)
+        value = self._factor(first)
+        for operator, name in zip(others[::2], others[1::2], strict=True):
+            value = value * self._factor(name) if operator == "*" else value // self._factor(name)
+        return value
 
     def _factor(self, name: str) -> int:
         if name.isdigit():

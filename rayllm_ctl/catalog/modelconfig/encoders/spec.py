@@ -193,27 +193,17 @@ def of_tokens(tokens: Expression) -> Limit:
 
 def of_patches(patches: Expression) -> Limit:
     """An image in its own shape, of so many patches."""
-    return lambda scope: (scope[patches] // scope["merge"] ** 2, scope[patches], scope[patches] * scope["values"])
+    return f"{patches}/merge/merge", patches, f"{patches}*values"
 
 
 def of_pixels(pixels: int) -> Limit:
     """An image in its own shape, of so many pixels."""
-
-    def limit(scope: Scope) -> tuple[int, int, int]:
-        patches = pixels // scope["patch"] ** 2
-        return patches // scope["merge"] ** 2, patches, 3 * pixels
-
-    return limit
+    return f"{pixels}/patch/patch/merge/merge", f"{pixels}/patch/patch", 3 * pixels
 
 
 def of_crops(crops: Expression) -> Limit:
     """So many crops (tiles) of the encoder's own image size, the overview among them."""
-
-    def limit(scope: Scope) -> tuple[int, int, int]:
-        patches = scope[crops] * scope["grid"]
-        return patches // scope["merge"] ** 2, patches, scope[crops] * scope["pixels"]
-
-    return limit
+    return f"{crops}*grid/merge/merge", f"{crops}*grid", f"{crops}*pixels"
 
 
 def of_queries(tokens: Expression) -> Limit:

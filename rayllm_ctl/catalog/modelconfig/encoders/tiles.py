@@ -1,6 +1,6 @@
 """Encoders that cut an image into tiles of one size: Llama 3.2 and 4, InternVL, DeepSeek-VL2, Phi-4, Step, Ovis.
 
-vLLM: mllama.py, mllama4.py, intern_vit.py, deepseek_vl2.py, phi4mm.py, step_vl.py, step3p7.py, step3_vl.py, ovis.py.
+vLLM: mllama.py, phi4mm.py, step_vl.py, step3p7.py, step3_vl.py, ovis.py, ovis2_5.py.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ DEEPSEEK_VL2 = EncoderSpec(
         **vit(_TIMM_NAMES, width=1152, depth=27, patch=14, image=384), "heads": 16,
         "middle": lambda scope: int(scope["width"] * scope.source.vision.number("mlp_ratio", default=3.7362)),
     },
-    lambda scope: (scope["grid"] // 4 * 10, scope["grid"] * 10, scope["pixels"] * 10),
+    ("grid/4*10", "grid*10", "pixels*10"),
     (patches_in(), Dense("grid", "width"), Norm("width", bias=True)),
     (*pair("width*4", "text", "text", split=False), Norm("text", 2)), (WHOLE,), sharded=False,
 )  # fmt: skip
@@ -92,13 +92,10 @@ DEEPSEEK_VL2 = EncoderSpec(
 _STEP_LONGEST = 3024
 """Pixels of the longest side that an image keeps (vllm/transformers_utils/processors/step3_vl.py)."""
 _STEP_CROP = 504
-
-
-def _step_crops(scope: Scope) -> tuple[int, int, int]:
-    """An image of up to 3024 x 3024 gives an overview and crops, and a sixteenth of its patches as tokens."""
-    crops = (_STEP_LONGEST // _STEP_CROP) ** 2
-    patches = scope["grid"] + crops * (_STEP_CROP // scope["patch"]) ** 2
-    return patches // 16, patches, scope["pixels"] + crops * 3 * _STEP_CROP * _STEP_CROP
+_STEP_CROPS = (_STEP_LONGEST // _STEP_CROP) ** 2
+_STEP_SIZES: dict[str, Entry] = {"side": f"{_STEP_CROP}/patch", "patches": f"side*side*{_STEP_CROPS}+grid"}
+_STEP_LIMIT = ("patches/16", "patches", f"pixels+{_STEP_CROPS * 3 * _STEP_CROP * _STEP_CROP}")
+"""An image gives an overview and crops, and a sixteenth of its patches as tokens."""
 
 
 def _is_scaled(scope: Scope) -> bool:
@@ -113,9 +110,9 @@ _STEP_BIAS = flag("projector_bias", "config", default=True)
 STEP_VL = EncoderSpec(
     {
         **vit(_TIMM_NAMES, width=1536, heads=16, depth=47, patch=14, image=728), "middle": ratio(8960 / 1536),
-        "positions": lambda scope: scope["grid"] + scope.holds(_STEP_CLASSED),
+        **_STEP_SIZES, "positions": lambda scope: scope["grid"] + scope.holds(_STEP_CLASSED),
     },
-    _step_crops,
+    _STEP_LIMIT,
     (
         patches_in(bias=False), Norm("width", bias=True, when=flag("use_ln_pre", default=True)),
         Norm("width", bias=True, when=flag("use_ln_post")),
@@ -131,9 +128,9 @@ STEP_VL = EncoderSpec(
 STEP3 = EncoderSpec(
     {
         **vit(width=1792, heads=16, middle=3072, depth=63, patch=14, image=728),
-        "out": size("output_hidden_size", 4096),
+        **_STEP_SIZES, "out": size("output_hidden_size", 4096),
     },
-    _step_crops, (patches_in(), Dense("grid+2", "width")),
+    _STEP_LIMIT, (patches_in(), Dense("grid+2", "width")),
     (Dense("width*4", "out", True), Dense("out*9", "out*2", True), Dense("out*2", "text", _STEP_BIAS)),
 )  # fmt: skip
 
@@ -172,7 +169,7 @@ PHI4_IMAGE = EncoderSpec(
     of_crops(37), (patches_in(), Dense("grid", "width"), Norm("width", 2)), pair("width", "text", "text", split=False),
 )  # fmt: skip
 
-# Ovis (vLLM: ovis.py, ovis2_5.py): features choose from a visual vocabulary, which has embeddings of its own. Some of
+# Ovis: features choose from a visual vocabulary, which has embeddings of its own. Some of
 # its rows mark where images begin and end: the head does not choose them.
 _OVIS_PROJECTOR: Steps = (Dense("merged", "chosen"), Norm("chosen", bias=True), Dense("words", "text"))
 
@@ -212,7 +209,7 @@ OVIS25 = EncoderSpec(
         "positions": _ovis25_positions, "patches": lambda scope: (1792 // scope["patch"])**2,
         **_words("visual_vocab_size", 65536, "config", 4),
     },
-    lambda scope: (scope["patches"] // scope["merge"]**2, scope["patches"], 3 * 1792 * 1792),
+    ("patches/merge/merge", "patches", 3 * 1792 * 1792),
     (
         patches_in(), Dense("positions", "width", when=flag("preserve_original_pe", default=True)),
         Norm("width", bias=True),

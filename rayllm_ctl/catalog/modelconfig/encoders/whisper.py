@@ -59,7 +59,7 @@ MINICPM_O = EncoderSpec(
         **_TINY, "quarter": lambda scope: max(1, scope.source.vision.integer("encoder_ffn_dim", default=1536) // 4),
         "pool": size("audio_pool_step", 2, "config"),
     },
-    lambda scope: (30 * (50 // scope["pool"]), scope["positions"], 0), _STEM,
+    ("50/pool*30", "positions", 0), _STEM,
     pair("quarter", "text", "text", split=False), _OF_TRANSFORMERS, modality="audio", sharded=False,
 )  # fmt: skip
 
