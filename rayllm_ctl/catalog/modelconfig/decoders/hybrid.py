@@ -31,10 +31,9 @@ def _qwen_intermediate(fields: Fields) -> int:
     return fields.integer("intermediate_size" if has_dense else "moe_intermediate_size")
 
 
-def _granite_head(fields: Fields, inner: int) -> int:
-    if isinstance(fields.raw("mamba_d_head"), (int, float)):
-        return fields.integer("mamba_d_head")
-    return max(1, inner // fields.integer("mamba_n_heads"))
+def _granite_head(fields: Fields) -> int:
+    """0 where the config says "auto"."""
+    return fields.integer("mamba_d_head") if isinstance(fields.raw("mamba_d_head"), (int, float)) else 0
 
 
 # Of Falcon-H1, Bamba and Granite 4
@@ -46,7 +45,7 @@ _GRANITE_MAMBA = Mamba2(
 _MAMBA2 = Mamba2(
     heads=("num_heads", None), groups=("n_groups", 8), state=("state_size d_state", None), taps="conv_kernel d_conv",
     bias="use_bias", conv_bias="use_conv_bias", inner=lambda context: context.intermediate,
-    head_dim=lambda fields, _inner: fields.integer("head_dim"),
+    head_dim=lambda fields: fields.integer("head_dim"),
 )  # fmt: skip
 _MAMBA1 = Mamba1(
     state=("state_size d_state", None), taps="conv_kernel d_conv", rank="time_step_rank", bias="use_bias",

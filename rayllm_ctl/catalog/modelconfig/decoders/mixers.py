@@ -15,7 +15,10 @@ Named = tuple[str, int | None]
 
 
 class Mamba2(NamedTuple):
-    """Mamba 2's mixer by the names of an architecture's fields. inner: its width; head_dim: of a head, by the width."""
+    """Mamba 2's mixer by the names of an architecture's fields.
+
+    inner: its width, if not that of its heads. head_dim: of a head; 0 or None where the heads share the width.
+    """
 
     heads: Named
     groups: Named
@@ -23,18 +26,20 @@ class Mamba2(NamedTuple):
     taps: str
     bias: str
     conv_bias: str
-    inner: Callable[[LayerContext], int]
-    head_dim: Callable[[Fields, int], int] | None = None
+    inner: Callable[[LayerContext], int] | None = None
+    head_dim: Callable[[Fields], int] | None = None
     norm: str = ""
     float32_state: Callable[[Fields], bool] = lambda _fields: False
     prefix: str = "mixer."
 
     def add(self, context: LayerContext) -> None:
         """Adds the mixer. Groups are padded up to TP where it does not divide them (mamba_mixer2.py)."""
-        fields, layer, hidden, intermediate = context.fields, context.layer, context.sizes.hidden, self.inner(context)
+        fields, layer, hidden = context.fields, context.layer, context.sizes.hidden
         heads, groups = _stated(fields, self.heads, MOST_HEADS), _stated(fields, self.groups, MOST_HEADS)
         state, taps = _stated(fields, self.state), _taps(fields, self.taps)
-        head_dim = self.head_dim(fields, intermediate) if self.head_dim else max(1, intermediate // heads)
+        head_dim = self.head_dim(fields) if self.head_dim else 0
+        intermediate = self.inner(context) if self.inner else heads * head_dim
+        head_dim = head_dim or max(1, intermediate // heads)
         bias, conv_bias = fields.flag(self.bias), fields.flag(self.conv_bias, default=True)
         grouped = Part(groups, state, replicable=True)
         inner = Part(heads, head_dim) if heads * head_dim == intermediate else Part(intermediate)

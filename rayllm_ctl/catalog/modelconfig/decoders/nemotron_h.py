@@ -33,14 +33,9 @@ def _nemotron_layers(fields: Fields, sizes: Sizes) -> Sequence[str]:
     return pattern
 
 
-def _head_dim(fields: Fields) -> int:
-    return fields.integer("mamba_head_dim", default=64)
-
-
 _MAMBA = Mamba2(
     heads=("mamba_num_heads", 1), groups=("n_groups", 8), state=("ssm_state_size", 128), taps="conv_kernel",
-    bias="use_bias", conv_bias="use_conv_bias", head_dim=lambda fields, _inner: _head_dim(fields),
-    inner=lambda context: context.fields.integer("mamba_num_heads", default=1) * _head_dim(context.fields),
+    bias="use_bias", conv_bias="use_conv_bias", head_dim=lambda fields: fields.integer("mamba_head_dim", default=64),
     float32_state=lambda fields: fields.text("mamba_ssm_cache_dtype", default="float32") == "float32",
 )  # fmt: skip
 
