@@ -26,7 +26,7 @@ types: install ## mypy --strict
 	$(BIN)/mypy
 
 unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
-	$(BIN)/pytest -q tests
+	$(BIN)/pytest -q -n auto tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
-from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
 from rayllm_ctl.workflows.chat import endpoint_url
+from rayllm_ctl.workflows.deploy import runs_a_service
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
@@ -19,7 +19,7 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
             if isinstance(event, Rendered):
                 continue
             display.handle(event)
-            if isinstance(event, Applied) and event.kind in WORKLOADS:
+            if isinstance(event, Applied) and runs_a_service(event):
                 started = event
             elif isinstance(event, Ready):
                 display.handle(Noted(f"chat      rayllm-ctl chat {event.name} -n {event.namespace}"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def connect(kube: KubeFlags) -> Cluster:
     """The cluster that the flags and the kubeconfig name."""
-    from rayllm_ctl.cluster import connect as connect_to
+    from rayllm_ctl.workflows.connect import connect as connect_to
 
     return connect_to(
         kube.kubeconfig,
@@ -35,7 +35,7 @@ def connect(kube: KubeFlags) -> Cluster:
 
 def object_name(kind: str, name: str) -> str:
     """An object as `-o name` prints it: rayservice.ray.io/qwen, configmap/qwen."""
-    from rayllm_ctl.cluster.kinds import kind as kind_of
+    from rayllm_ctl.model.apikinds import kind as kind_of
 
     group = kind_of(kind).group
     return f"{kind.lower()}{f'.{group}' if group else ''}/{name}"
@@ -68,9 +68,9 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
         for manifest in manifests:
             click.echo(object_name(manifest["kind"], manifest["metadata"]["name"]))
     else:
-        from rayllm_ctl.render import dump
+        from rayllm_ctl.model.yamltext import dump_all
 
-        click.echo(dump(list(manifests)), nl=False)
+        click.echo(dump_all(manifests), nl=False)
 
 
 class Display:

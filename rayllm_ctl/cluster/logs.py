@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.apikinds import kind
 
 LINES = 100
 """Lines from the end of a log: an exception and what led to it."""

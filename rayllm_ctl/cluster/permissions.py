@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import ClusterError
+from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.workload import Right, Rights
 
 

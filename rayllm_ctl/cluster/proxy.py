@@ -19,8 +19,8 @@ from rayllm_ctl.cluster.failures import (
     read_status,
     shortened,
 )
-from rayllm_ctl.cluster.kinds import kind
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.kuberay import served_by
 
 STREAM_TIMEOUT = 600.0

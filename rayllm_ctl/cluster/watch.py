@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.client import Cluster, lines, selectors
 from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, UnreachableError, api_error
-from rayllm_ctl.cluster.kinds import kind, label
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.apikinds import kind, label
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse

@@ -104,7 +104,10 @@ def _architecture(request: Request) -> Iterator[Refusal]:
         message = f"vLLM {engine.version} does not support {name}, which was removed after {last}"
         yield Refusal(Reason("architecture-removed", message, f"--vllm-version {last}"))
     else:
-        yield Refusal(Reason("architecture-unknown", f"vLLM {engine.version} does not support the architecture {name}"))
+        newest = request.newest
+        later = f"--vllm-version {newest.version}" if newest and name in newest.architectures else ""
+        message = f"vLLM {engine.version} does not support the architecture {name}"
+        yield Refusal(Reason("architecture-unknown", message, later))
 
 
 def _quantization(request: Request) -> Iterator[Refusal]:

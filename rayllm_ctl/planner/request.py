@@ -21,9 +21,10 @@ class Request:
 
     gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
-    start. hand_sized: the user fixed the number of replicas. notes: what the look-up of the facts had to say.
-    draft: the model that guesses ahead; caveats: what could not be looked up, so that nothing fits for sure.
-    works, cache: what was computed for the same facts before, filled as it is needed: most of it holds for every GPU.
+    start. newest: the newest engine known, to be suggested where `engine` does not support the model. hand_sized: the
+    user fixed the number of replicas. notes: what the look-up of the facts had to say. draft: the model that guesses
+    ahead; caveats: what could not be looked up, so that nothing fits for sure. works, cache: what was computed for the
+    same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
     service: LLMService
@@ -34,6 +35,7 @@ class Request:
     catalog: tuple[GPU, ...] = ()
     checkpoint_bytes: int | None = None
     download: bool = True
+    newest: EngineFacts | None = None
     hand_sized: bool = False
     notes: tuple[str, ...] = ()
     draft: Draft | None = None

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.render.manifests import Manifest, dump, render
+from rayllm_ctl.render.manifests import Manifest, render
 
-__all__ = ["Manifest", "dump", "render"]
+__all__ = ["Manifest", "render"]

@@ -4,47 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.yamltext import dump as yaml_text
-from rayllm_ctl.model.yamltext import dump_all
-from rayllm_ctl.render.templating import fill
+from rayllm_ctl.render.patches import patched
+from rayllm_ctl.render.templating import fill, text
+from rayllm_ctl.render.values import values_of
 
 Manifest = dict[str, Any]
 
+OBJECTS = ("rayservice.yaml.j2",)
+"""The template of each object, in the order of the output. One that comes out empty for these values is no object."""
+
 
 def render(plan: Plan) -> list[Manifest]:
-    """The Kubernetes objects that serve the model as planned: today one RayService.
+    """The Kubernetes objects that serve the model as planned.
 
-    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
+    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
+    patch cannot be applied.
     """
-    deployment = plan.deployment
-    if deployment is None:
-        why = "; ".join(reason.message for reason in plan.reasons) or "the planner gave no reason"
-        raise UserError(f"{plan.model} cannot be rendered: its plan is {plan.verdict}: {why}", hint="rayllm-ctl plan")
-    runtime = deployment.runtime
-    if runtime.image is None:
-        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, or spec.engine.image")
-    values = {
-        "name": deployment.name,
-        "namespace": deployment.namespace,
-        "labels": service_labels(deployment.name, runtime.vllm_version),
-        "runtime": runtime,
-        "serve": deployment.serve,
-        "parallelism": plan.parallelism,
-        "engine": plan.engine,
-        "pods": plan.pods,
-        "autoscaler": deployment.autoscaler,
-        "head_placement": deployment.head_placement,
-        "worker": deployment.worker,
-        "env": deployment.env,
-        "storage": deployment.volumes,
-    }
-    serve_config = yaml_text(fill("serve-config.yaml.j2", values))
-    return [fill("rayservice.yaml.j2", {**values, "serve_config": serve_config})]
-
-
-def dump(manifests: list[Manifest]) -> str:
-    """The manifests as one canonical YAML text: equal manifests give equal bytes."""
-    return dump_all(manifests)
+    values = dict(vars(values_of(plan)))
+    values["serve_config"] = text("serve-config.yaml.j2", values)
+    objects = (fill(template, values) for template in OBJECTS)
+    rendered = [manifest for manifest in objects if manifest is not None]
+    return patched(rendered, plan.deployment.patches if plan.deployment else ())

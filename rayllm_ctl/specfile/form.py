@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 from rayllm_ctl.model import service as model
 from rayllm_ctl.model.jsonform import camel
+from rayllm_ctl.model.specform import Unit, Wrapped
 
 METADATA = ("name", "namespace")
 """The fields of an LLMService that stand below metadata; the rest stands below spec."""
@@ -20,15 +21,17 @@ class Field(NamedTuple):
 
     name: that of the dataclass. kind: its type without None. nullable: may be null. required: has no default.
     unit and wrapped: how the file writes the value, if not as it is. description: for editors, may be empty.
+    default: the value of a field that is not given, None where that is unset, a section or empty.
     """
 
     name: str
     kind: Any
     nullable: bool
     required: bool
-    unit: model.Unit | None = None
+    unit: Unit | None = None
     wrapped: str = ""
     description: str = ""
+    default: str | int | float | bool | None = None
 
     @property
     def may_be_empty(self) -> bool:
@@ -72,7 +75,8 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
         kind=next(kind for kind in kinds if kind is not type(None)),
         nullable=type(None) in kinds,
         required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-        unit=next((note for note in notes if isinstance(note, model.Unit)), None),
-        wrapped=next((note.key for note in notes if isinstance(note, model.Wrapped)), ""),
+        unit=next((note for note in notes if isinstance(note, Unit)), None),
+        wrapped=next((note.key for note in notes if isinstance(note, Wrapped)), ""),
         description=next((note for note in notes if isinstance(note, str)), ""),
+        default=field.default if isinstance(field.default, (str, int, float, bool)) else None,
     )

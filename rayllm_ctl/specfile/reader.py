@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import LLMService, Unit
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.tree import Keys, Node, plain
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Unit
+from rayllm_ctl.model.service import API_VERSION, KIND, LLMService
+from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.model.yamltext import dump
 from rayllm_ctl.specfile.form import Field, fields_of, metadata_fields, spec_fields
 
@@ -40,7 +41,7 @@ def _value(field: Field, value: Any) -> Any:
     if field.unit is Unit.SECONDS:
         return _duration(value)
     if isinstance(value, tuple):
-        return [_section(item) for item in value]
+        return [_section(item) if dataclasses.is_dataclass(item) else item for item in value]
     if isinstance(value, Mapping):
         return dict(sorted(value.items()))
     return _section(value) if dataclasses.is_dataclass(value) else value

@@ -8,11 +8,14 @@ from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import workload
-from rayllm_ctl.model.events import Checked, Event, Planned, Rendered
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
+from rayllm_ctl.model.kuberayversions import DEFAULT, VERSIONS, known_version
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows.manifests import apply_rights, placed
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. accept_risk: deploy a plan that is risky. model_config, offline,
-    prices: where the facts of the plan come from, see workflows.plan.
+    prices: where the facts of the plan come from, see workflows.plan. kuberay: the version that manifests are checked
+    for where no cluster is asked, one of model.kuberayversions.VERSIONS.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -35,6 +39,7 @@ class DeployOptions:
     model_config: Path | None = None
     offline: bool = False
     prices: Path | None = None
+    kuberay: str = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,11 @@ def deploy(
             return
 
 
+def runs_a_service(event: Applied) -> bool:
+    """Whether the applied object runs a service, and is not one of those next to it."""
+    return event.kind in WORKLOADS
+
+
 def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
@@ -82,7 +92,9 @@ def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
     plan = make_plan(
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
-    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk))
+    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    kuberay = options.kuberay if options.dry_run == "client" else VERSIONS[-1]
+    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk, kuberay=kuberay))
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
@@ -92,11 +104,16 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
     namespace = one.service.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
-    yield from _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options))
-    placed = [_placed(item, namespace) for item in one.manifests]
+    for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options)):
+        yield checked
+        if checked.name == "KubeRay" and checked.ok:
+            yield from _check_for(checked.detail, one)
     stored: dict[str, Any] = {}
     for applied, item in apply(
-        cluster, placed, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
+        cluster,
+        [placed(item, namespace) for item in one.manifests],
+        dry_run="server" if dry else "none",
+        force_conflicts=options.force_conflicts,
     ):
         yield applied
         if applied.kind == kind.name:
@@ -109,22 +126,20 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
 
 
-def _placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """A manifest in the namespace that it goes to; the manifests of `render` may leave it open."""
-    metadata = {"namespace": namespace, **manifest["metadata"]}
-    return {**manifest, "metadata": metadata}
-
-
 def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
-    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
-    rights = kind.rights_for("apply") | Rights(
-        tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
-    )
+    rights = apply_rights(kind, manifests)
     if options.dry_run == "server":
         return rights
+    if any(_asks_for_a_token(item) for item in manifests):
+        rights |= Rights(display=(Right("get", "Secret"),))
     rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
+
+
+def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
+    config = (manifest.get("spec") or {}).get("rayClusterConfig") or {}
+    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
 
 
 def _check(
@@ -143,6 +158,16 @@ def _check(
     yield (
         Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
     )
+
+
+def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
+    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    from rayllm_ctl.workflows.check import check
+
+    kuberay, note = known_version(running)
+    check(one.manifests, one.plan, kuberay)
+    if note:
+        yield Checked("manifests", None, note)
 
 
 def _limit(plan: Plan) -> float:

@@ -70,6 +70,7 @@ def _plan_gpu(
     explain: bool,
     hand_sized: bool,
 ) -> Plan:
+    from rayllm_ctl.catalog.engines import engine, versions
     from rayllm_ctl.planner.plan import decide
     from rayllm_ctl.planner.request import Request
 
@@ -85,24 +86,13 @@ def _plan_gpu(
         catalog=tuple(catalog.values()),
         checkpoint_bytes=found.exact_bytes,
         download=service.model.path is None,
+        newest=engine(versions()[-1]),
         hand_sized=hand_sized,
         notes=(*found.warnings, *((version.note,) if version.note else ())),
         draft=draft,
         caveats=caveats,
     )
-    return _with_newer_version(decide(request, explain=explain), found.facts.architecture)
-
-
-def _with_newer_version(plan: Plan, architecture: str) -> Plan:
-    """`plan` with the version to ask for, where the newest knows an architecture that the chosen one does not."""
-    if [reason.code for reason in plan.reasons] != ["architecture-unknown"]:
-        return plan
-    from rayllm_ctl.catalog.engines import engine, versions
-
-    newest = engine(versions()[-1])
-    if architecture not in newest.architectures:
-        return plan
-    return replace(plan, reasons=(replace(plan.reasons[0], suggestion=f"--vllm-version {newest.version}"),))
+    return decide(request, explain=explain)
 
 
 def _find(service: LLMService, model_config: Path | None, offline: bool) -> FoundModel:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.errors import RiskyPlanError, UserError
+from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.plan import Plan
 
 
-def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
-    """The manifests of `plan`.
+def manifests(plan: Plan, *, accept_risk: bool = False, kuberay: str = DEFAULT) -> list[dict[str, Any]]:
+    """The manifests of `plan`, valid for a version of KubeRay (one of model.kuberayversions.VERSIONS).
 
     Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
-    UsageError when no image is known for it.
+    UsageError when no image is known for it or a patch cannot be applied.
     """
     require(plan, accept_risk=accept_risk)
-    from rayllm_ctl.kinds import WORKLOADS
     from rayllm_ctl.render import render
-    from rayllm_ctl.render.schema import check
+    from rayllm_ctl.render.podparts import check_pod_security
+    from rayllm_ctl.workflows.check import check
 
     rendered = render(plan)
-    for manifest in rendered:
-        kind = WORKLOADS.get(manifest["kind"])
-        if kind is not None:  # objects of other kinds are left to the API server
-            check(manifest, kind.schema)
+    check(rendered, plan, kuberay)
+    assert plan.deployment is not None  # or there would be nothing to render
+    check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
 
 
-def require(plan: Plan, *, accept_risk: bool) -> None:
-    """Raise UserError unless the plan may be deployed."""
+def require(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
+    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
         return
     message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
     hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
     hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
     failure = RiskyPlanError if plan.verdict == "risky" else UserError
-    raise failure(f"{message}\nnothing was applied", hint=tuple(dict.fromkeys(hints)))
+    raise failure(f"{message}\n{outcome}", hint=tuple(dict.fromkeys(hints)))

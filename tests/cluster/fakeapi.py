@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rayllm_ctl.cluster.kinds import KINDS, Kind
+from rayllm_ctl.model.apikinds import KINDS, Kind
 from tests.cluster.fakeobjects import complete, leaves, merge, selected
 
 _PATH = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import queue
@@ -53,6 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        # A server notices that a client has gone without having anything to send to it.
+        threading.Thread(target=self._end_when_gone, args=(events,), daemon=True).start()
         try:
             while (event := events.get()) is not None:
                 line = event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n"
@@ -64,6 +67,12 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.api.unwatch(events)
         self._cut()
+
+    def _end_when_gone(self, events: queue.Queue[Any]) -> None:
+        """Ends the stream as soon as the client closes its side; a watch sends nothing after its request."""
+        with contextlib.suppress(OSError, ValueError):
+            if not self.connection.recv(1, socket.MSG_PEEK):
+                events.put(None)
 
     def _cut(self) -> None:
         self.close_connection = True

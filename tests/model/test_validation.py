@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
+from rayllm_ctl.model.security import Security
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -20,14 +23,15 @@ from rayllm_ctl.model.service import (
     Replicas,
     Resources,
     Scheduling,
-    SecretKey,
     Storage,
     Toleration,
     Volume,
 )
+from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.model.validation import validate
 from tests.model.services import services
 
+INCREMENTAL = Upgrade("NewClusterWithIncrementalUpgrade", step_size_percent=10, interval=10, gateway_class_name="istio")
 GOOD = LLMService("qwen", Model("Qwen/Qwen3-32B"))
 
 
@@ -49,6 +53,11 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
         ({"name": "x" * 48}, "metadata.name", "47 characters, not 48"),
         ({"name": "Qwen"}, "metadata.name", "DNS-1035"),
         ({"name": "1x"}, "metadata.name", "DNS-1035"),
+        (
+            {"serve": Serve("HeadOnly"), "upgrade": INCREMENTAL},
+            "spec.serve.proxyLocation",
+            "send requests to workers as well",
+        ),
         ({"namespace": "A"}, "metadata.namespace", "not a valid namespace"),
         ({"model": Model("")}, "spec.model.id", "not a valid model name"),
         ({"model": Model("/models/x")}, "spec.model.id", "not a valid model name"),
@@ -216,28 +225,30 @@ def test_arguments_without_a_form_in_json_are_refused() -> None:
 @pytest.mark.parametrize(
     ("volume", "where"),
     [
-        (Volume("A", "/m", host_path="/d"), "name"),
-        (Volume("shared-mem", "/m", host_path="/d"), "name"),
-        (Volume("m", "m", host_path="/d"), "mountPath"),
-        (Volume("m", "/", host_path="/d"), "mountPath"),
-        (Volume("m", "/dev/shm", host_path="/d"), "mountPath"),
-        (Volume("m", "/a:b", host_path="/d"), "mountPath"),
+        (Volume("A", "/m", config_map="d"), "name"),
+        (Volume("shared-mem", "/m", config_map="d"), "name"),
+        (Volume("m", "m", config_map="d"), "mountPath"),
+        (Volume("m", "/", config_map="d"), "mountPath"),
+        (Volume("m", "/dev/shm", config_map="d"), "mountPath"),
+        (Volume("m", "/a:b", config_map="d"), "mountPath"),
         (Volume("m", "/m", host_path="d"), "hostPath"),
+        (Volume("autoscaler-token", "/m", config_map="d"), "name"),
         (Volume("m", "/m", persistent_volume_claim="A_b"), "persistentVolumeClaim"),
         (Volume("m", "/m", config_map="c", read_only=False), "readOnly"),
     ],
 )
 def test_volumes_that_are_refused(volume: Volume, where: str) -> None:
-    assert only_problem(storage=Storage((volume,))).where == f"spec.storage.volumes[0].{where}"
+    found = only_problem(storage=Storage((volume,)), security=Security("privileged"))
+    assert found.where == f"spec.storage.volumes[0].{where}"
 
 
 def test_a_volume_has_one_source() -> None:
     assert "not 0" in only_problem(storage=Storage((Volume("m", "/m"),))).message
-    assert "not 2" in only_problem(storage=Storage((Volume("m", "/m", host_path="/d", secret="s"),))).message
+    assert "not 2" in only_problem(storage=Storage((Volume("m", "/m", config_map="d", secret="s"),))).message
 
 
 def test_volumes_do_not_share_names_or_places() -> None:
-    one = Volume("m", "/m", host_path="/d")
+    one = Volume("m", "/m", config_map="d")
     problems = validate(dataclasses.replace(GOOD, storage=Storage((one, dataclasses.replace(one, mount_path="/m/")))))
     assert [problem.where for problem in problems] == [
         "spec.storage.volumes[1].name",
@@ -253,3 +264,62 @@ def test_all_problems_are_found_at_once() -> None:
         "spec.parallelism.pipeline",
         "spec.replicas.min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ray", "where", "message"),
+    [
+        (RayOptions(Authentication("none", "mine")), "authentication.secretName", "has no effect without"),
+        (RayOptions(Authentication("token", "Mine")), "authentication.secretName", "is not a valid name"),
+        (RayOptions(idle_timeout=0.5), "idleTimeout", "whole number of seconds of at least 1, not 0.5 s"),
+        (RayOptions(logging=RayLogging(backup_count=0)), "logging.backupCount", "must be at least 1, not 0"),
+        (RayOptions(logging=RayLogging(rotate_bytes="much")), "logging.rotateBytes", "is not a valid quantity"),
+        (RayOptions(fault_tolerance=FaultTolerance("redis")), "faultTolerance.redisAddress", "is not a valid address"),
+        (
+            RayOptions(fault_tolerance=FaultTolerance("r:6379", SecretKey("P@ss", "w0rd"))),
+            "faultTolerance.passwordSecret",
+            "not the password itself",
+        ),
+    ],
+)
+def test_ray_options(ray: RayOptions, where: str, message: str) -> None:
+    problem = only_problem(ray=ray)
+    assert problem.where == f"spec.ray.{where}"
+    assert message in problem.message
+
+
+def test_a_password_in_the_address_of_a_redis_is_not_repeated() -> None:
+    problem = only_problem(ray=RayOptions(fault_tolerance=FaultTolerance("redis://:s3cret@redis:6379")))
+    assert "s3cret" not in f"{problem} {problem.hint}"
+    assert "passwordSecret" in problem.hint
+
+
+def test_logging_is_stated_once() -> None:
+    logging = RayLogging(encoding="JSON")
+    problem = only_problem(ray=RayOptions(logging=logging), engine=Engine(env={"RAY_LOGGING_CONFIG_ENCODING": "TEXT"}))
+    assert problem.where == "spec.engine.env.RAY_LOGGING_CONFIG_ENCODING"
+
+
+INCREMENTAL = Upgrade("NewClusterWithIncrementalUpgrade", None, 10, 30.0, "istio")
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "where", "message"),
+    [
+        (Upgrade(step_size_percent=10), "stepSizePercent", "has no effect with strategy NewCluster"),
+        (Upgrade("None", interval=5.0), "interval", "has no effect with strategy None"),
+        (dataclasses.replace(INCREMENTAL, interval=None), "interval", "is required with strategy"),
+        (dataclasses.replace(INCREMENTAL, step_size_percent=0), "stepSizePercent", "between 1 and 100, not 0"),
+        (dataclasses.replace(INCREMENTAL, max_surge_percent=101), "maxSurgePercent", "between 1 and 100, not 101"),
+        (dataclasses.replace(INCREMENTAL, gateway_class_name="A B"), "gatewayClassName", "is not a valid name"),
+        (Upgrade(deletion_delay=-1.0), "deletionDelay", "at least 0, not -1 s"),
+    ],
+)
+def test_upgrades(upgrade: Upgrade, where: str, message: str) -> None:
+    problem = only_problem(upgrade=upgrade)
+    assert problem.where == f"spec.upgrade.{where}"
+    assert message in problem.message
+
+
+def test_an_incremental_upgrade_is_valid() -> None:
+    assert validate(dataclasses.replace(GOOD, upgrade=INCREMENTAL)) == []

@@ -250,7 +250,18 @@ def test_architectures_are_known_by_version() -> None:
     found = plan(gone, H100)
     assert (found.verdict, codes(found)) == ("invalid", ["architecture-removed"])
     assert found.reasons[0].suggestion.startswith("--vllm-version 0.")
-    assert codes(plan(replace(dense(), architecture="NobodyForCausalLM"), H100)) == ["architecture-unknown"]
+    unknown = plan(replace(dense(), architecture="NobodyForCausalLM"), H100)
+    assert codes(unknown) == ["architecture-unknown"]
+    assert unknown.reasons[0].suggestion == ""
+    later = Request(
+        LLMService("test", Model("test/model")), replace(dense(), architecture="ApertusForCausalLM"), "test",
+        engine("0.6.4"), (H100,), newest=engine(),
+    )  # fmt: skip
+    found = decide(later)
+    assert (codes(found), found.reasons[0].suggestion) == (
+        ["architecture-unknown"],
+        f"--vllm-version {engine().version}",
+    )
 
 
 def test_gpus_that_the_builds_leave_out_are_a_risk() -> None:

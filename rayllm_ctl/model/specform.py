@@ -1,0 +1,32 @@
+"""How a spec file writes what it does not write as Python does, and what several of its sections refer to."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, NamedTuple
+
+from rayllm_ctl.frozen import dataclass
+
+
+class Unit(Enum):
+    """How a spec file may write a value: a Go duration or a number of seconds; a quantity as a string or a number."""
+
+    SECONDS = "seconds"
+    QUANTITY = "quantity"
+
+
+SECONDS, QUANTITY = Unit.SECONDS, Unit.QUANTITY
+
+
+class Wrapped(NamedTuple):
+    """The value stands in a mapping with this single key, as in Kubernetes' volume sources."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class SecretKey:
+    """One key of a Secret in the service's namespace: a reference, never the value."""
+
+    name: Annotated[str, "Name of the Secret."]
+    key: Annotated[str, "Key in the Secret."]

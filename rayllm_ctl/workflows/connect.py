@@ -1,0 +1,22 @@
+"""Reach the cluster that a kubeconfig names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def connect(
+    kubeconfig: str | None, context: str | None, *, request_timeout: float, notify: Callable[[str], None]
+) -> Cluster:
+    """The cluster of `kubeconfig` and `context` (None: as the environment says). request_timeout in seconds.
+
+    notify: called with a line for the user while a credential plugin is slow. Raises UserError where the kubeconfig
+    cannot be used.
+    """
+    from rayllm_ctl.cluster import connect as connect_to
+
+    return connect_to(kubeconfig, context, request_timeout=request_timeout, notify=notify)
