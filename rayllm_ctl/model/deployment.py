@@ -6,8 +6,10 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.exposure import Exposure
 from rayllm_ctl.model.service import Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
@@ -121,6 +123,49 @@ class Autoscaler:
 
 
 @dataclass(frozen=True)
+class Backend:
+    """The Service and the port at which the service answers: what an Ingress or an HTTPRoute forwards to."""
+
+    service: str
+    port: int
+
+
+@dataclass(frozen=True)
+class NetworkRules:
+    """Who may connect to the pods, as the peers of a NetworkPolicy: `clients` to the OpenAI port, `scrapers` to the
+    metrics ports. The pods of the service and the operator may in any case."""
+
+    operator_namespace: str
+    clients: tuple[Mapping[str, Any], ...]
+    scrapers: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Scraping:
+    """A PodMonitor or a ServiceMonitor. `interval` as Prometheus writes it; None: Prometheus' own."""
+
+    labels: Mapping[str, str]
+    interval: str | None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands next to the object that runs the service. None, or no part of `exposure`: there is no such object.
+
+    route_timeout: of a request through the HTTPRoute, as the Gateway API writes it; None: the Gateway's own.
+    min_available: of the PodDisruptionBudget over the workers.
+    """
+
+    exposure: Exposure
+    backend: Backend
+    route_timeout: str | None
+    network: NetworkRules | None
+    min_available: int | None
+    pod_monitor: Scraping | None
+    service_monitor: Scraping | None
+
+
+@dataclass(frozen=True)
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods)."""
 
@@ -133,3 +178,4 @@ class Deployment:
     autoscaler: Autoscaler
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
+    around: Surroundings

@@ -97,7 +97,7 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
 def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
     for key, value in scheduling.node_selector.items():
         at: Path = ("spec", "scheduling", "nodeSelector", key)
-        if not _is_qualified(key):
+        if not is_label_key(key):
             yield Problem(at, f"{quoted(key)} is not a valid label key")
         if not LABEL_VALUE.fullmatch(value):
             yield Problem(at, f"{quoted(value)} is not a valid label value")
@@ -106,7 +106,7 @@ def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
 
 
 def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:
-    if not _is_qualified(toleration.key):
+    if not is_label_key(toleration.key):
         yield Problem((*at, "key"), f"{quoted(toleration.key)} is not a valid taint key")
     if toleration.value is not None and not LABEL_VALUE.fullmatch(toleration.value):
         yield Problem((*at, "value"), f"{quoted(toleration.value)} is not a valid taint value")
@@ -117,7 +117,7 @@ def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:
         )
 
 
-def _is_qualified(key: str) -> bool:
+def is_label_key(key: str) -> bool:
     """A label key: an optional DNS prefix and a name of at most 63 characters."""
     prefix, separator, name = key.rpartition("/")
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))

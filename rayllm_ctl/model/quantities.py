@@ -81,6 +81,11 @@ def format_duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def whole_duration(seconds: float) -> str:
+    """Seconds as Prometheus and the Gateway API write a duration: whole seconds, or else milliseconds."""
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
+
+
 def gib(number_of_bytes: float) -> str:
     """Bytes as GiB with one decimal, without the unit."""
     return f"{number_of_bytes / GIB:.1f}"

@@ -11,6 +11,9 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.operations import Availability, Monitoring
+from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -169,3 +172,7 @@ class LLMService:
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
     load: Load = Load()
+    exposure: Exposure = Exposure()
+    security: Security = Security()
+    availability: Availability = Availability()
+    monitoring: Monitoring = Monitoring()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model import podfields
+from rayllm_ctl.model import accessfields, podfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -34,6 +34,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_replicas(service.replicas),
         *podfields.problems(service),
         *_load(service.load),
+        *accessfields.problems(service),
     ]
 
 

@@ -17,6 +17,7 @@ from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, St
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import LLMService, Toleration
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
+from rayllm_ctl.planner.surroundings import surroundings, surroundings_notes
 
 ENGINE_START_SECONDS = 3600
 """Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
@@ -53,8 +54,10 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         autoscaler=AUTOSCALER,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
+        around=surroundings(service),
     )
-    return replace(plan, deployment=deployment)
+    notes = (*plan.notes, *surroundings_notes(deployment))
+    return replace(plan, deployment=deployment, notes=notes)
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:

@@ -14,7 +14,16 @@ from rayllm_ctl.render.templating import fill
 
 Manifest = dict[str, Any]
 
-_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (("rayservice.yaml.j2", lambda _: True),)
+_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (
+    ("rayservice.yaml.j2", lambda _: True),
+    ("ingress.yaml.j2", lambda service: service.around.exposure.ingress is not None),
+    ("httproute.yaml.j2", lambda service: service.around.exposure.gateway is not None),
+    ("networkpolicy.yaml.j2", lambda service: service.around.network is not None),
+    ("poddisruptionbudget.yaml.j2", lambda service: service.around.min_available is not None),
+    ("podmonitor.yaml.j2", lambda service: service.around.pod_monitor is not None),
+    ("metrics-service.yaml.j2", lambda service: service.around.service_monitor is not None),
+    ("servicemonitor.yaml.j2", lambda service: service.around.service_monitor is not None),
+)
 """The template of each object, in the order of the output, and the deployments that have it."""
 
 
@@ -44,6 +53,7 @@ def render(plan: Plan) -> list[Manifest]:
         "worker": deployment.worker,
         "env": deployment.env,
         "storage": deployment.volumes,
+        "around": deployment.around,
     }
     values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
     return [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]

@@ -7,7 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
+from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress
+from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.patterns import UNSENDABLE
+from rayllm_ctl.model.security import NetworkPeer, Security
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -103,6 +106,50 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
     return tuple(found)
 
 
+annotations = st.dictionaries(
+    st.sampled_from(["y", "a/on", "service.beta.kubernetes.io/x"]),
+    texts.filter(lambda text: not UNSENDABLE.search(text)),
+    max_size=3,
+)
+hosts = st.sampled_from(["null", "1e3", "llm.example.com", "*.example.com"])
+selectors = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
+        "matchExpressions": st.just([{"key": "on", "operator": "In", "values": ["y", "1.0"]}]),
+    },
+)
+peers = st.one_of(
+    st.builds(NetworkPeer, selectors, maybe(selectors)),
+    st.builds(NetworkPeer, ip_block=st.sampled_from([{"cidr": "10.0.0.0/8"}, {"cidr": "fd00::/8", "except": []}])),
+)
+routes = st.builds(
+    Gateway, labels, maybe(labels), maybe(labels), st.lists(hosts, max_size=2).map(tuple),
+    maybe(st.sampled_from([0.0, 0.5, 30.0, 99_999.0])),
+)  # fmt: skip
+monitors = st.builds(
+    Monitor, st.dictionaries(labels, st.sampled_from(["y", ""]), max_size=2), maybe(st.sampled_from([0.001, 15.0]))
+)
+
+
+@st.composite
+def exposures(draw: st.DrawFn) -> Exposure:
+    kind = draw(st.sampled_from(["ClusterIP", "LoadBalancer"]))
+    ranges = ("10.0.0.0/8",) if kind == "LoadBalancer" and draw(st.booleans()) else ()
+    ingress = st.builds(
+        Ingress, hosts, maybe(labels), st.sampled_from(["/", "/v1", "/~a%20/"]), maybe(labels), annotations
+    )
+    return Exposure(kind, draw(annotations), ranges, draw(maybe(ingress)), draw(maybe(routes)))
+
+
+@st.composite
+def securities(draw: st.DrawFn) -> Security:
+    if draw(st.booleans()):
+        return Security()
+    some = st.lists(peers, min_size=1, max_size=2).map(tuple)
+    return Security("restricted", draw(some), draw(some), draw(st.sampled_from(["y", "kuberay-system"])))
+
+
 @st.composite
 def services(draw: st.DrawFn) -> LLMService:
     """A service that `validate` finds nothing wrong with."""
@@ -142,4 +189,10 @@ def services(draw: st.DrawFn) -> LLMService:
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
             draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
         ),
+        exposure=draw(exposures()),
+        security=draw(securities()),
+        availability=Availability(draw(maybe(st.builds(PodDisruptionBudget, st.integers(1, 9))))),
+        monitoring=draw(st.one_of(
+            st.builds(Monitoring, maybe(monitors)), st.builds(Monitoring, service_monitor=monitors)
+        )),
     )  # fmt: skip

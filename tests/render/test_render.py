@@ -58,7 +58,7 @@ def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
 
 
 def rendered(its_plan: Plan) -> dict[str, Any]:
-    [manifest] = render(its_plan)
+    manifest = render(its_plan)[0]
     check(manifest, SCHEMA)
     return manifest
 

@@ -1,0 +1,33 @@
+"""Who may connect to the pods of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from rayllm_ctl.frozen import dataclass
+
+NetworkAccess = Literal["open", "restricted"]
+
+
+@dataclass(frozen=True)
+class NetworkPeer:
+    """Clients, as a NetworkPolicy names them: pods by label selectors, or addresses."""
+
+    pod_selector: Annotated[Mapping[str, Any] | None, "Label selector of pods; {} selects all."] = None
+    namespace_selector: Annotated[
+        Mapping[str, Any] | None, "Label selector of their namespaces; by default that of the service."
+    ] = None
+    ip_block: Annotated[Mapping[str, Any] | None, "`cidr` and `except`, instead of selectors."] = None
+
+
+@dataclass(frozen=True)
+class Security:
+    """`restricted` limits who may connect to the pods, by a NetworkPolicy."""
+
+    network: Annotated[NetworkAccess, "Whether everybody may connect to the pods, or only those named here."] = "open"
+    allow_from: Annotated[
+        tuple[NetworkPeer, ...], "Clients of the OpenAI port; by default all pods of the namespace."
+    ] = ()
+    allow_metrics_from: Annotated[tuple[NetworkPeer, ...], "Clients of the metrics ports: Prometheus."] = ()
+    operator_namespace: Annotated[str, "Namespace of the KubeRay operator, which needs Ray's ports."] = "kuberay-system"
