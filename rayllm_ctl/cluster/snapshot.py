@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.dashboard import dashboard_of
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
@@ -190,16 +192,21 @@ class Collector:
             if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
             and pod["status"].get("phase") == "Running"
         }
-        heads = {
-            item["metadata"]["name"]: _head_service(item)
-            for item in owned.clusters
-            if item["metadata"]["name"] in running
-        }
-        answers = tasks.map(lambda head: serve.state(self._cluster, self._namespace, head), heads.values())
+        heads = {item["metadata"]["name"]: item for item in owned.clusters if item["metadata"]["name"] in running}
+        answers = tasks.map(self._serve_state, heads.values())
         for answer in answers:
-            if answer.get("status") == 403:
+            if answer.get("status") in (401, 403):
                 self._notes.add(f"Serve state could not be read: {answer['error']}")
         return dict(zip(heads, answers, strict=True))
+
+    def _serve_state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            dashboard = dashboard_of(self._cluster, ray_cluster)
+        except ForbiddenError as error:
+            return {"error": f"not permitted to {error.right}", "status": 403}
+        except UserError as error:
+            return {"error": error.message}
+        return serve.state(dashboard)
 
     def _logs(
         self,
@@ -213,8 +220,8 @@ class Collector:
         for item in owned.clusters:
             answer = answers.get(item["metadata"]["name"])
             if answer:
-                head = _head_service(item)
-                found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, tasks)
+                with suppress(UserError):  # noted with Serve's state
+                    found |= serve.failed_replica_logs(dashboard_of(self._cluster, item), answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
         if _overlooked(owned.workload):
             found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
@@ -252,11 +259,6 @@ def _tidy(objects: Objects) -> Objects:
         item["metadata"].pop("managedFields", None)
         unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
     return list(unique.values())
-
-
-def _head_service(ray_cluster: Mapping[str, Any]) -> str:
-    head = (ray_cluster.get("status") or {}).get("head") or {}
-    return str(head.get("serviceName") or kuberay.head_service(ray_cluster["metadata"]["name"]))
 
 
 def _overlooked(workload: Mapping[str, Any] | None) -> bool:

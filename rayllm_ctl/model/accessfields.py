@@ -14,6 +14,7 @@ from rayllm_ctl.model.operations import Availability, Monitor, Monitoring
 from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE
 from rayllm_ctl.model.podfields import is_label_key, is_object_name
 from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.security import NetworkPeer, Security
 from rayllm_ctl.model.service import LLMService
 
@@ -29,6 +30,12 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 def problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     yield from _exposure(service.exposure)
+    if service.upgrade.strategy == INCREMENTAL and service.exposure != Exposure():
+        yield Problem(
+            ("spec", "exposure"),
+            f"cannot be combined with spec.upgrade.strategy: {INCREMENTAL}, for which KubeRay makes a Gateway and "
+            "a Service for each Ray cluster instead of one Service",
+        )
     yield from _security(service)
     yield from _availability(service.availability)
     yield from _monitoring(service.monitoring)
@@ -88,10 +95,12 @@ def _security(service: LLMService) -> Iterator[Problem]:
 
 def _locked_out(service: LLMService, security: Security) -> Iterator[Problem]:
     """What the service is set up for, and could not connect to it."""
-    if service.exposure.beyond_the_cluster and not security.allow_from:
+    exposed = "spec.exposure" if service.exposure.beyond_the_cluster else ""
+    exposed = f"spec.upgrade.strategy: {INCREMENTAL}" if service.upgrade.strategy == INCREMENTAL else exposed
+    if exposed and not security.allow_from:
         yield Problem(
             ("spec", "security", "allowFrom"),
-            "required with spec.exposure: by default only pods of the namespace may connect, and no load balancer, "
+            f"required with {exposed}: by default only pods of the namespace may connect, and no load balancer, "
             "Ingress controller or Gateway",
             "allowFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress-nginx}}}]",
         )

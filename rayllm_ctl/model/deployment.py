@@ -10,6 +10,7 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
@@ -176,6 +177,8 @@ class Deployment:
     head_placement: PodPlacement
     worker: WorkerGroup
     autoscaler: Autoscaler
+    ray: RayOptions
+    upgrade: Upgrade
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
     around: Surroundings

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Exposure
 from rayllm_ctl.model.operations import Availability, Monitoring
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
@@ -176,3 +177,5 @@ class LLMService:
     security: Security = Security()
     availability: Availability = Availability()
     monitoring: Monitoring = Monitoring()
+    ray: RayOptions = RayOptions()
+    upgrade: Upgrade = Upgrade()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model import accessfields, podfields
+from rayllm_ctl.model import accessfields, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -35,6 +35,7 @@ def validate(service: LLMService) -> list[Problem]:
         *podfields.problems(service),
         *_load(service.load),
         *accessfields.problems(service),
+        *rayfields.problems(service),
     ]
 
 

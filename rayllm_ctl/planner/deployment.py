@@ -15,6 +15,7 @@ from dataclasses import replace
 from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.rayoptions import RayOptions, logging_environment
 from rayllm_ctl.model.service import LLMService, Toleration
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
 from rayllm_ctl.planner.surroundings import surroundings, surroundings_notes
@@ -51,13 +52,19 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
             {} if gpu else dict(service.scheduling.node_selector), {}, service.scheduling.tolerations
         ),
         worker=_worker(service, parallelism, pods, gpu),
-        autoscaler=AUTOSCALER,
+        autoscaler=_autoscaler(service.ray),
+        ray=service.ray,
+        upgrade=service.upgrade,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
         around=surroundings(service),
     )
     notes = (*plan.notes, *surroundings_notes(deployment))
     return replace(plan, deployment=deployment, notes=notes)
+
+
+def _autoscaler(ray: RayOptions) -> Autoscaler:
+    return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:
@@ -107,6 +114,7 @@ def _environment(service: LLMService, startup: StartupPlan | None) -> Iterator[E
         # so that a slightly different estimate does not ask for a second cluster.
         hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
         yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
+    yield from (EnvVar(name, value) for name, value in logging_environment(service.ray.logging).items())
     if service.model.token_secret is not None:
         # On the head as well: it reads the model's configuration when it builds the application.
         yield EnvVar("HF_TOKEN", secret=service.model.token_secret)

@@ -49,6 +49,8 @@ def render(plan: Plan) -> list[Manifest]:
         "engine": plan.engine,
         "pods": plan.pods,
         "autoscaler": deployment.autoscaler,
+        "ray": deployment.ray,
+        "upgrade": deployment.upgrade,
         "head_placement": deployment.head_placement,
         "worker": deployment.worker,
         "env": deployment.env,

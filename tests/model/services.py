@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
-from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress
+from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress, ServiceType
 from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.patterns import UNSENDABLE
+from rayllm_ctl.model.rayoptions import INCREMENTAL, Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.security import NetworkPeer, Security
 from rayllm_ctl.model.service import (
     Accelerator,
@@ -63,6 +64,26 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 tolerations = st.builds(Toleration, labels, maybe(st.just("on")), maybe(st.just("NoExecute")))
 
 
+upgrades = st.sampled_from(
+    [
+        Upgrade(),
+        Upgrade("None", deletion_delay=5.0),
+        Upgrade("NewClusterWithIncrementalUpgrade", 50, 10, 30.0, "istio"),
+    ]
+)
+
+
+@st.composite
+def ray_options(draw: st.DrawFn) -> RayOptions:
+    tolerance = st.builds(FaultTolerance, st.sampled_from(["redis:6379", "rediss://r.example.com:1"]),
+                          maybe(st.builds(SecretKey, labels, st.just("password"))))  # fmt: skip
+    logging = st.builds(
+        RayLogging, maybe(st.just("JSON")), maybe(st.sampled_from(["64Mi", "1e6"])), maybe(st.integers(1, 9))
+    )
+    authentication = st.builds(Authentication, st.just("token"), maybe(labels)) | st.just(Authentication())
+    return RayOptions(draw(authentication), draw(maybe(tolerance)), draw(logging), draw(maybe(st.just(90.0))))
+
+
 @st.composite
 def models(draw: st.DrawFn) -> Model:
     path = draw(maybe(paths))
@@ -106,7 +127,7 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
     return tuple(found)
 
 
-annotations = st.dictionaries(
+notes = st.dictionaries(
     st.sampled_from(["y", "a/on", "service.beta.kubernetes.io/x"]),
     texts.filter(lambda text: not UNSENDABLE.search(text)),
     max_size=3,
@@ -133,13 +154,13 @@ monitors = st.builds(
 
 
 @st.composite
-def exposures(draw: st.DrawFn) -> Exposure:
-    kind = draw(st.sampled_from(["ClusterIP", "LoadBalancer"]))
+def exposures(draw: st.DrawFn, upgrade: Upgrade) -> Exposure:
+    if upgrade.strategy == INCREMENTAL:
+        return Exposure()
+    kind: ServiceType = draw(st.sampled_from(["ClusterIP", "LoadBalancer"]))
     ranges = ("10.0.0.0/8",) if kind == "LoadBalancer" and draw(st.booleans()) else ()
-    ingress = st.builds(
-        Ingress, hosts, maybe(labels), st.sampled_from(["/", "/v1", "/~a%20/"]), maybe(labels), annotations
-    )
-    return Exposure(kind, draw(annotations), ranges, draw(maybe(ingress)), draw(maybe(routes)))
+    ingress = st.builds(Ingress, hosts, maybe(labels), st.sampled_from(["/", "/v1", "/~a%20/"]), maybe(labels), notes)
+    return Exposure(kind, draw(notes), ranges, draw(maybe(ingress)), draw(maybe(routes)))
 
 
 @st.composite
@@ -156,6 +177,7 @@ def services(draw: st.DrawFn) -> LLMService:
     cpu = draw(st.booleans())
     low = draw(st.integers(0, 3))
     tensor = draw(maybe(st.integers(1, 8)))
+    upgrade = draw(upgrades)
     return LLMService(
         name=draw(names),
         namespace=draw(maybe(labels)),
@@ -184,12 +206,14 @@ def services(draw: st.DrawFn) -> LLMService:
             PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
             PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
         ),
+        ray=draw(ray_options()),
+        upgrade=upgrade,
         load=Load(
             draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
             draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
         ),
-        exposure=draw(exposures()),
+        exposure=draw(exposures(upgrade)),
         security=draw(securities()),
         availability=Availability(draw(maybe(st.builds(PodDisruptionBudget, st.integers(1, 9))))),
         monitoring=draw(st.one_of(

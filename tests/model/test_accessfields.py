@@ -9,6 +9,7 @@ import pytest
 
 from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress
 from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
+from rayllm_ctl.model.rayoptions import INCREMENTAL, Upgrade
 from rayllm_ctl.model.security import NetworkPeer, Security
 from rayllm_ctl.model.service import LLMService, Model
 from rayllm_ctl.model.validation import validate
@@ -111,8 +112,18 @@ def test_clients_of_an_open_network_mean_nothing() -> None:
 )
 def test_an_exposed_service_names_who_connects(exposure: Exposure) -> None:
     [line] = found(exposure=exposure, security=Security("restricted"))
-    assert line.startswith("spec.security.allowFrom: required with spec.exposure: by default only pods of the namespace")
+    assert line.startswith(
+        "spec.security.allowFrom: required with spec.exposure: by default only pods of the namespace"
+    )
     assert found(exposure=exposure, security=Security("restricted", (ALL,))) == []
+
+
+def test_an_incremental_upgrade_has_a_gateway_of_its_own() -> None:
+    steps = Upgrade(INCREMENTAL, 50, 10, 30.0, "istio")
+    [line] = found(upgrade=steps, exposure=Exposure(ingress=Ingress("a.b")))
+    assert line.startswith("spec.exposure: cannot be combined with spec.upgrade.strategy: NewClusterWith")
+    [line] = found(upgrade=steps, security=Security("restricted"))
+    assert line.startswith("spec.security.allowFrom: required with spec.upgrade.strategy: NewClusterWith")
 
 
 def test_a_monitored_service_names_prometheus() -> None:
