@@ -6,10 +6,11 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.exposure import Ingress, ServiceType
+from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
@@ -125,45 +126,49 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Backend:
-    """The Service and the port at which the service answers: what an Ingress or an HTTPRoute forwards to."""
+    """What an Ingress or an HTTPRoute forwards to."""
 
-    service: str
-    port: int
+    service: Annotated[str, "Service at which the OpenAI API answers."]
+    port: Annotated[int, "Its port, which is that of the pods as well."]
+
+
+@dataclass(frozen=True)
+class HTTPRoute:
+    """An HTTPRoute that is attached to a Gateway."""
+
+    name: Annotated[str, "Name of the Gateway."]
+    namespace: Annotated[str | None, "Namespace of the Gateway; with null, that of the service."]
+    section_name: Annotated[str | None, "Name of the listener; with null, all that admit the route."]
+    hostnames: Annotated[tuple[str, ...], "Host names; if empty, those of the listener."]
+    request_timeout: Annotated[str | None, "Longest duration of a request; 0s: no limit; null: the Gateway's own."]
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """How clients reach the service."""
+
+    type: Annotated[ServiceType, "Type of KubeRay's Service."]
+    annotations: Annotated[Mapping[str, str], "Annotations of KubeRay's Service."]
+    source_ranges: Annotated[tuple[str, ...], "Addresses (CIDR) that the load balancer admits; if empty, all."]
+    ingress: Annotated[Ingress | None, "An Ingress; null for none."]
+    gateway: Annotated[HTTPRoute | None, "An HTTPRoute of the Gateway API; null for none."]
 
 
 @dataclass(frozen=True)
 class NetworkRules:
-    """Who may connect to the pods, as the peers of a NetworkPolicy: `clients` to the OpenAI port, `scrapers` to the
-    metrics ports. The pods of the service and the operator may in any case."""
+    """Who may connect to the pods, as the peers of a NetworkPolicy. The pods of the service may in any case."""
 
-    operator_namespace: str
-    clients: tuple[Mapping[str, Any], ...]
-    scrapers: tuple[Mapping[str, Any], ...]
+    operator_namespace: Annotated[str, "Namespace of the KubeRay operator."]
+    clients: Annotated[tuple[Mapping[str, Any], ...], "Clients of the OpenAI port."]
+    scrapers: Annotated[tuple[Mapping[str, Any], ...], "Clients of the metrics ports."]
 
 
 @dataclass(frozen=True)
 class Scraping:
-    """A PodMonitor or a ServiceMonitor. `interval` as Prometheus writes it; None: Prometheus' own."""
+    """A PodMonitor or a ServiceMonitor."""
 
-    labels: Mapping[str, str]
-    interval: str | None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What stands next to the object that runs the service. None, or no part of `exposure`: there is no such object.
-
-    route_timeout: of a request through the HTTPRoute, as the Gateway API writes it; None: the Gateway's own.
-    min_available: of the PodDisruptionBudget over the workers.
-    """
-
-    exposure: Exposure
-    backend: Backend
-    route_timeout: str | None
-    network: NetworkRules | None
-    min_available: int | None
-    pod_monitor: Scraping | None
-    service_monitor: Scraping | None
+    labels: Annotated[Mapping[str, str], "Labels by which Prometheus selects the monitor."]
+    interval: Annotated[str | None, "Scrape interval; with null, that of Prometheus."]
 
 
 @dataclass(frozen=True)
@@ -181,4 +186,9 @@ class Deployment:
     upgrade: Upgrade
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
-    around: Surroundings
+    exposure: Entrance
+    backend: Backend
+    network: NetworkRules | None
+    pod_disruption_budget: PodDisruptionBudget | None
+    pod_monitor: Scraping | None
+    service_monitor: Scraping | None

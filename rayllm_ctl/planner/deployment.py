@@ -12,13 +12,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.deployment import (
+    Autoscaler,
+    Backend,
+    Deployment,
+    EnvVar,
+    PodPlacement,
+    Probe,
+    Runtime,
+    WorkerGroup,
+)
 from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.rayoptions import RayOptions, logging_environment
 from rayllm_ctl.model.service import LLMService, Toleration
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
-from rayllm_ctl.planner.surroundings import surroundings, surroundings_notes
+from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
 
 ENGINE_START_SECONDS = 3600
 """Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
@@ -57,7 +67,12 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         upgrade=service.upgrade,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
-        around=surroundings(service),
+        exposure=entrance(service.exposure),
+        backend=Backend(kuberay.serve_service(service.name), kuberay.SERVE_PORT),
+        network=network_rules(service.security),
+        pod_disruption_budget=service.availability.pod_disruption_budget,
+        pod_monitor=scraping(service.monitoring.pod_monitor),
+        service_monitor=scraping(service.monitoring.service_monitor),
     )
     notes = (*plan.notes, *surroundings_notes(deployment))
     return replace(plan, deployment=deployment, notes=notes)

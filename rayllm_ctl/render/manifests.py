@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.deployment import Deployment
-from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.yamltext import dump as yaml_text
-from rayllm_ctl.render.templating import fill
+from rayllm_ctl.render.templating import fill, text
+from rayllm_ctl.render.values import values_of
 
 Manifest = dict[str, Any]
 
-_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (
-    ("rayservice.yaml.j2", lambda _: True),
-    ("ingress.yaml.j2", lambda service: service.around.exposure.ingress is not None),
-    ("httproute.yaml.j2", lambda service: service.around.exposure.gateway is not None),
-    ("networkpolicy.yaml.j2", lambda service: service.around.network is not None),
-    ("poddisruptionbudget.yaml.j2", lambda service: service.around.min_available is not None),
-    ("podmonitor.yaml.j2", lambda service: service.around.pod_monitor is not None),
-    ("metrics-service.yaml.j2", lambda service: service.around.service_monitor is not None),
-    ("servicemonitor.yaml.j2", lambda service: service.around.service_monitor is not None),
+OBJECTS = (
+    "rayservice.yaml.j2",
+    "ingress.yaml.j2",
+    "httproute.yaml.j2",
+    "networkpolicy.yaml.j2",
+    "poddisruptionbudget.yaml.j2",
+    "podmonitor.yaml.j2",
+    "metrics-service.yaml.j2",
+    "servicemonitor.yaml.j2",
 )
-"""The template of each object, in the order of the output, and the deployments that have it."""
+"""The template of each object, in the order of the output. One that comes out empty for these values is no object."""
 
 
 def render(plan: Plan) -> list[Manifest]:
@@ -32,30 +28,7 @@ def render(plan: Plan) -> list[Manifest]:
 
     A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
     """
-    deployment = plan.deployment
-    if deployment is None:
-        why = "; ".join(reason.message for reason in plan.reasons) or "the planner gave no reason"
-        raise UserError(f"{plan.model} cannot be rendered: its plan is {plan.verdict}: {why}", hint="rayllm-ctl plan")
-    runtime = deployment.runtime
-    if runtime.image is None:
-        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, or spec.engine.image")
-    values: dict[str, Any] = {
-        "name": deployment.name,
-        "namespace": deployment.namespace,
-        "labels": service_labels(deployment.name, runtime.vllm_version),
-        "runtime": runtime,
-        "serve": deployment.serve,
-        "parallelism": plan.parallelism,
-        "engine": plan.engine,
-        "pods": plan.pods,
-        "autoscaler": deployment.autoscaler,
-        "ray": deployment.ray,
-        "upgrade": deployment.upgrade,
-        "head_placement": deployment.head_placement,
-        "worker": deployment.worker,
-        "env": deployment.env,
-        "storage": deployment.volumes,
-        "around": deployment.around,
-    }
-    values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
-    return [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]
+    values = dict(vars(values_of(plan)))
+    values["serve_config"] = text("serve-config.yaml.j2", values)
+    objects = (fill(template, values) for template in OBJECTS)
+    return [manifest for manifest in objects if manifest is not None]
