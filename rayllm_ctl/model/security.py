@@ -1,4 +1,4 @@
-"""Who may connect to the pods of a service."""
+"""How far the service is locked down: what its pods may do, and who may connect to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 
+PodSecurity = Literal["restricted", "baseline", "privileged"]
 NetworkAccess = Literal["open", "restricted"]
 
 
@@ -23,9 +24,16 @@ class NetworkPeer:
 
 @dataclass(frozen=True)
 class Security:
-    """`restricted` limits who may connect to the pods, by a NetworkPolicy."""
+    """Security of the pods, and of the connections to them."""
 
-    network: Annotated[NetworkAccess, "Whether everybody may connect to the pods, or only those named here."] = "open"
+    pod_security: Annotated[
+        PodSecurity,
+        "Level of the Pod Security Standards that the pods satisfy. baseline: for images that must run as root. "
+        "privileged: for hostPath volumes.",
+    ] = "restricted"
+    network: Annotated[
+        NetworkAccess, "Who may connect to the pods. open: everybody. restricted: only those named here."
+    ] = "open"
     allow_from: Annotated[
         tuple[NetworkPeer, ...], "Clients of the OpenAI port; by default all pods of the namespace."
     ] = ()

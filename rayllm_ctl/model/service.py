@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Exposure
 from rayllm_ctl.model.operations import Availability, Monitoring
+from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
@@ -178,9 +179,10 @@ class LLMService:
     storage: Storage = Storage()
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
+    pods: Pods = Pods()
+    security: Security = Security()
     load: Load = Load()
     exposure: Exposure = Exposure()
-    security: Security = Security()
     availability: Availability = Availability()
     monitoring: Monitoring = Monitoring()
     ray: RayOptions = RayOptions()

@@ -16,9 +16,8 @@ from rayllm_ctl.model.deployment import (
     Autoscaler,
     Backend,
     Entrance,
-    EnvVar,
     NetworkRules,
-    PodPlacement,
+    PodTemplate,
     Scraping,
     ServeApplication,
     WorkerGroup,
@@ -89,9 +88,8 @@ class Values:
     autoscaler: Autoscaler
     ray: RayOptions
     upgrade: Upgrade
-    head_placement: PodPlacement
+    head: PodTemplate
     worker: WorkerGroup
-    env: tuple[EnvVar, ...]
     storage: tuple[Volume, ...]
     exposure: Entrance
     backend: Backend
@@ -122,9 +120,8 @@ def values_of(plan: Plan) -> Values:
         autoscaler=deployment.autoscaler,
         ray=deployment.ray,
         upgrade=deployment.upgrade,
-        head_placement=deployment.head_placement,
+        head=deployment.head,
         worker=deployment.worker,
-        env=deployment.env,
         storage=deployment.volumes,
         exposure=deployment.exposure,
         backend=deployment.backend,

@@ -23,7 +23,7 @@ def found(**sections: Any) -> list[str]:
 
 
 def restricted(**peer: Any) -> list[str]:
-    return found(security=Security("restricted", (NetworkPeer(**peer),)))
+    return found(security=Security("restricted", "restricted", (NetworkPeer(**peer),)))
 
 
 def test_complete_sections_are_valid() -> None:
@@ -31,7 +31,7 @@ def test_complete_sections_are_valid() -> None:
         "LoadBalancer", {"a.b/c": "d"}, ("10.0.0.0/8",), Ingress("*.a.b", "nginx", "/v1", "tls", {"x": "off"}),
         Gateway("g", "gateways", "https", ("a.b",), 90.0),
     )  # fmt: skip
-    security = Security("restricted", (NetworkPeer({"matchLabels": {"a": "b"}}, {}),), (ALL,), "ray")
+    security = Security("restricted", "restricted", (NetworkPeer({"matchLabels": {"a": "b"}}, {}),), (ALL,), "ray")
     monitoring = Monitoring(Monitor({"release": "prometheus"}, 0.5))
     budget = Availability(PodDisruptionBudget(1))
     assert found(exposure=exposure, security=security, monitoring=monitoring, availability=budget) == []
@@ -111,28 +111,28 @@ def test_clients_of_an_open_network_mean_nothing() -> None:
     "exposure", [Exposure("LoadBalancer"), Exposure(ingress=Ingress("a.b")), Exposure(gateway=Gateway("g"))]
 )
 def test_an_exposed_service_names_who_connects(exposure: Exposure) -> None:
-    [line] = found(exposure=exposure, security=Security("restricted"))
+    [line] = found(exposure=exposure, security=Security("restricted", "restricted"))
     assert line.startswith(
         "spec.security.allowFrom: required with spec.exposure: by default only pods of the namespace"
     )
-    assert found(exposure=exposure, security=Security("restricted", (ALL,))) == []
+    assert found(exposure=exposure, security=Security("restricted", "restricted", (ALL,))) == []
 
 
 def test_an_incremental_upgrade_has_a_gateway_of_its_own() -> None:
     steps = Upgrade(INCREMENTAL, 50, 10, 30.0, "istio")
     [line] = found(upgrade=steps, exposure=Exposure(ingress=Ingress("a.b")))
     assert line.startswith("spec.exposure: cannot be combined with spec.upgrade.strategy: NewClusterWith")
-    [line] = found(upgrade=steps, security=Security("restricted"))
+    [line] = found(upgrade=steps, security=Security("restricted", "restricted"))
     assert line.startswith("spec.security.allowFrom: required with spec.upgrade.strategy: NewClusterWith")
 
 
 def test_a_monitored_service_names_prometheus() -> None:
     monitoring = Monitoring(Monitor())
-    assert found(monitoring=monitoring, security=Security("restricted")) == [
+    assert found(monitoring=monitoring, security=Security("restricted", "restricted")) == [
         "spec.security.allowMetricsFrom: required with spec.monitoring: Prometheus could not connect to the metrics "
         "ports"
     ]
-    assert found(monitoring=monitoring, security=Security("restricted", (), (ALL,))) == []
+    assert found(monitoring=monitoring, security=Security("restricted", "restricted", (), (ALL,))) == []
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_an_open_network_has_no_policy() -> None:
 
 @pytest.mark.parametrize("pod", [HEAD, WORKER, NEW_WORKER])
 def test_by_default_the_namespace_reaches_the_api_and_nothing_else(pod: Client) -> None:
-    closed = Security("restricted")
+    closed = Security("restricted", "restricted")
     assert ports_of(closed, STRANGER, pod) == {8000}
     assert ports_of(closed, OTHER_SERVICE, pod) == {8000}
     assert ports_of(closed, ABROAD, pod) == set()
@@ -125,13 +125,13 @@ def test_by_default_the_namespace_reaches_the_api_and_nothing_else(pod: Client) 
 @pytest.mark.parametrize("pod", [HEAD, WORKER, NEW_WORKER])
 @pytest.mark.parametrize("client", [HEAD, WORKER, NEW_WORKER])
 def test_the_pods_of_a_service_reach_each_other_in_both_clusters_of_an_upgrade(pod: Client, client: Client) -> None:
-    assert ports_of(Security("restricted", (NetworkPeer(pod_selector={"matchLabels": {"app": "web"}}),)), client, pod) \
-        == PORTS  # fmt: skip
+    web = Security("restricted", "restricted", (NetworkPeer(pod_selector={"matchLabels": {"app": "web"}}),))
+    assert ports_of(web, client, pod) == PORTS
 
 
 @pytest.mark.parametrize("labels", [BY_CHART, BY_KUSTOMIZATION])
 def test_the_operator_reaches_the_dashboard_and_the_proxy_from_its_namespace_only(labels: dict[str, str]) -> None:
-    closed = Security("restricted", (NetworkPeer(pod_selector={"matchLabels": {"app": "web"}}),))
+    closed = Security("restricted", "restricted", (NetworkPeer(pod_selector={"matchLabels": {"app": "web"}}),))
     assert ports_of(closed, Client(labels, "kuberay-system")) == {8265, 8000}
     assert ports_of(closed, Client(labels, "default")) == set()
     assert ports_of(closed, Client({}, "kuberay-system")) == set()
@@ -141,6 +141,7 @@ def test_the_operator_reaches_the_dashboard_and_the_proxy_from_its_namespace_onl
 
 def test_named_clients_replace_the_namespace() -> None:
     named = Security(
+        "restricted",
         "restricted",
         (
             NetworkPeer({"matchLabels": {"app": "web"}}, {"matchLabels": {"kubernetes.io/metadata.name": "search"}}),
@@ -155,11 +156,11 @@ def test_named_clients_replace_the_namespace() -> None:
 
 def test_prometheus_reaches_the_metrics_and_nothing_else() -> None:
     everybody = NetworkPeer(namespace_selector={"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}})
-    security = Security("restricted", (), (everybody,))
+    security = Security("restricted", "restricted", (), (everybody,))
     watched = Monitoring(Monitor())
     assert ports_of(security, Client({}, "monitoring"), monitoring=watched) == {8080, 44217, 44227}
     assert ports_of(security, STRANGER, monitoring=watched) == {8000}
 
 
 def test_other_services_are_not_concerned() -> None:
-    assert ports_of(Security("restricted"), STRANGER, OTHER_SERVICE) == PORTS
+    assert ports_of(Security("restricted", "restricted"), STRANGER, OTHER_SERVICE) == PORTS
