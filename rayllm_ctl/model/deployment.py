@@ -14,6 +14,7 @@ from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Toleration, Volume
 
 
@@ -114,8 +115,11 @@ class PodTemplate:
 
 @dataclass(frozen=True)
 class Probe:
-    """The readiness probe of workers, which asks the Serve proxy of their node."""
+    """The readiness probe of workers, an HTTP request to their own pod."""
 
+    path: str
+    port: int
+    https: bool
     initial_delay: int
     period: int
     timeout: int
@@ -200,6 +204,7 @@ class Scraping:
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
+    serve_options: what the Serve configuration says beside its applications.
     pod_options: what the user asks of the pods, for errors about raw parts of them.
     """
 
@@ -221,3 +226,5 @@ class Deployment:
     pod_disruption_budget: PodDisruptionBudget | None
     pod_monitor: Scraping | None
     service_monitor: Scraping | None
+    proxies: ServeProxies
+    serve_options: Mapping[str, Any]
