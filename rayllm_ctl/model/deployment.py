@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Ingress, ServiceType
 from rayllm_ctl.model.operations import PodDisruptionBudget
+from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
@@ -228,3 +229,4 @@ class Deployment:
     service_monitor: Scraping | None
     proxies: ServeProxies
     serve_options: Mapping[str, Any]
+    patches: tuple[Patch, ...]

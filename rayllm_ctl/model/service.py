@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Exposure
 from rayllm_ctl.model.operations import Availability, Monitoring
+from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
@@ -189,3 +190,4 @@ class LLMService:
     monitoring: Monitoring = Monitoring()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
+    patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

@@ -73,6 +73,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         pod_disruption_budget=service.availability.pod_disruption_budget,
         pod_monitor=scraping(service.monitoring.pod_monitor),
         service_monitor=scraping(service.monitoring.service_monitor),
+        patches=service.patches,
     )
     notes = (*plan.notes, *surroundings_notes(deployment))
     return replace(plan, deployment=deployment, notes=notes)
