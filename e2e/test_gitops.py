@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 from e2e.harness import Bench, Object
 
@@ -37,3 +39,46 @@ def test_the_same_file_is_applied_again_and_a_changed_one_too(bench: Bench) -> N
     assert apply(changed) == generation + 1
     assert apply(first) == generation + 2
     assert all("f:spec" not in fields for fields in operator_fields(bench))
+
+
+def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(bench: Bench, tmp_path: Path) -> None:
+    """In a namespace that enforces Pod Security restricted: applied with kustomize, twice, until the model answers."""
+    bench.kubectl("label", "namespace", bench.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    spec, repository = tmp_path / "own.yaml", tmp_path / "repository"
+    command, *flags = bench.tiny("own")
+    assert command == "deploy"
+    spec.write_text(bench.run("init", *flags).out, encoding="utf-8")
+    bench.run("render", "-f", str(spec), "--output-dir", str(repository))
+    git(repository, "init", "--quiet")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "Serve the model")
+    git(tmp_path, "clone", "--quiet", str(repository), "clone")
+    folder = tmp_path / "clone" / "own"
+
+    def apply() -> int:
+        bench.kubectl("apply", "--server-side", "-k", str(folder))
+        generation: int = bench.get("rayservice", "own")["metadata"]["generation"]
+        return generation
+
+    generation = apply()
+    bench.wait("the service is ready", lambda: state(bench) == "Ready", timeout=300, pause=5.0)
+    assert apply() == generation
+    # The same files again, written anew: nothing to commit.
+    bench.run("render", "-f", str(spec), "--output-dir", str(tmp_path / "clone"))
+    assert git(tmp_path / "clone", "status", "--porcelain") == ""
+    assert bench.run("diff", "-f", str(spec), "-n", bench.namespace, "--field-manager", "kubectl").out == ""
+    answer = bench.run("chat", "own", "-n", bench.namespace, "Say something", "--max-tokens", "8").out
+    assert answer.strip()
+
+
+def state(bench: Bench) -> str:
+    found: str = json.loads(bench.run("status", "own", "-n", bench.namespace, "-o", "json", code=None).out)["state"]
+    return found
+
+
+def git(folder: Path, *args: str) -> str:
+    """git's standard output. The author is nobody in particular."""
+    who = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+    done = subprocess.run(["git", "-C", str(folder), *who, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
