@@ -42,6 +42,14 @@ def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEF
         _report(found, manifests, plan, kuberay)
 
 
+def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
+    """As `check`, of manifests without a plan."""
+    found = _problems(manifests, kuberay)
+    if found:
+        hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
+        raise UserError("\n".join(found), hint=tuple(hints))
+
+
 def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
     from rayllm_ctl.kinds.rules import rule_problems
     from rayllm_ctl.render.schema import schema_problems
