@@ -19,6 +19,7 @@ _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("gcsFaultToleranceOptions",), ("spec", "ray", "faultTolerance")),
     (("autoscalerOptions", "idleTimeoutSeconds"), ("spec", "ray", "idleTimeout")),
     (("upgradeStrategy",), ("spec", "upgrade")),
+    (("serveService", "spec", "ports"), ("spec", "serve", "proxyLocation")),
     (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
 )
 """Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
