@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, Runtime, WorkerGroup
+from rayllm_ctl.model.deployment import Autoscaler, Entrance, PodTemplate, Runtime, WorkerGroup
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.serveoptions import ServeProxies
@@ -46,5 +46,6 @@ class Applications:
     upgrade: Upgrade
     pod_security: PodSecurity
     volumes: tuple[Volume, ...]
+    exposure: Entrance
     code: CodeVolume | None
     explanation: tuple[str, ...]

@@ -17,6 +17,7 @@ from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.deployment import autoscaler, readiness
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
+from rayllm_ctl.planner.surroundings import entrance
 
 HEAD = ("500m", "4Gi")
 """CPU and memory of the head: GCS, dashboard, Serve's controller, and the user's code while it is built."""
@@ -63,6 +64,7 @@ def applications(
         upgrade=service.upgrade,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
+        exposure=entrance(service.exposure),
         code=code,
         explanation=tuple(_explained(group, worker) for group, worker in zip(groups, workers, strict=True)),
     )

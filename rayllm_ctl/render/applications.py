@@ -30,6 +30,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "worker_groups": applications.worker_groups,
         "proxies": applications.proxies,
         "storage": applications.volumes,
+        "exposure": applications.exposure,
         "code": applications.code,
     }
     code = [fill("code.yaml.j2", values)] if applications.code is not None else []
