@@ -104,7 +104,7 @@ def test_a_rejected_spec_changes_nothing(tmp_path: Path, capsys: pytest.CaptureF
 def test_two_services_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = render(capsys, "-f", str(SPECS[0]), "-f", str(SPECS[0]), "--output-dir", str(tmp_path))
     assert code == 2
-    assert "as well" in err
+    assert "two spec files describe service" in err
     assert list(tmp_path.iterdir()) == []
 
 
