@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -30,7 +30,7 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
 
     template_dir: a folder of the user's own templates, which replace those of the same name or add objects.
     A pure function of the plan and these templates. Raises UserError where the plan does not run or a template of the
-    user's fails, UsageError where the plan has no image or a patch cannot be applied.
+    user's fails, UsageError where the plan has no image, or a pod template or patch of the spec cannot be applied.
     """
     values = dict(vars(values_of(plan)))
     if template_dir is None:
@@ -40,10 +40,25 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
 
         with explained(template_dir):
             rendered = [*_objects(values, template_dir), *added(template_dir, values)]
-    return patched(rendered, plan.deployment.patches if plan.deployment else ())
+    assert plan.deployment is not None  # or there would be no values
+    return _changed(rendered, plan.deployment)
 
 
 def _objects(values: dict[str, Any], own: Path | None) -> list[Manifest]:
     values["serve_config"] = text("serve-config.yaml.j2", values, own)
     objects = (fill(template, values, own) for template in OBJECTS)
     return [manifest for manifest in objects if manifest is not None]
+
+
+def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest]:
+    """`manifests` with the changes that the spec makes to the objects themselves; most specs make none."""
+    pods, patches = deployment.pod_options, deployment.patches
+    if pods.head.pod_template or pods.worker.pod_template:
+        from rayllm_ctl.render.patches import with_pod_templates
+
+        manifests = with_pod_templates(manifests, pods)
+    if patches:
+        from rayllm_ctl.render.patches import patched
+
+        manifests = patched(manifests, patches)
+    return manifests
