@@ -100,6 +100,8 @@ def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
     from rayllm_ctl.cluster.bounds import propagate_bounds
+    from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
+    from rayllm_ctl.cluster.serveservice import propagate_service
 
     namespace = one.service.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
@@ -108,6 +110,9 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield checked
         if checked.name == "KubeRay" and checked.ok:
             yield from _check_for(checked.detail, one)
+    yield from _check_surroundings(cluster, one, namespace)
+    surplus = leftovers(cluster, one.manifests, one.service.name, namespace, kept=WORKLOADS)
+    require_deletable(cluster, surplus, namespace)
     stored: dict[str, Any] = {}
     for applied, item in apply(
         cluster,
@@ -118,9 +123,11 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield applied
         if applied.kind == kind.name:
             stored = item
+    yield from prune(cluster, surplus, dry_run=dry)
     if dry:
         return
     yield from propagate_bounds(cluster, kind, stored)
+    yield from propagate_service(cluster, kind, stored)
     if options.wait:
         limit = options.timeout if options.timeout is not None else _limit(one.plan)
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
@@ -128,11 +135,15 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
 
 def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
+    from rayllm_ctl.cluster.serveservice import RIGHTS as SERVE_SERVICE
+
     rights = apply_rights(kind, manifests)
     if options.dry_run == "server":
         return rights
     if any(_asks_for_a_token(item) for item in manifests):
         rights |= Rights(display=(Right("get", "Secret"),))
+    if any((item.get("spec") or {}).get("serveService") for item in manifests):
+        rights |= Rights(SERVE_SERVICE)
     rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
 
@@ -158,6 +169,16 @@ def _check(
     yield (
         Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
     )
+
+
+def _check_surroundings(cluster: Cluster, one: _Prepared, namespace: str) -> Iterator[Checked]:
+    """Whether the cluster can take the objects next to the service."""
+    from rayllm_ctl.cluster.requirements import check_operator_namespace, require_kinds
+
+    require_kinds(cluster, one.manifests, namespace)
+    network = one.plan.deployment.network if one.plan.deployment else None
+    if network is not None:
+        yield from check_operator_namespace(cluster, network.operator_namespace)
 
 
 def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
