@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options
+from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
 @service_options(several=True)
+@serve_config_options
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
@@ -25,6 +28,8 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_
 def command(
     files: tuple[Path, ...],
     overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
     model_config: Path | None,
     offline: bool,
     prices: Path | None,
@@ -39,18 +44,26 @@ def command(
     \b
       rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
       rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
+      rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
+    from rayllm_ctl.workflows.applications import prepare
     from rayllm_ctl.workflows.folders import write_folders
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
 
-    rendered: dict[str, list[dict[str, Any]]] = {}
-    for file in files or (None,):
+    rendered: dict[str, Sequence[dict[str, Any]]] = {}
+    given = serve_file(serve_config, code, files[0] if files else None, overrides, namespace)
+    if given is not None:
+        found = prepare(given, kuberay or DEFAULT)
+        for line in (*found.notes, *found.explanation):
+            click.echo(line, err=True)
+        rendered[given.service.name] = found.manifests
+    for file in () if given is not None else files or (None,):
         service = resolve(file, overrides, namespace, FLAGS)
         if service.name in rendered:
             raise UsageError(f"{file}: there are two services named {service.name}", hint="rename one of them")
