@@ -18,7 +18,7 @@ def leftovers(
 ) -> list[Entry]:
     """What rayllm-ctl applied for service `name` and is not among `manifests`, in the order of deletion.
 
-    kept: kinds that are never left over: those that run a service.
+    kept: kinds that are never left over, such as those that run a service.
     """
     wanted = {(item["kind"], item["metadata"]["name"]) for item in manifests}
     return [

@@ -50,13 +50,15 @@ class DeployOptions:
 @dataclass(frozen=True)
 class _Prepared:
     """What is decided before a cluster is asked. limit: seconds to wait. check: raises UserError where a version of
-    KubeRay would reject the manifests."""
+    KubeRay would reject the manifests. operator_namespace: from which a NetworkPolicy admits the operator; None: there is
+    no NetworkPolicy."""
 
     namespace: str | None
     manifests: Sequence[Mapping[str, Any]]
     events: tuple[Event, ...]
     limit: float
     check: Callable[[str], None]
+    operator_namespace: str | None = None
 
 
 def deploy(
@@ -114,8 +116,14 @@ def _prepare(service: LLMService | ServeFile, options: DeployOptions) -> _Prepar
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
     rendered = manifests(plan, accept_risk=options.accept_risk, kuberay=version)
+    network = plan.deployment.network if plan.deployment else None
     return _Prepared(
-        service.namespace, rendered, (Planned(plan),), _limit(plan), lambda running: check(rendered, plan, running)
+        service.namespace,
+        rendered,
+        (Planned(plan),),
+        _limit(plan),
+        lambda running: check(rendered, plan, running),
+        network.operator_namespace if network else None,
     )
 
 
@@ -133,7 +141,9 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         if checked.name == "KubeRay" and checked.ok:
             yield from _check_for(checked.detail, one)
     yield from _check_surroundings(cluster, one, namespace)
-    surplus = leftovers(cluster, one.manifests, one.service.name, namespace, kept=WORKLOADS)
+    # Pods of the old Ray cluster of an upgrade may still mount a ConfigMap of an earlier spec.
+    kept = {*WORKLOADS, "ConfigMap"}
+    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=kept)
     require_deletable(cluster, surplus, namespace)
     stored: dict[str, Any] = {}
     for applied, item in apply(
@@ -198,9 +208,8 @@ def _check_surroundings(cluster: Cluster, one: _Prepared, namespace: str) -> Ite
     from rayllm_ctl.cluster.requirements import check_operator_namespace, require_kinds
 
     require_kinds(cluster, one.manifests, namespace)
-    network = one.plan.deployment.network if one.plan.deployment else None
-    if network is not None:
-        yield from check_operator_namespace(cluster, network.operator_namespace)
+    if one.operator_namespace is not None:
+        yield from check_operator_namespace(cluster, one.operator_namespace)
 
 
 def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
