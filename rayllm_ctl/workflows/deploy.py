@@ -50,8 +50,8 @@ class DeployOptions:
 @dataclass(frozen=True)
 class _Prepared:
     """What is decided before a cluster is asked. limit: seconds to wait. check: raises UserError where a version of
-    KubeRay would reject the manifests. operator_namespace: from which a NetworkPolicy admits the operator; None: there is
-    no NetworkPolicy."""
+    KubeRay would reject the manifests. operator_namespace: from which the NetworkPolicy admits the operator, if there
+    is one."""
 
     namespace: str | None
     manifests: Sequence[Mapping[str, Any]]
