@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
-@service_options(files=True)
+@service_options(several=True)
 @serve_config_options
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write a file per object and a kustomization.yaml into DIR/NAME instead.",
+    help="Write a folder per service, with a file per object and a kustomization.yaml, instead of standard output.",
 )
 @output_option("yaml", "json")
 def command(
@@ -57,37 +56,29 @@ def command(
 
     \b
       rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
-      rayllm-ctl render -f qwen.yaml -f llama.yaml --output-dir clusters/prod
+      rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
       rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
     from rayllm_ctl.model.kuberayversions import DEFAULT
+    from rayllm_ctl.workflows.folders import write_folders
     from rayllm_ctl.workflows.rendering import RenderOptions, rendering
 
     if output_dir is not None and output is not None:
         raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
     options = RenderOptions(model_config, offline, prices, accept_risk, template_dir, kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
-    sources = [given] if given else (resolve(file, overrides, namespace, FLAGS) for file in files or (None,))
-    # A folder has the name of its service, whatever the namespace.
-    found: dict[tuple[str | None, str], Rendering] = {}
-    for source in sources:
+    found: dict[str, Rendering] = {}
+    for source in [given] if given else (resolve(file, overrides, namespace, FLAGS) for file in files or (None,)):
         one = rendering(source, options)
-        key = (one.namespace if output_dir is None else None, one.name)
-        if key in found:
-            raise UsageError(f"two spec files describe service {one.name}", hint="change metadata.name of one of them")
-        found[key] = one
+        if one.name in found:
+            raise UsageError(f"there are two services named {one.name}", hint="change metadata.name of one of them")
+        found[one.name] = one
         for note in one.notes:
             click.echo(note, err=True)
     if output_dir is None:
         print_manifests([item for one in found.values() for item in one.manifests], output or "yaml")
-    else:
-        _write(output_dir, found.values())
-
-
-def _write(folder: Path, services: Iterable[Rendering]) -> None:
-    from rayllm_ctl.workflows.outputdir import texts, write
-
-    for written in write(folder, {one.name: texts(one.manifests) for one in services}):
-        click.echo(f"{written.path} {written.action}")
+        return
+    for line in write_folders(output_dir, {name: one.manifests for name, one in found.items()}):
+        click.echo(line, err=True)
