@@ -21,9 +21,10 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
             display.handle(event)
             if isinstance(event, Applied) and runs_a_service(event):
                 started = event
-            elif isinstance(event, Ready):
+            elif isinstance(event, Ready) and started is not None:
                 display.handle(Noted(f"chat      rayllm-ctl chat {event.name} -n {event.namespace}"))
-                display.handle(Noted(f"endpoint  {endpoint_url(event.name, event.namespace)} (in the cluster)"))
+                url = endpoint_url(started.kind, event.name, event.namespace)
+                display.handle(Noted(f"endpoint  {url} (in the cluster)"))
     except FieldConflictError as error:
         take_over = "--force-conflicts        take these fields over; their owner loses them"
         raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error

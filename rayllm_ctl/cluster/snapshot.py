@@ -71,23 +71,29 @@ class Collector:
             found, pods = self._round(tasks, owned)
             nodes = self._nodes(tasks, pods)
             answers = self._serve_states(tasks, owned, pods)
-            objects = [*owned.clusters, *found, *around.result()]
+            made = () if self._kind.is_cluster else owned.clusters
+            objects = [*made, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
             logs = self._logs(tasks, owned, pods, answers, around.result())
         if owned.workload is not None:
             objects.insert(0, dict(owned.workload))
         elif not owned.clusters:
-            objects += self._keep("services", lambda: self._list(self._kind.name))  # one of them may have been meant
+            objects += self._keep("services", self._namesakes)
         notes = tuple(sorted(self._notes))
         return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
+
+    def _namesakes(self) -> Objects:
+        """The services of the namespace: one of them may have been meant."""
+        return [item for item in self._list(self._kind.name) if self._kind.is_service(item)]
 
     def subscriptions(self) -> list[Subscription]:
         """What to watch for changes of this service and of nothing else, as far as its parts are known."""
         found = [
             Subscription(self._kind.name, field_selector=f"metadata.name={self._name}"),
-            Subscription("RayCluster", label_selector=self._kind.made_for(self._name)),
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
+        if not self._kind.is_cluster:
+            found.append(Subscription("RayCluster", label_selector=self._kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
         return [*found, Subscription("Pod", label_selector=pods)] if pods else found
 
@@ -96,7 +102,8 @@ class Collector:
         return f"{kuberay.SERVICE_NAME}={self._kind.serve_service(self._name)}"
 
     def _owned(self, tasks: Tasks) -> OwnedResources:
-        clusters = tasks.submit(self._list, "RayCluster", self._kind.made_for(self._name))
+        kind = self._kind
+        made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
         workload: dict[str, Any] | None = None
         try:
             workload = self._cluster.get(self._kind.name, self._name, self._namespace)
@@ -104,7 +111,8 @@ class Collector:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
         named = frozenset(self._kind.clusters_of(workload)) if workload else frozenset()
-        owned = OwnedResources(self._name, tuple(clusters.result()), workload, named | self._seen_clusters)
+        clusters = tuple(made.result()) if made else (workload,) if workload else ()
+        owned = OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self._kind.is_cluster)
         if self._following:
             self._seen_clusters = owned.cluster_names
         return owned
@@ -184,6 +192,8 @@ class Collector:
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
     def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
+        if self._kind.is_cluster:
+            return {}
         running = {
             pod["metadata"]["labels"][kuberay.CLUSTER]
             for pod in pods
@@ -216,6 +226,8 @@ class Collector:
                 head = _head_service(item)
                 found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
+        if self._kind.is_cluster:
+            found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
             found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
         return found
@@ -269,6 +281,12 @@ def _overlooked(workload: Mapping[str, Any] | None) -> bool:
 def _well(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _is_starting(pod: Mapping[str, Any]) -> bool:
+    """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
+    labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
+    return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not _well(pod)
 
 
 def _claims(pod: Mapping[str, Any]) -> Iterator[str]:

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.deployment import Deployment, Runtime
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.deployment import Deployment, Runtime, ServeApplication
 from rayllm_ctl.model.plan import Band, Cost, MemoryPlan, Plan, Throughput, UnknownCost
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
 
@@ -180,16 +181,17 @@ def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
 
 def _serve(deployment: Deployment, wide: bool) -> Iterator[str]:
     serve = deployment.serve
-    scaling = serve.autoscaling
-    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
-    if scaling.max_replicas > scaling.min_replicas:
-        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
-        text += f" · scale up after {up}, down after {down}"
-    yield text
+    if serve is None:
+        yield f"vLLM's own server, at port {kuberay.SERVE_PORT} of {kuberay.openai_service(deployment.name)}"
+    else:
+        yield _scaling(serve)
     if not wide:
         return
     worker = deployment.worker
-    yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    if serve is not None:
+        yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    elif worker.server is not None:
+        yield f"vllm serve {worker.server.model_source} {' '.join(worker.server.arguments)}"
     if worker.placement.node_labels:
         yield f"nodes known by {' or '.join(sorted(worker.placement.node_labels))}"
     if worker.placement.node_selector:
@@ -199,6 +201,15 @@ def _serve(deployment: Deployment, wide: bool) -> Iterator[str]:
         yield f"tolerates {', '.join(tolerated)}"
     if deployment.env:
         yield "env " + ", ".join(one.name if one.value is None else f"{one.name}={one.value}" for one in deployment.env)
+
+
+def _scaling(serve: ServeApplication) -> str:
+    scaling = serve.autoscaling
+    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
+    if scaling.max_replicas > scaling.min_replicas:
+        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
+        text += f" · scale up after {up}, down after {down}"
+    return text
 
 
 def _image(runtime: Runtime) -> Iterator[str]:

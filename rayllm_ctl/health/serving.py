@@ -15,6 +15,8 @@ def is_serving(context: ServiceContext) -> bool:
     active = context.active
     if active is None or context.endpoints == 0 or context.service is None:
         return False
+    if not context.by_serve:
+        return active.serving
     head_ready = active.head is not None and active.head.ready
     if not active.serve.applications and active.serve.error and context.service.upgrading:
         # The operator blanks its copy during an upgrade: then Ready and a head that is well are all there is.
@@ -29,6 +31,8 @@ def has_served(context: ServiceContext) -> bool:
     service = context.service
     if service is None or not service.active:
         return False
+    if not context.by_serve:
+        return True
     return service.ready.get("status") == "True" or service.ready.get("reason") == "ZeroServeEndpoints"
 
 
@@ -41,6 +45,9 @@ def serving_since(context: ServiceContext) -> datetime | None:
     service, active = context.service, context.active
     if service is None or active is None:
         return None
+    if not context.by_serve:
+        changes = (fields.when(pod.condition("Ready"), "lastTransitionTime") for pod in active.ready_servers)
+        return min((moment for moment in changes if moment is not None), default=None)
     upgrade = fields.condition(service.item, "UpgradeInProgress")
     ended = fields.when(upgrade, "lastTransitionTime") if upgrade.get("status") == "False" else None
     began = [fields.when(service.ready, "lastTransitionTime"), ended]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.service import Toleration, Volume
+from rayllm_ctl.model.service import Mode, Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
 
@@ -85,8 +85,9 @@ class PodPlacement:
 
 @dataclass(frozen=True)
 class Probe:
-    """The readiness probe of workers, which asks the Serve proxy of their node."""
+    """A probe over HTTP, at port 8000 of the pod."""
 
+    path: str
     initial_delay: int
     period: int
     timeout: int
@@ -94,10 +95,26 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class ModelServer:
+    """vLLM's own OpenAI server, which runs beside Ray in the pods of a worker group. `arguments`: of `vllm serve`.
+
+    drain: seconds between the request to end and the end of new requests. grace_period: until the pod is killed.
+    """
+
+    model_source: str
+    arguments: tuple[str, ...]
+    startup: Probe
+    liveness: Probe
+    drain: int
+    grace_period: int
+
+
+@dataclass(frozen=True)
 class WorkerGroup:
     """The workers. cpus: logical CPUs that each offers to Ray. extended_resources: GPUs by the name of their resource.
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
+    readiness: when a worker takes requests; None: as soon as Ray runs. server: what runs there beside Ray.
     """
 
     name: str
@@ -107,7 +124,8 @@ class WorkerGroup:
     extended_resources: Mapping[str, int]
     ray_resources: str | None
     placement: PodPlacement
-    readiness: Probe
+    readiness: Probe | None
+    server: ModelServer | None = None
 
 
 @dataclass(frozen=True)
@@ -122,14 +140,20 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods)."""
+    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
+
+    serve, autoscaler: None in mode raycluster. further_workers: pods of replicas that need several, in that mode.
+    """
 
     name: str
     namespace: str | None
     runtime: Runtime
-    serve: ServeApplication
+    mode: Mode
+    model_id: str
+    serve: ServeApplication | None
     head_placement: PodPlacement
     worker: WorkerGroup
-    autoscaler: Autoscaler
+    further_workers: WorkerGroup | None
+    autoscaler: Autoscaler | None
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]

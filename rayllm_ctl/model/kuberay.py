@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+RAY_CLUSTER = "RayCluster"
+"""The kind of a Ray cluster; KubeRay makes them for RayServices, and users for themselves."""
+
 GROUP_NAME = "ray.io"
 """API group of RayService, RayCluster and RayJob."""
 
@@ -19,6 +22,12 @@ NODE_TYPE = "ray.io/node-type"
 
 GROUP = "ray.io/group"
 """Label of pods: the worker group's name, `headgroup` on the head."""
+
+SERVERS = "server"
+"""Name of the worker group in which vLLM's own server runs (mode raycluster)."""
+
+MEMBERS = "workers"
+"""Name of the worker group with the further pods of replicas that need several (mode raycluster)."""
 
 HEAD = "head"
 """Value of NODE_TYPE on the head pod."""
@@ -49,6 +58,7 @@ OPERATOR_SELECTOR = f"app.kubernetes.io/name in ({OPERATOR},kuberay),!{CLUSTER}"
 differently, and the name that the latter gives is on every Ray pod as well."""
 
 _SERVE = "-serve-svc"
+_OPENAI = "-openai"
 _HEAD = "-head-svc"
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -60,9 +70,14 @@ def serve_service(service: str) -> str:
     return f"{service}{_SERVE}"
 
 
+def openai_service(name: str) -> str:
+    """The Service in front of vLLM's own servers on the RayCluster `name`; applied with it, not made by KubeRay."""
+    return f"{name}{_OPENAI}"
+
+
 def served_by(name: str) -> str:
-    """The RayService behind a Service called `name`; `name` itself if it is not a serve service."""
-    return name.removesuffix(_SERVE)
+    """The RayService or RayCluster behind a Service called `name`; `name` itself if it is neither's."""
+    return name.removesuffix(_SERVE).removesuffix(_OPENAI)
 
 
 def head_service(owner: str) -> str:
@@ -90,6 +105,12 @@ def is_child(name: str, service: str) -> bool:
     """Whether an object called `name` may be one that KubeRay made for the RayService `service`, at any depth."""
     own = rf"{re.escape(service)}-(head-svc|serve-svc|gateway|httproute)"
     return bool(re.fullmatch(rf"{own}|{_child(service)}(-.*)?", name))
+
+
+def is_part(name: str, cluster: str) -> bool:
+    """Whether an object called `name` belongs to the RayCluster `cluster` of a service in mode raycluster."""
+    pods = f"head(-{_RANDOM})?|({SERVERS}|{MEMBERS})-worker-{_RANDOM}"
+    return bool(re.fullmatch(rf"{re.escape(cluster)}(-(head-svc|openai|openai-{_RANDOM}|{pods}))?", name))
 
 
 def is_operator(labels: Mapping[str, str]) -> bool:

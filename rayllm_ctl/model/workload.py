@@ -37,9 +37,10 @@ class Rights:
 
 @dataclass(frozen=True)
 class WorkloadKind:
-    """A kind that KubeRay runs as RayClusters.
+    """A kind that KubeRay runs as RayClusters, or a RayCluster itself.
 
     schema: name of its schema in render/schemas. rights: what each activity asks of the API server.
+    is_service: whether an object of the kind is a service, and not a part of one or somebody else's.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
     """
@@ -47,10 +48,16 @@ class WorkloadKind:
     name: str
     schema: str
     rights: Mapping[Activity, Rights]
+    is_service: Callable[[Object], bool]
     clusters_of: Callable[[Object], tuple[str, ...]]
     made_for: Callable[[str], str]
     serve_service: Callable[[str], str]
     diagnose: Callable[[Snapshot, str, str], Health]
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether its objects are RayClusters, which KubeRay makes no further ones for."""
+        return self.name == "RayCluster"
 
     def rights_for(self, *activities: Activity) -> Rights:
         """The rights of several activities together."""

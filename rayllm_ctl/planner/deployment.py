@@ -12,11 +12,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
+from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import LLMService, Toleration
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
+from rayllm_ctl.planner.vllmserver import READY, model_server, server_problem
 
 ENGINE_START_SECONDS = 3600
 """Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
@@ -27,7 +29,7 @@ AUTOSCALER = Autoscaler(cpu="100m", memory="512Mi", memory_limit="1Gi", idle_tim
 """KubeRay's default limits it to half a core, with which autoscaler v2 stalls (kuberay#3794); without a CPU limit a
 small request is enough. The idle timeout is Ray's default, written so that it does not change with Ray's version."""
 
-READINESS = Probe(initial_delay=10, period=5, timeout=5, failure_threshold=2)
+READINESS = Probe(path="/-/healthz", initial_delay=10, period=5, timeout=5, failure_threshold=2)
 """KubeRay's own figures. Its probe runs `wget` in the container, which not every image has (kuberay#2063); an HTTP
 probe asks the Serve proxy for the same answer. A worker without a Serve replica has no proxy and is not ready: that is
 by design."""
@@ -39,18 +41,26 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     if not plan.runs or engine is None or parallelism is None or pods is None:
         return plan
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
+    by_serve = service.mode == "rayservice"
+    problem = None if by_serve else server_problem(parallelism, engine, pods)
+    if problem is not None:
+        return replace(plan, verdict="invalid", reasons=(*plan.reasons, problem))
     held = plan.throughput.concurrency_at_load.low if plan.throughput else None
+    worker = _worker(service, parallelism, pods, gpu)
     deployment = Deployment(
         name=service.name,
         namespace=service.namespace,
         runtime=_runtime(runtime, service, gpu),
-        serve=serve_application(service, parallelism, engine, pods, gpu, held),
+        mode=service.mode,
+        model_id=service.model.id,
+        serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
         # The head needs no GPU: a selector for GPU nodes is not for it.
         head_placement=PodPlacement(
             {} if gpu else dict(service.scheduling.node_selector), {}, service.scheduling.tolerations
         ),
-        worker=_worker(service, parallelism, pods, gpu),
-        autoscaler=AUTOSCALER,
+        worker=worker if by_serve else _servers(worker, service, plan, parallelism, engine),
+        further_workers=None if by_serve else _members(worker, parallelism, pods),
+        autoscaler=AUTOSCALER if by_serve else None,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
     )
@@ -85,6 +95,35 @@ def _worker(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, g
     )
 
 
+def _servers(
+    worker: WorkerGroup,
+    service: LLMService,
+    plan: Plan,
+    parallelism: ParallelismPlan,
+    engine: EngineSettings,
+) -> WorkerGroup:
+    """The pods with vLLM's server, one for each replica. Nothing scales them, so Ray needs no word of resources."""
+    return replace(
+        worker,
+        name=kuberay.SERVERS,
+        min_workers=parallelism.replicas,
+        max_workers=parallelism.replicas,
+        ray_resources=None,
+        readiness=READY,
+        server=model_server(service, parallelism, engine, plan.startup),
+    )
+
+
+def _members(worker: WorkerGroup, parallelism: ParallelismPlan, pods: PodSizes) -> WorkerGroup | None:
+    """The pods that replicas have beyond that of their server; None where a replica is one pod."""
+    count = parallelism.replicas * (pods.workers_per_replica - 1)
+    if not count:
+        return None
+    return replace(
+        worker, name=kuberay.MEMBERS, min_workers=count, max_workers=count, ray_resources=None, readiness=None
+    )
+
+
 def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:
     """The logical CPUs that a worker tells Ray of.
 
@@ -99,7 +138,8 @@ def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | N
 def _environment(service: LLMService, startup: StartupPlan | None) -> Iterator[EnvVar]:
     engine = service.engine
     yield from (EnvVar(name, value) for name, value in engine.env.items())
-    if startup is not None and startup.wait_seconds > ENGINE_START_SECONDS and _START_LIMIT not in engine.env:
+    limited = service.mode == "rayservice" and _START_LIMIT not in engine.env
+    if limited and startup is not None and startup.wait_seconds > ENGINE_START_SECONDS:
         # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
         # so that a slightly different estimate does not ask for a second cluster.
         hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.plan import Plan
@@ -14,7 +15,11 @@ from rayllm_ctl.render.templating import fill
 
 Manifest = dict[str, Any]
 
-_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (("rayservice.yaml.j2", lambda _: True),)
+_OBJECTS: tuple[tuple[str, Callable[[Deployment], bool]], ...] = (
+    ("rayservice.yaml.j2", lambda deployment: deployment.mode == "rayservice"),
+    ("raycluster.yaml.j2", lambda deployment: deployment.mode == "raycluster"),
+    ("service.yaml.j2", lambda deployment: deployment.mode == "raycluster"),
+)
 """The template of each object, in the order of the output, and the deployments that have it."""
 
 
@@ -35,6 +40,7 @@ def render(plan: Plan) -> list[Manifest]:
         "namespace": deployment.namespace,
         "labels": service_labels(deployment.name, runtime.vllm_version),
         "runtime": runtime,
+        "model_id": deployment.model_id,
         "serve": deployment.serve,
         "parallelism": plan.parallelism,
         "engine": plan.engine,
@@ -42,8 +48,11 @@ def render(plan: Plan) -> list[Manifest]:
         "autoscaler": deployment.autoscaler,
         "head_placement": deployment.head_placement,
         "worker": deployment.worker,
+        "worker_groups": [deployment.worker, *filter(None, (deployment.further_workers,))],
+        "openai_service": kuberay.openai_service(deployment.name),
         "env": deployment.env,
         "storage": deployment.volumes,
     }
-    values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
+    if deployment.serve is not None:
+        values["serve_config"] = yaml_text(fill("serve-config.yaml.j2", values))
     return [fill(template, values) for template, wanted in _OBJECTS if wanted(deployment)]

@@ -13,6 +13,7 @@ from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows.services import reject_other_kind
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
             stored = item
     if dry:
         return
-    yield from propagate_bounds(cluster, kind, stored)
+    if not kind.is_cluster:
+        yield from propagate_bounds(cluster, kind, stored)
     if options.wait:
         limit = options.timeout if options.timeout is not None else _limit(one.plan)
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
@@ -128,7 +130,8 @@ def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options:
     )
     if options.dry_run == "server":
         return rights
-    rights |= kind.rights_for("bounds")
+    if not kind.is_cluster:
+        rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
 
 
@@ -140,6 +143,7 @@ def _check(
     from rayllm_ctl.cluster.preflight import preflight
     from rayllm_ctl.health.capacity import capacity_check
 
+    reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
     checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
     yield from checks
     if existing is not None:

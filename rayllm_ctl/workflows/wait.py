@@ -17,6 +17,7 @@ from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -54,7 +55,6 @@ def follow(
     namespace: str,
     timeout: float | None = None,
     *,
-    kind: WorkloadKind = RAY_SERVICE,
     stop: Stop | None = None,
 ) -> Iterator[Observed | Noted]:
     """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
@@ -64,6 +64,8 @@ def follow(
     """
     from rayllm_ctl.cluster.permissions import explained
 
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
+        kind = kind_of(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("follow")):
         for seen in _looks(cluster, kind, name, namespace, timeout, stop):
             yield Observed(seen.health, seen.elapsed) if isinstance(seen, Look) else seen
