@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster.transport import Transport
 
 Query = Sequence[tuple[str, str]]
+Headers = Sequence[tuple[str, str]]
 """Query parameters in order."""
 
 CONNECT_TIMEOUT = 10.0
@@ -160,15 +161,25 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         secret: bool = False,
+        headers: Headers = (),
     ) -> dict[str, Any]:
-        """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds."""
+        """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds.
+
+        headers: for what is behind the API server's proxy.
+        """
         data = None if body is None else json.dumps(body).encode()
-        _, answer = self._exchange(method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret)
+        _, answer = self._exchange(
+            method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers
+        )
         return self._decoded(answer, doing)
 
-    def request_text(self, path: str, *, doing: str, query: Query = (), timeout: float | None = None) -> str:
+    def request_text(
+        self, path: str, *, doing: str, query: Query = (), timeout: float | None = None, headers: Headers = ()
+    ) -> str:
         """GET of something that is not JSON: a log."""
-        _, answer = self._exchange("GET", path, query=query, doing=doing, timeout=timeout, accept="*/*")
+        _, answer = self._exchange(
+            "GET", path, query=query, doing=doing, timeout=timeout, accept="*/*", headers=headers
+        )
         return answer.decode("utf-8", "replace")
 
     @contextmanager
@@ -183,6 +194,7 @@ class Cluster:
         accept: str = "application/json",
         read_timeout: float | None = None,
         gzip: bool = False,
+        headers: Headers = (),
     ) -> Iterator[BaseHTTPResponse]:
         """An answer whose body is yet to be read, whatever its status. read_timeout: seconds between two pieces of it.
 
@@ -194,19 +206,19 @@ class Cluster:
 
         import urllib3
 
-        headers = urllib3.HTTPHeaderDict(self._headers)
-        headers.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
+        sent = urllib3.HTTPHeaderDict((*self._headers, *headers))
+        sent.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
         if gzip:
-            headers["Accept-Encoding"] = "gzip"
+            sent["Accept-Encoding"] = "gzip"
         if body is not None:
-            headers["Content-Type"] = content_type
+            sent["Content-Type"] = content_type
         authorization = self._transport.authorization()
         if authorization:
-            headers["Authorization"] = authorization
+            sent["Authorization"] = authorization
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
         try:
             response = self._transport.pool.request(
-                method, url, body=body, headers=headers, preload_content=False, retries=False, redirect=False,
+                method, url, body=body, headers=sent, preload_content=False, retries=False, redirect=False,
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -246,6 +258,7 @@ class Cluster:
         accept: str = "application/json",
         timeout: float | None = None,
         secret: bool = False,
+        headers: Headers = (),
     ) -> tuple[int, bytes]:
         limit = timeout if timeout is not None else self.request_timeout or None
         tries = 0
@@ -254,7 +267,7 @@ class Cluster:
             try:
                 with self.open(
                     method, path, query=query, body=body, content_type=content_type, accept=accept, read_timeout=limit,
-                    gzip=True,
+                    gzip=True, headers=headers,
                 ) as response:  # fmt: skip
                     answer, status = response.read(), response.status
                     wait = response.headers.get("Retry-After", "")

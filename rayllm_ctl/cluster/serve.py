@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, UnreachableError
+from rayllm_ctl.cluster.dashboard import TIMEOUT, Dashboard
+from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, UnauthorizedError, UnreachableError
 from rayllm_ctl.cluster.parallel import Tasks
-from rayllm_ctl.cluster.proxy import proxy_path
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model import kuberay
-
-TIMEOUT = 4.0
-"""Seconds for the dashboard to answer: a head that takes longer is in trouble, and a look must not hang on it."""
 
 LOG_LINES = 400
 """Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
@@ -30,13 +25,14 @@ _RETRYING = "failed to start"
 """In a deployment's message while Serve tries again: the first failure is as telling as the third, minutes later."""
 
 
-def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]:
+def state(dashboard: Dashboard) -> dict[str, Any]:
     """The body of GET /api/serve/applications/ of one Ray cluster, or {"error": text}, with "status" if one came."""
-    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/serve/applications/")
     try:
-        return cluster.request_json("GET", path, doing="ask Serve for its state", timeout=TIMEOUT)
+        return dashboard.json("/api/serve/applications/", doing="ask Serve for its state")
     except ForbiddenError as error:
         return {"error": f"not permitted to {error.right}", "status": error.status}
+    except UnauthorizedError:
+        return {"error": "Ray's dashboard did not accept the token", "status": 401}
     except ApiError as error:
         return {"error": error.server_message or error.message, "status": error.status}
     except UnreachableError as error:
@@ -45,9 +41,7 @@ def state(cluster: Cluster, namespace: str, head_service: str) -> dict[str, Any]
         return {"error": error.message}
 
 
-def failed_replica_logs(
-    cluster: Cluster, namespace: str, head_service: str, answer: Mapping[str, Any], tasks: Tasks
-) -> dict[str, str]:
+def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: Tasks) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
     answer: what `state` returned. Empty where nothing has failed. What cannot be read is left out.
@@ -59,12 +53,12 @@ def failed_replica_logs(
     actors = _recent(failed)
     if not actors:
         # Older versions of Ray do not keep stopped replicas in this answer; the list of actors has them.
-        actors = _dead(cluster, namespace, head_service, failed)
+        actors = _dead(dashboard, failed)
     wanted = {
         f"{nodes.get(node, node[:8])}/replica-{app}.{deployment.replace(':', '.')}-{actor[:8]}.log": actor
         for app, deployment, actor, node in actors
     }
-    texts = tasks.map(lambda actor: _log(cluster, namespace, head_service, actor), wanted.values())
+    texts = tasks.map(lambda actor: _log(dashboard, actor), wanted.values())
     return {name: text for name, text in zip(wanted, texts, strict=True) if text}
 
 
@@ -100,15 +94,10 @@ def _recent(failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str,
     return found
 
 
-def _dead(
-    cluster: Cluster, namespace: str, head_service: str, failed: list[tuple[str, str, Mapping[str, Any]]]
-) -> list[tuple[str, str, str, str]]:
-    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/v0/actors")
+def _dead(dashboard: Dashboard, failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str, str, str, str]]:
     only_dead = [("filter_keys", "state"), ("filter_predicates", "="), ("filter_values", "DEAD")]
     try:
-        answer = cluster.request_json(
-            "GET", path, query=[("detail", "1"), *only_dead], doing="list Ray's actors", timeout=TIMEOUT
-        )
+        answer = dashboard.json("/api/v0/actors", query=[("detail", "1"), *only_dead], doing="list Ray's actors")
     except UserError:
         return []
     rows = ((answer.get("data") or {}).get("result") or {}).get("result") or []
@@ -119,14 +108,13 @@ def _dead(
     return found
 
 
-def _log(cluster: Cluster, namespace: str, head_service: str, actor: str) -> str:
+def _log(dashboard: Dashboard, actor: str) -> str:
     """The ends of an actor's error and output file, in this order."""
-    path = proxy_path(namespace, head_service, kuberay.DASHBOARD_PORT, "/api/v0/logs/file")
     parts = []
     for suffix in ("err", "out"):
         query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]
         try:
-            parts.append(cluster.request_text(path, query=query, doing=f"read the log of {actor}", timeout=TIMEOUT))
+            parts.append(dashboard.text("/api/v0/logs/file", query=query, doing=f"read the log of {actor}"))
         except UserError:
             continue
     return "".join(parts)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.dashboard import dashboard_of
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
@@ -53,7 +55,7 @@ class Collector:
         self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, *, following: bool = False
     ) -> None:
         self._cluster = cluster
-        self._kind = kind
+        self.kind = kind
         self._name = name
         self._namespace = namespace
         self._following = following
@@ -71,7 +73,7 @@ class Collector:
             found, pods = self._round(tasks, owned)
             nodes = self._nodes(tasks, pods)
             answers = self._serve_states(tasks, owned, pods)
-            made = () if self._kind.is_cluster else owned.clusters
+            made = () if self.kind.is_cluster else owned.clusters
             objects = [*made, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
             logs = self._logs(tasks, owned, pods, answers, around.result())
@@ -84,42 +86,42 @@ class Collector:
 
     def _namesakes(self) -> Objects:
         """The services of the namespace: one of them may have been meant."""
-        return [item for item in self._list(self._kind.name) if self._kind.is_service(item)]
+        return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
 
     def subscriptions(self) -> list[Subscription]:
         """What to watch for changes of this service and of nothing else, as far as its parts are known."""
         found = [
-            Subscription(self._kind.name, field_selector=f"metadata.name={self._name}"),
+            Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
-        if not self._kind.is_cluster:
-            found.append(Subscription("RayCluster", label_selector=self._kind.made_for(self._name)))
+        if not self.kind.is_cluster:
+            found.append(Subscription("RayCluster", label_selector=self.kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
         return [*found, Subscription("Pod", label_selector=pods)] if pods else found
 
     @property
     def _endpoints(self) -> str:
-        return f"{kuberay.SERVICE_NAME}={self._kind.serve_service(self._name)}"
+        return f"{kuberay.SERVICE_NAME}={self.kind.serve_service(self._name)}"
 
     def _owned(self, tasks: Tasks) -> OwnedResources:
-        kind = self._kind
+        kind = self.kind
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
         workload: dict[str, Any] | None = None
         try:
-            workload = self._cluster.get(self._kind.name, self._name, self._namespace)
+            workload = self._cluster.get(self.kind.name, self._name, self._namespace)
         except NotFoundError as error:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        named = frozenset(self._kind.clusters_of(workload)) if workload else frozenset()
+        named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
         clusters = tuple(made.result()) if made else (workload,) if workload else ()
-        owned = OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self._kind.is_cluster)
+        owned = OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
         if self._following:
             self._seen_clusters = owned.cluster_names
         return owned
 
     def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects]:
         """Pods, services, endpoints, events and claims of the service; and the pods among them."""
-        listed = [tasks.submit(self._list, "Service", self._kind.made_for(self._name))]
+        listed = [tasks.submit(self._list, "Service", self.kind.made_for(self._name))]
         listed.append(tasks.submit(self._list, "EndpointSlice", self._endpoints))
         if owned.cluster_names:
             listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
@@ -155,7 +157,7 @@ class Collector:
         well = {pod["metadata"]["name"]: _well(pod) for pod in pods}
         gone = [name for name in self._seen_pods if name not in well]
         self._seen_pods = {**dict.fromkeys(gone, False), **well}
-        subjects = {self._name, self._kind.serve_service(self._name), *owned.cluster_names, *claims}
+        subjects = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
         subjects |= {name for name, is_well in self._seen_pods.items() if not is_well}
         if len(subjects) > MOST_SUBJECTS:
             return None
@@ -192,7 +194,7 @@ class Collector:
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
     def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
-        if self._kind.is_cluster:
+        if self.kind.is_cluster:
             return {}
         running = {
             pod["metadata"]["labels"][kuberay.CLUSTER]
@@ -200,16 +202,21 @@ class Collector:
             if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
             and pod["status"].get("phase") == "Running"
         }
-        heads = {
-            item["metadata"]["name"]: _head_service(item)
-            for item in owned.clusters
-            if item["metadata"]["name"] in running
-        }
-        answers = tasks.map(lambda head: serve.state(self._cluster, self._namespace, head), heads.values())
+        heads = {item["metadata"]["name"]: item for item in owned.clusters if item["metadata"]["name"] in running}
+        answers = tasks.map(self._serve_state, heads.values())
         for answer in answers:
-            if answer.get("status") == 403:
+            if answer.get("status") in (401, 403):
                 self._notes.add(f"Serve state could not be read: {answer['error']}")
         return dict(zip(heads, answers, strict=True))
+
+    def _serve_state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            dashboard = dashboard_of(self._cluster, ray_cluster)
+        except ForbiddenError as error:
+            return {"error": f"not permitted to {error.right}", "status": 403}
+        except UserError as error:
+            return {"error": error.message}
+        return serve.state(dashboard)
 
     def _logs(
         self,
@@ -223,10 +230,10 @@ class Collector:
         for item in owned.clusters:
             answer = answers.get(item["metadata"]["name"])
             if answer:
-                head = _head_service(item)
-                found |= serve.failed_replica_logs(self._cluster, self._namespace, head, answer, tasks)
+                with suppress(UserError):  # noted with Serve's state
+                    found |= serve.failed_replica_logs(dashboard_of(self._cluster, item), answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
-        if self._kind.is_cluster:
+        if self.kind.is_cluster:
             found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
             found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
@@ -264,11 +271,6 @@ def _tidy(objects: Objects) -> Objects:
         item["metadata"].pop("managedFields", None)
         unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
     return list(unique.values())
-
-
-def _head_service(ray_cluster: Mapping[str, Any]) -> str:
-    head = (ray_cluster.get("status") or {}).get("head") or {}
-    return str(head.get("serviceName") or kuberay.head_service(ray_cluster["metadata"]["name"]))
 
 
 def _overlooked(workload: Mapping[str, Any] | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Mode, Toleration, Volume
 from rayllm_ctl.model.specform import SecretKey
 
@@ -43,15 +44,16 @@ class Autoscaling:
 class ServeApplication:
     """The Ray Serve LLM application. `deployment` is the name that Ray gives to the model's deployment.
 
-    accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy and bundle_resource: how Ray
-    places the engine's processes, and what each of them reserves (GPU or CPU). engine_cpus, ingress_cpus: Ray's logical
-    CPUs of a replica beside its processes, and of an ingress replica.
+    accelerator_kind: gpu or cpu. accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy
+    and bundle_resource: how Ray places the engine's processes, and what each of them reserves (GPU or CPU).
+    engine_cpus, ingress_cpus: Ray's logical CPUs of a replica beside its processes, and of an ingress replica.
     """
 
     model_id: str
     model_source: str
     revision: str | None
     accelerator_type: str | None
+    accelerator_kind: str
     placement_strategy: str
     bundle_resource: str
     engine_cpus: float
@@ -142,7 +144,8 @@ class Autoscaler:
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
-    serve, autoscaler: None in mode raycluster. further_workers: pods of replicas that need several, in that mode.
+    serve, autoscaler: None in mode raycluster. worker_groups: the first one has the engines; in mode raycluster a
+    second one has the further pods of replicas that need several.
     """
 
     name: str
@@ -152,8 +155,14 @@ class Deployment:
     model_id: str
     serve: ServeApplication | None
     head_placement: PodPlacement
-    worker: WorkerGroup
-    further_workers: WorkerGroup | None
+    worker_groups: tuple[WorkerGroup, ...]
     autoscaler: Autoscaler | None
+    ray: RayOptions
+    upgrade: Upgrade
     env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]
+
+    @property
+    def worker(self) -> WorkerGroup:
+        """The workers with the engines."""
+        return self.worker_groups[0]

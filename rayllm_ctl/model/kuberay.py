@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 RAY_CLUSTER = "RayCluster"
 """The kind of a Ray cluster; KubeRay makes them for RayServices, and users for themselves."""
@@ -47,6 +48,12 @@ SERVE_PORT = 8000
 DASHBOARD_PORT = "dashboard"
 """Name of the head service's port to Ray's dashboard, which has Serve's REST API."""
 
+TOKEN_KEY = "auth_token"  # noqa: S105  the key, not the token
+"""Key of the Secret in which KubeRay keeps the token of a Ray cluster."""
+
+TOKEN_HEADER = "x-ray-authorization"  # noqa: S105
+"""Header that carries the token to Ray, for clients behind a proxy that uses Authorization itself."""
+
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service whose addresses it holds (set by Kubernetes)."""
 
@@ -83,6 +90,18 @@ def served_by(name: str) -> str:
 def head_service(owner: str) -> str:
     """The Service of the head pod: of one RayCluster, or of a RayService (then of its active RayCluster)."""
     return f"{owner}{_HEAD}"
+
+
+def token_secret(ray_cluster: Mapping[str, Any]) -> str | None:
+    """The Secret with the token of a RayCluster, None where Ray asks for none.
+
+    By default KubeRay makes one of the RayCluster's name, cut to its last 50 characters (utils/util.go, CheckName).
+    """
+    options = (ray_cluster.get("spec") or {}).get("authOptions") or {}
+    if options.get("mode") != "token":
+        return None
+    own = str(ray_cluster["metadata"]["name"])[-50:]
+    return str(options.get("secretName") or (own if own[0].isalpha() else f"r{own[1:]}"))
 
 
 def made_for(service: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.rayoptions import Upgrade
 from rayllm_ctl.model.service import LLMService, Replicas
 
 _SCALING = {
@@ -18,6 +19,8 @@ _SCALING = {
 }
 """Fields of spec.replicas that only Ray Serve's autoscaler reads."""
 
+_NO_AUTOSCALER = "which has no autoscaler"
+
 _OTHER_MODE = "spec.mode rayservice (--kind rayservice) scales with the load"
 
 
@@ -25,6 +28,9 @@ def mode_problems(service: LLMService) -> Iterator[Problem]:
     """What the mode of `service` does not support."""
     if service.mode == "raycluster":
         yield from _fixed(service.replicas)
+        yield from _upgrade(service.upgrade)
+        if service.ray.idle_timeout is not None:
+            yield Problem(("spec", "ray", "idleTimeout"), f"does not apply to mode raycluster, {_NO_AUTOSCALER}")
         tensor = service.parallelism.tensor
         if service.accelerator.kind == "cpu" and tensor is not None and tensor > 1:
             yield Problem(
@@ -51,4 +57,16 @@ def _fixed(replicas: Replicas) -> Iterator[Problem]:
         )
     for name, attribute in _SCALING.items():
         if getattr(replicas, attribute) is not None:
-            yield Problem((*at, name), "does not apply to mode raycluster, which has no autoscaler", _OTHER_MODE)
+            yield Problem((*at, name), f"does not apply to mode raycluster, {_NO_AUTOSCALER}", _OTHER_MODE)
+
+
+def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
+    at = ("spec", "upgrade")
+    if upgrade.strategy == "NewClusterWithIncrementalUpgrade":
+        yield Problem(
+            (*at, "strategy"),
+            "requires mode rayservice: KubeRay replaces the pods of a RayCluster all at once",
+            "NewCluster, or None to leave the pods as they are",
+        )
+    elif upgrade.deletion_delay is not None:
+        yield Problem((*at, "deletionDelay"), "does not apply to mode raycluster: there is no second cluster")

@@ -29,3 +29,6 @@ DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 DATA_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
+
+REDIS_ADDRESS = re.compile(r"(?:rediss?://)?[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?:\d{1,5}")
+"""Host and port, with or without a scheme; no credentials, no database (Ray uses its own keys)."""

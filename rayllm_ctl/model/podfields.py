@@ -23,8 +23,8 @@ def problems(service: LLMService) -> Iterator[Problem]:
     yield from _scheduling(service.scheduling)
     for pod in ("head", "worker"):
         sizes = getattr(service.resources, pod)
-        yield from _quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
-        yield from _quantity(("spec", "resources", pod, "memory"), sizes.memory)
+        yield from quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
+        yield from quantity(("spec", "resources", pod, "memory"), sizes.memory)
 
 
 def is_absolute(path: str) -> bool:
@@ -123,7 +123,8 @@ def _is_qualified(key: str) -> bool:
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))
 
 
-def _quantity(at: Path, text: str | None) -> Iterator[Problem]:
+def quantity(at: Path, text: str | None) -> Iterator[Problem]:
+    """The problem of a quantity that must be greater than 0."""
     if text is None:
         return
     try:

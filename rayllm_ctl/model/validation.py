@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model import podfields
+from rayllm_ctl.model import podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     KV_CACHE_DTYPES,
@@ -36,6 +36,7 @@ def validate(service: LLMService) -> list[Problem]:
         *mode_problems(service),
         *podfields.problems(service),
         *_load(service.load),
+        *rayfields.problems(service),
     ]
 
 

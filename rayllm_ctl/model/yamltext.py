@@ -29,7 +29,7 @@ _SIMPLE_KEY = 1000
 """YAML 1.1 and 1.2 limit a key before `:` to 1,024 characters (libyaml, PyYAML and Go's yaml reject longer ones); a
 longer key is written behind `?`, which has no limit."""
 
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
 def dump(value: Any, *, sort: bool = True) -> str:
@@ -49,9 +49,12 @@ def dump_all(documents: Iterable[Any], *, sort: bool = True) -> str:
 
 
 def flow(value: Any) -> str:
-    """`value` on one line: a scalar, or a flow collection with all text in double quotes: JSON, but for long keys."""
+    """`value` on one line: a scalar, or a flow collection with all text in double quotes: JSON, but for long keys.
+
+    Keys are sorted.
+    """
     if isinstance(value, Mapping):
-        return "{" + ", ".join(_pair(_double(_key(k)), flow(v)) for k, v in value.items()) + "}"
+        return "{" + ", ".join(_pair(_double(key), flow(value[key])) for key in sorted(map(_key, value))) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     return _double(value) if isinstance(value, str) else _number(value)

@@ -16,6 +16,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.rayoptions import RayOptions, logging_environment
 from rayllm_ctl.model.service import LLMService, Toleration
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
 from rayllm_ctl.planner.vllmserver import READY, model_server, server_problem
@@ -58,13 +59,18 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         head_placement=PodPlacement(
             {} if gpu else dict(service.scheduling.node_selector), {}, service.scheduling.tolerations
         ),
-        worker=worker if by_serve else _servers(worker, service, plan, parallelism, engine),
-        further_workers=None if by_serve else _members(worker, parallelism, pods),
-        autoscaler=AUTOSCALER if by_serve else None,
+        worker_groups=(worker,) if by_serve else _server_groups(worker, service, plan, parallelism, engine, pods),
+        autoscaler=_autoscaler(service.ray) if by_serve else None,
+        ray=service.ray,
+        upgrade=service.upgrade,
         env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
         volumes=service.storage.volumes,
     )
     return replace(plan, deployment=deployment)
+
+
+def _autoscaler(ray: RayOptions) -> Autoscaler:
+    return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:
@@ -95,33 +101,30 @@ def _worker(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, g
     )
 
 
-def _servers(
+def _server_groups(
     worker: WorkerGroup,
     service: LLMService,
     plan: Plan,
     parallelism: ParallelismPlan,
     engine: EngineSettings,
-) -> WorkerGroup:
-    """The pods with vLLM's server, one for each replica. Nothing scales them, so Ray needs no word of resources."""
-    return replace(
-        worker,
+    pods: PodSizes,
+) -> tuple[WorkerGroup, ...]:
+    """The pods with vLLM's server, one for each replica, and those that replicas have beyond that one.
+
+    Nothing scales them, so nobody has to be told of their resources beforehand.
+    """
+    replicas, further = parallelism.replicas, parallelism.replicas * (pods.workers_per_replica - 1)
+    fixed = replace(worker, ray_resources=None)
+    servers = replace(
+        fixed,
         name=kuberay.SERVERS,
-        min_workers=parallelism.replicas,
-        max_workers=parallelism.replicas,
-        ray_resources=None,
+        min_workers=replicas,
+        max_workers=replicas,
         readiness=READY,
         server=model_server(service, parallelism, engine, plan.startup),
     )
-
-
-def _members(worker: WorkerGroup, parallelism: ParallelismPlan, pods: PodSizes) -> WorkerGroup | None:
-    """The pods that replicas have beyond that of their server; None where a replica is one pod."""
-    count = parallelism.replicas * (pods.workers_per_replica - 1)
-    if not count:
-        return None
-    return replace(
-        worker, name=kuberay.MEMBERS, min_workers=count, max_workers=count, ray_resources=None, readiness=None
-    )
+    members = replace(fixed, name=kuberay.MEMBERS, min_workers=further, max_workers=further, readiness=None)
+    return (servers, members) if further else (servers,)
 
 
 def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:
@@ -144,6 +147,7 @@ def _environment(service: LLMService, startup: StartupPlan | None) -> Iterator[E
         # so that a slightly different estimate does not ask for a second cluster.
         hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
         yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
+    yield from (EnvVar(name, value) for name, value in logging_environment(service.ray.logging).items())
     if service.model.token_secret is not None:
         # On the head as well: it reads the model's configuration when it builds the application.
         yield EnvVar("HF_TOKEN", secret=service.model.token_secret)

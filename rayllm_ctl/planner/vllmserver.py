@@ -77,7 +77,9 @@ def engine_arguments(service: LLMService, parallelism: ParallelismPlan, engine: 
         "revision": service.model.revision,
         "shutdown_timeout": GRACEFUL_SHUTDOWN_SECONDS if _release(engine.vllm_version) >= _DRAINS else None,
     }
-    return {name: value for name, value in {**planned, **engine.args}.items() if value is not None}
+    return {
+        name: value for name, value in {**planned, **dict(sorted(engine.args.items()))}.items() if value is not None
+    }
 
 
 def command_line(arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -73,9 +73,15 @@ def _plain(number: float) -> int | float:
     return int(number) if number == int(number) else number
 
 
+def text(template: str, values: Mapping[str, Any]) -> str:
+    """`template` with `values`, without the blank lines that macros leave: no value brings one along."""
+    lines = environment().get_template(template).render(values).splitlines(keepends=True)
+    return "".join(line for line in lines if not line.isspace())
+
+
 def fill(template: str, values: Mapping[str, Any]) -> Any:
-    """`template` with `values`, read back as data."""
+    """`template` with `values`, read back as data; None where nothing is laid out for these values."""
     import yaml
 
-    text = environment().get_template(template).render(values)
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
+    laid_out = environment().get_template(template).render(values)
+    return yaml.load(laid_out, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe

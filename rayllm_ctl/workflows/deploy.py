@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
@@ -130,9 +131,17 @@ def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options:
     )
     if options.dry_run == "server":
         return rights
+    if any(_asks_for_a_token(item) for item in manifests):
+        rights |= Rights(display=(Right("get", "Secret"),))
     if not kind.is_cluster:
         rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
+
+
+def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
+    spec = manifest.get("spec") or {}
+    config = spec.get("rayClusterConfig") or (spec if manifest["kind"] == kuberay.RAY_CLUSTER else {})
+    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
 
 
 def _check(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, serve
+from rayllm_ctl.cluster import Cluster, dashboard, serve
+from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.errors import UserError
 from tests.cluster.fakeapi import FakeAPI, Request, status
 
 NODE, OTHER = "a" * 56, "b" * 56
@@ -39,23 +42,24 @@ def log_of(request: Request) -> tuple[int, bytes]:
 
 def logs(cluster: Cluster, answer: dict[str, Any]) -> dict[str, str]:
     with Tasks() as tasks:
-        return serve.failed_replica_logs(cluster, "llm", HEAD, answer, tasks)
+        return serve.failed_replica_logs(Dashboard(cluster, "llm", HEAD), answer, tasks)
 
 
 def test_state(api: FakeAPI, cluster: Cluster) -> None:
     api.answer("GET", f"services/{HEAD}:dashboard/proxy/api/serve/applications/$", (200, {"applications": {}}))
-    assert serve.state(cluster, "llm", HEAD) == {"applications": {}}
+    assert serve.state(Dashboard(cluster, "llm", HEAD)) == {"applications": {}}
 
 
 def test_state_of_a_head_that_does_not_answer(api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     api.answer("GET", "proxy", status(503, f'no endpoints available for service "{HEAD}"'), times=1)
     text = f'no endpoints available for service "{HEAD}"'
-    assert serve.state(cluster, "llm", HEAD) == {"error": text, "status": 503}
+    assert serve.state(Dashboard(cluster, "llm", HEAD)) == {"error": text, "status": 503}
     api.answer("GET", "proxy", (0, b""))
-    assert "the connection broke" in serve.state(cluster, "llm", HEAD)["error"]
+    assert "the connection broke" in serve.state(Dashboard(cluster, "llm", HEAD))["error"]
+    monkeypatch.setattr(dashboard, "TIMEOUT", 0.1)
     monkeypatch.setattr(serve, "TIMEOUT", 0.1)
     api.hang("GET", "proxy")
-    assert serve.state(cluster, "llm", HEAD) == {"error": "no answer within 0.1 s"}
+    assert serve.state(Dashboard(cluster, "llm", HEAD)) == {"error": "no answer within 0.1 s"}
 
 
 def test_logs_of_the_newest_replicas_of_a_failed_deployment(api: FakeAPI, cluster: Cluster) -> None:
@@ -120,3 +124,34 @@ def test_logs_that_cannot_be_read_are_left_out(api: FakeAPI, cluster: Cluster) -
     api.answer("GET", "/api/v0/logs/file", (500, b"gone"))
     dead = [replica("c", 1)]
     assert logs(cluster, state("DEPLOY_FAILED", deployment("DEPLOY_FAILED", recent_dead_replicas=dead))) == {}
+
+
+def ray_cluster(**auth: str) -> dict[str, Any]:
+    return {"metadata": {"name": "tiny-bcdfg", "namespace": "llm"}, "spec": {"authOptions": auth}}
+
+
+@pytest.mark.parametrize(("auth", "secret"), [({}, "tiny-bcdfg"), ({"secretName": "mine"}, "mine")])
+def test_the_token_of_the_dashboard_is_read_and_sent(
+    api: FakeAPI, cluster: Cluster, auth: dict[str, str], secret: str
+) -> None:
+    api.put(kind="Secret", metadata={"name": secret}, data={"auth_token": base64.b64encode(b"t0ken").decode()})
+    api.answer("GET", "proxy", (200, {"applications": {}}))
+    assert serve.state(dashboard_of(cluster, ray_cluster(mode="token", **auth))) == {"applications": {}}
+    assert api.requests[-1].headers["x-ray-authorization"] == "Bearer t0ken"
+
+
+def test_without_a_token_no_secret_is_read(api: FakeAPI, cluster: Cluster) -> None:
+    assert dashboard_of(cluster, ray_cluster(mode="disabled")).headers == ()
+    assert api.requests == []
+
+
+def test_a_token_that_is_not_accepted(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "proxy", (401, b"Unauthorized"))
+    found = serve.state(Dashboard(cluster, "llm", HEAD))
+    assert found == {"error": "Ray's dashboard did not accept the token", "status": 401}
+
+
+def test_a_secret_without_a_token_is_named(api: FakeAPI, cluster: Cluster) -> None:
+    api.put(kind="Secret", metadata={"name": "tiny-bcdfg"}, data={"token": "eA=="})
+    with pytest.raises(UserError, match="Secret llm/tiny-bcdfg has no readable auth_token"):
+        dashboard_of(cluster, ray_cluster(mode="token"))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
 from rayllm_ctl.model.patterns import UNSENDABLE
+from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -58,6 +59,26 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 tolerations = st.builds(Toleration, labels, maybe(st.just("on")), maybe(st.just("NoExecute")))
+
+
+upgrades = st.sampled_from(
+    [
+        Upgrade(),
+        Upgrade("None", deletion_delay=5.0),
+        Upgrade("NewClusterWithIncrementalUpgrade", 50, 10, 30.0, "istio"),
+    ]
+)
+
+
+@st.composite
+def ray_options(draw: st.DrawFn) -> RayOptions:
+    tolerance = st.builds(FaultTolerance, st.sampled_from(["redis:6379", "rediss://r.example.com:1"]),
+                          maybe(st.builds(SecretKey, labels, st.just("password"))))  # fmt: skip
+    logging = st.builds(
+        RayLogging, maybe(st.just("JSON")), maybe(st.sampled_from(["64Mi", "1e6"])), maybe(st.integers(1, 9))
+    )
+    authentication = st.builds(Authentication, st.just("token"), maybe(labels)) | st.just(Authentication())
+    return RayOptions(draw(authentication), draw(maybe(tolerance)), draw(logging), draw(maybe(st.just(90.0))))
 
 
 @st.composite
@@ -137,6 +158,8 @@ def services(draw: st.DrawFn) -> LLMService:
             PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
             PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
         ),
+        ray=draw(ray_options()),
+        upgrade=draw(upgrades),
         load=Load(
             draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),

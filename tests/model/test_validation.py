@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -262,3 +263,62 @@ def test_all_problems_are_found_at_once() -> None:
         "spec.parallelism.pipeline",
         "spec.replicas.min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ray", "where", "message"),
+    [
+        (RayOptions(Authentication("none", "mine")), "authentication.secretName", "has no effect without"),
+        (RayOptions(Authentication("token", "Mine")), "authentication.secretName", "is not a valid name"),
+        (RayOptions(idle_timeout=0.5), "idleTimeout", "whole number of seconds of at least 1, not 0.5 s"),
+        (RayOptions(logging=RayLogging(backup_count=0)), "logging.backupCount", "must be at least 1, not 0"),
+        (RayOptions(logging=RayLogging(rotate_bytes="much")), "logging.rotateBytes", "is not a valid quantity"),
+        (RayOptions(fault_tolerance=FaultTolerance("redis")), "faultTolerance.redisAddress", "is not a valid address"),
+        (
+            RayOptions(fault_tolerance=FaultTolerance("r:6379", SecretKey("P@ss", "w0rd"))),
+            "faultTolerance.passwordSecret",
+            "not the password itself",
+        ),
+    ],
+)
+def test_ray_options(ray: RayOptions, where: str, message: str) -> None:
+    problem = only_problem(ray=ray)
+    assert problem.where == f"spec.ray.{where}"
+    assert message in problem.message
+
+
+def test_a_password_in_the_address_of_a_redis_is_not_repeated() -> None:
+    problem = only_problem(ray=RayOptions(fault_tolerance=FaultTolerance("redis://:s3cret@redis:6379")))
+    assert "s3cret" not in f"{problem} {problem.hint}"
+    assert "passwordSecret" in problem.hint
+
+
+def test_logging_is_stated_once() -> None:
+    logging = RayLogging(encoding="JSON")
+    problem = only_problem(ray=RayOptions(logging=logging), engine=Engine(env={"RAY_LOGGING_CONFIG_ENCODING": "TEXT"}))
+    assert problem.where == "spec.engine.env.RAY_LOGGING_CONFIG_ENCODING"
+
+
+INCREMENTAL = Upgrade("NewClusterWithIncrementalUpgrade", None, 10, 30.0, "istio")
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "where", "message"),
+    [
+        (Upgrade(step_size_percent=10), "stepSizePercent", "has no effect with strategy NewCluster"),
+        (Upgrade("None", interval=5.0), "interval", "has no effect with strategy None"),
+        (dataclasses.replace(INCREMENTAL, interval=None), "interval", "is required with strategy"),
+        (dataclasses.replace(INCREMENTAL, step_size_percent=0), "stepSizePercent", "between 1 and 100, not 0"),
+        (dataclasses.replace(INCREMENTAL, max_surge_percent=101), "maxSurgePercent", "between 1 and 100, not 101"),
+        (dataclasses.replace(INCREMENTAL, gateway_class_name="A B"), "gatewayClassName", "is not a valid name"),
+        (Upgrade(deletion_delay=-1.0), "deletionDelay", "at least 0, not -1 s"),
+    ],
+)
+def test_upgrades(upgrade: Upgrade, where: str, message: str) -> None:
+    problem = only_problem(upgrade=upgrade)
+    assert problem.where == f"spec.upgrade.{where}"
+    assert message in problem.message
+
+
+def test_an_incremental_upgrade_is_valid() -> None:
+    assert validate(dataclasses.replace(GOOD, upgrade=INCREMENTAL)) == []
