@@ -33,9 +33,13 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    print_manifests(manifests(plan, accept_risk=accept_risk), output)
+    rendered = manifests(plan, accept_risk=accept_risk)
+    if loss := lost(service.security.pod_security):
+        click.echo(f"warning: {loss}", err=True)
+    print_manifests(rendered, output)

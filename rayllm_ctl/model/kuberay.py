@@ -42,6 +42,9 @@ ORIGIN_KIND = "ray.io/originated-from-crd"
 INITIALIZING_TIMEOUT = "ray.io/initializing-timeout"
 """Annotation of a RayService: the time after which KubeRay gives a start up."""
 
+OVERWRITE_COMMAND = "ray.io/overwrite-container-cmd"
+"""Annotation of pods: KubeRay does not replace the container's command by its own."""
+
 SERVE_PORT = 8000
 """Ray Serve's HTTP port, which the serve service forwards."""
 

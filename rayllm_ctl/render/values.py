@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import (
-    Autoscaler,
-    EnvVar,
-    PodPlacement,
-    ServeApplication,
-    WorkerGroup,
-)
+from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, ServeApplication, WorkerGroup
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Mode, Volume
@@ -86,9 +80,8 @@ class Values:
     autoscaler: Annotated[Autoscaler | None, "Ray's autoscaler, in mode rayservice."]
     ray: RayOptions
     upgrade: Upgrade
-    head_placement: PodPlacement
+    head: PodTemplate
     worker_groups: tuple[WorkerGroup, ...]
-    env: tuple[EnvVar, ...]
     storage: tuple[Volume, ...]
 
 
@@ -115,9 +108,8 @@ def values_of(plan: Plan) -> Values:
         autoscaler=deployment.autoscaler,
         ray=deployment.ray,
         upgrade=deployment.upgrade,
-        head_placement=deployment.head_placement,
+        head=deployment.head,
         worker_groups=deployment.worker_groups,
-        env=deployment.env,
         storage=deployment.volumes,
     )
 
