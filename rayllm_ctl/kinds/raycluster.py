@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.kinds.common import OPERATOR, REASONS
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.health import Health, Object, Snapshot
 from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
@@ -18,6 +19,12 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     from rayllm_ctl.health import diagnose_cluster
 
     return diagnose_cluster(snapshot, name, namespace)
+
+
+def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.raycluster import explain
+
+    return explain(before, after, running)
 
 
 def _is_service(item: Object) -> bool:
@@ -63,4 +70,5 @@ RAY_CLUSTER = WorkloadKind(
     made_for=kuberay.made_for,
     serve_service=kuberay.openai_service,
     diagnose=_diagnose,
+    explain=_explain,
 )  # fmt: skip

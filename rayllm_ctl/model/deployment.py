@@ -12,6 +12,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Mode, Toleration, Volume
 
 
@@ -113,9 +114,11 @@ class PodTemplate:
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe over HTTP, at port 8000 of the pod."""
+    """A probe over HTTP of the container itself."""
 
     path: str
+    port: int
+    https: bool
     initial_delay: int
     period: int
     timeout: int
@@ -171,8 +174,8 @@ class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
     serve, autoscaler: None in mode raycluster. worker_groups: the first one has the engines; in mode raycluster a
-    second one has the further pods of replicas that need several. pod_options: what the user asks of the pods, for
-    errors about raw parts of them.
+    second one has the further pods of replicas that need several. serve_options: what the Serve configuration says
+    beside its applications. pod_options: what the user asks of the pods, for errors about raw parts of them.
     """
 
     name: str
@@ -189,6 +192,8 @@ class Deployment:
     ray: RayOptions
     upgrade: Upgrade
     volumes: tuple[Volume, ...]
+    proxies: ServeProxies
+    serve_options: Mapping[str, Any]
 
     @property
     def worker(self) -> WorkerGroup:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.rayoptions import Upgrade
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
 
 _SCALING = {
@@ -31,6 +32,8 @@ def mode_problems(service: LLMService) -> Iterator[Problem]:
         yield from _upgrade(service.upgrade)
         if service.ray.idle_timeout is not None:
             yield Problem(("spec", "ray", "idleTimeout"), f"does not apply to mode raycluster, {_NO_AUTOSCALER}")
+        if service.serve != Serve():
+            yield Problem(("spec", "serve"), "does not apply to mode raycluster, which runs without Ray Serve")
         tensor = service.parallelism.tensor
         if service.accelerator.kind == "cpu" and tensor is not None and tensor > 1:
             yield Problem(

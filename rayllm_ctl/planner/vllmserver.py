@@ -11,19 +11,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import ModelServer, Probe
 from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, PodSizes, Reason, StartupPlan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.serve import GRACEFUL_SHUTDOWN_SECONDS
 
+_PORT = kuberay.SERVE_PORT
+
 HEALTH = "/health"
 """vLLM answers it with 200 once the engine runs, and with 503 after the engine has failed."""
 
-READY = Probe(path=HEALTH, initial_delay=0, period=5, timeout=5, failure_threshold=2)
+READY = Probe(HEALTH, _PORT, https=False, initial_delay=0, period=5, timeout=5, failure_threshold=2)
 
-_ALIVE = Probe(path=HEALTH, initial_delay=0, period=10, timeout=10, failure_threshold=6)
+_ALIVE = replace(READY, period=10, timeout=10, failure_threshold=6)
 """A minute: the server also answers late while it tokenizes long prompts. Where the engine or Ray ends, the container
 ends by itself."""
 
@@ -52,7 +56,7 @@ def model_server(
     return ModelServer(
         model_source=service.model.path or service.model.id,
         arguments=tuple(command_line(arguments)),
-        startup=Probe(HEALTH, 0, _START_PERIOD, 5, math.ceil(limit / _START_PERIOD)),
+        startup=replace(READY, period=_START_PERIOD, failure_threshold=math.ceil(limit / _START_PERIOD)),
         liveness=_ALIVE,
         drain=DRAIN_SECONDS,
         grace_period=DRAIN_SECONDS + GRACEFUL_SHUTDOWN_SECONDS,
@@ -63,7 +67,7 @@ def engine_arguments(service: LLMService, parallelism: ParallelismPlan, engine: 
     """What the engine is told, by vLLM's names; without what is left to vLLM."""
     planned = {
         "served_model_name": service.model.id,
-        "port": 8000,
+        "port": _PORT,
         "tensor_parallel_size": parallelism.tensor,
         "pipeline_parallel_size": parallelism.pipeline,
         _EXECUTOR: "ray" if service.accelerator.kind == "gpu" else None,
