@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "watch": "Follow a service's state and autoscaling.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
+        "dashboard": "Forward Ray's dashboard of a service to this machine.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
     "Reference": {

@@ -48,6 +48,11 @@ class RayCluster:
         return tuple(pod for pod in self.live_pods if not pod.head)
 
     @property
+    def head_pod_ready(self) -> bool:
+        """What KubeRay says of the head pod."""
+        return self.item is not None and fields.condition(self.item, "HeadPodReady").get("status") == "True"
+
+    @property
     def servers(self) -> tuple[Pod, ...]:
         """The pods in which vLLM's own server runs; empty under Ray Serve."""
         return () if self.by_serve else tuple(pod for pod in self.workers if pod.group == kuberay.SERVERS)

@@ -60,6 +60,10 @@ RAY_CLUSTER = WorkloadKind(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             display=(Right("get", _KIND), Right("list", _KIND)),
         ),
+        "dashboard": Rights(
+            needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
+            display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
+        ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
             display=(Right("list", _KIND),),

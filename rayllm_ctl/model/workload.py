@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.changes import Explain
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
-Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "delete"]
+Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "dashboard", "delete"]
 """What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
 
 

@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
     """The kind of the service `name`: the first whose object of that name is a service.
 
-    Without an object, pods tell of a RayCluster that was deleted: they outlive it. What is not there at all, or cannot
-    be read, counts as a RayService, the kind of which most services are.
+    Without an object, pods tell of a RayCluster that was deleted: they outlive it. What is not there at all counts as a
+    RayService, the kind of which most services are. Raises ForbiddenError where RayServices cannot be read and there is
+    no RayCluster of the name.
     """
     from rayllm_ctl.cluster.failures import ForbiddenError
 
+    unread: ForbiddenError | None = None
     for kind in WORKLOADS.values():
         try:
             found = _object(cluster, kind, name, namespace)
-        except ForbiddenError:
-            if kind is RAY_SERVICE:
-                raise
-            return RAY_SERVICE
+        except ForbiddenError as error:
+            unread = unread or (error if kind is RAY_SERVICE else None)
+            continue
         if found is not None and kind.is_service(found):
             return kind
+    if unread is not None:
+        raise unread
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:

@@ -138,6 +138,10 @@ class FakeAPI:
     def stored(self, kind: str, name: str, namespace: str = "llm") -> dict[str, Any]:
         return self._objects[kind, namespace, name]
 
+    def names(self, kind: str, namespace: str = "llm") -> set[str]:
+        """The names of the objects of a kind."""
+        return {name for found, where, name in self._objects if (found, where) == (kind, namespace)}
+
     def bookmark(self) -> None:
         """Send every watch a bookmark at the present version."""
         with self._lock:
