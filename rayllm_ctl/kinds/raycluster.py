@@ -40,7 +40,6 @@ def _clusters_of(item: Object) -> tuple[str, ...]:
 
 RAY_CLUSTER = WorkloadKind(
     name=_KIND,
-    schema="raycluster-v1",
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),

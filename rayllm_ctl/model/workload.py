@@ -40,7 +40,7 @@ class Rights:
 class WorkloadKind:
     """A kind that KubeRay runs as RayClusters, or a RayCluster itself.
 
-    schema: name of its schema in render/schemas. rights: what each activity asks of the API server.
+    rights: what each activity asks of the API server.
     is_service: whether an object of the kind is a service, and not a part of one or somebody else's.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
@@ -48,7 +48,6 @@ class WorkloadKind:
     """
 
     name: str
-    schema: str
     rights: Mapping[Activity, Rights]
     is_service: Callable[[Object], bool]
     clusters_of: Callable[[Object], tuple[str, ...]]

@@ -10,45 +10,48 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.deployment import Deployment
+from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.podoptions import PodOptions
 from rayllm_ctl.model.podsecurity import violations
+from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.security import PodSecurity
-from rayllm_ctl.render.schema import problems_of_part
+from rayllm_ctl.render.schema import part_problems
 
-_POD = ("headGroupSpec", "template", "spec")
-"""Where a RayCluster's spec has that of a pod; the pods of workers are no different."""
+_POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
+"""Where a RayService has the spec of a pod; those of other kinds are no different."""
+
+_CONTAINER = (*_POD, "containers")
 
 
-def check_raw_parts(deployment: Deployment, schema_name: str) -> None:
+def check_raw_parts(deployment: Deployment, kuberay: str = DEFAULT) -> None:
     """Raise UsageError with every field of a raw part that the API server would reject, by its path in the spec."""
-    cluster = ("spec", "rayClusterConfig") if deployment.mode == "rayservice" else ("spec",)
     problems = [
         problem
         for role, options in (("head", deployment.pod_options.head), ("worker", deployment.pod_options.worker))
-        for problem in _raw_parts(options, f"spec.pods.{role}", schema_name, (*cluster, *_POD))
+        for problem in _raw_parts(options, ("spec", "pods", role), kuberay)
     ]
     if problems:
-        raise UsageError("\n".join(problems), hint="kubectl explain pod.spec")
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError("\n".join(map(str, problems)), hint=tuple(hints) or "kubectl explain pod.spec")
 
 
-def _raw_parts(options: PodOptions, at: str, schema_name: str, pod: tuple[str, ...]) -> Iterator[str]:
-    """The problems of one role's options. pod: where the manifest has the spec of a pod."""
+def _raw_parts(options: PodOptions, at: Path, kuberay: str) -> Iterator[Problem]:
     parts = (
-        ("affinity", options.affinity, (*pod, "affinity")),
+        ("affinity", options.affinity, (*_POD, "affinity")),
         (
             "topologySpreadConstraints",
             list(options.topology_spread_constraints),
-            (*pod, "topologySpreadConstraints"),
+            (*_POD, "topologySpreadConstraints"),
         ),
-        ("securityContext", _without_null(options.security_context), (*pod, "securityContext")),
+        ("securityContext", _without_null(options.security_context), (*_POD, "securityContext")),
         (
             "containerSecurityContext",
             _without_null(options.container_security_context),
-            (*pod, "containers", "securityContext"),
+            (*_CONTAINER, "securityContext"),
         ),
     )
     for name, value, place in parts:
-        yield from problems_of_part(value, schema_name, place, f"{at}.{name}")
+        yield from part_problems(value, place, (*at, name), kuberay)
 
 
 def _without_null(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rayllm_ctl.model.plan import Plan, PodSizes
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Replicas
 from rayllm_ctl.planner.vllmserver import command_line
 from rayllm_ctl.render import render
-from rayllm_ctl.render.schema import check
+from rayllm_ctl.render.schema import schema_problems
 from tests.render.plans import H100, plan, tiny
 from tests.render.test_goform import as_go_writes_cluster
 from tests.render.test_render import planned
@@ -29,7 +29,7 @@ TWO_PODS = PodSizes("1", "8Gi", "18", "200Gi", 8, 2, 1.0)
 
 def groups(its_plan: Plan) -> dict[str, dict[str, Any]]:
     cluster, _ = render(its_plan)
-    check(cluster, RAY_CLUSTER.schema)
+    assert schema_problems(cluster) == []
     return {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}
 
 
@@ -167,7 +167,7 @@ def test_whatever_goes_in_the_objects_are_valid_and_kuberay_writes_them_back_unc
     else:
         its_plan = plan(fixed, before.gpu, tensor=layout.tensor, pipeline=layout.pipeline, pods=pods)
     cluster, in_front = render(its_plan)
-    check(cluster, RAY_CLUSTER.schema)
+    assert schema_problems(cluster) == []
     written = as_go_writes_cluster(cluster["spec"])
     assert written == cluster["spec"]
     assert in_front["metadata"].get("namespace") == cluster["metadata"].get("namespace")
