@@ -12,11 +12,12 @@ from rayllm_ctl.health.serve import Deployment, Replica
 
 def is_serving(context: ServiceContext) -> bool:
     """Whether requests are answered now: the service has addresses, and an application of the active cluster runs."""
+    if not context.by_serve:
+        # Before all of its servers were ready once, the cluster does not count as active.
+        return context.endpoints > 0 and any(cluster.serving for cluster in context.clusters)
     active = context.active
     if active is None or context.endpoints == 0 or context.service is None:
         return False
-    if not context.by_serve:
-        return active.serving
     head_ready = active.head is not None and active.head.ready
     if not active.serve.applications and active.serve.error and context.service.upgrading:
         # The operator blanks its copy during an upgrade: then Ready and a head that is well are all there is.
