@@ -28,7 +28,7 @@ TWO_PODS = PodSizes("1", "8Gi", "18", "200Gi", 8, 2, 1.0)
 
 
 def groups(its_plan: Plan) -> dict[str, dict[str, Any]]:
-    cluster, _ = render(its_plan)
+    cluster, *_ = render(its_plan)
     assert schema_problems(cluster) == []
     return {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}
 
@@ -111,7 +111,7 @@ def test_answers_may_end_before_the_pod_is_killed() -> None:
 
 
 def test_the_service_selects_the_servers_and_no_other_pod() -> None:
-    cluster, service = render(plan(GPU, H100, tensor=8, pipeline=2, pods=TWO_PODS))
+    cluster, service, *_ = render(plan(GPU, H100, tensor=8, pipeline=2, pods=TWO_PODS))
     assert service["metadata"]["name"] == RAY_CLUSTER.serve_service("qwen") == "qwen-openai"
     assert service["spec"]["selector"] == {"ray.io/cluster": "qwen", "ray.io/group": "server"}
     ports = container(cluster["spec"]["workerGroupSpecs"][0])["ports"]
@@ -166,7 +166,7 @@ def test_whatever_goes_in_the_objects_are_valid_and_kuberay_writes_them_back_unc
         its_plan = tiny(fixed)
     else:
         its_plan = plan(fixed, before.gpu, tensor=layout.tensor, pipeline=layout.pipeline, pods=pods)
-    cluster, in_front = render(its_plan)
+    cluster, in_front, *_ = render(its_plan)
     assert schema_problems(cluster) == []
     written = as_go_writes_cluster(cluster["spec"])
     assert written == cluster["spec"]
