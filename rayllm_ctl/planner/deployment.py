@@ -67,7 +67,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
         head=head_template(service, plan.startup),
         worker_groups=(worker,) if by_serve else _server_groups(worker, service, plan, parallelism, engine, pods),
-        autoscaler=_autoscaler(service.ray) if by_serve else None,
+        autoscaler=autoscaler(service.ray) if by_serve else None,
         ray=service.ray,
         upgrade=service.upgrade,
         pod_options=service.pods,
@@ -87,7 +87,8 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     return replace(plan, deployment=deployment, notes=notes)
 
 
-def _autoscaler(ray: RayOptions) -> Autoscaler:
+def autoscaler(ray: RayOptions) -> Autoscaler:
+    """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
@@ -108,6 +109,8 @@ def _worker(
         min_workers=parallelism.replicas * pods.workers_per_replica,
         max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
         cpus=worker_cpus(parallelism, pods, gpu),
+        pod_cpu=pods.worker_cpu,
+        pod_memory=pods.worker_memory,
         extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
         # Ray finds the type on a running GPU node by itself. The autoscaler decides about workers that do not exist yet
         # and knows of them only what stands here: without it a scale-up is "infeasible".

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
@@ -41,13 +42,20 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
     from rayllm_ctl.cluster.services import require
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("chat")):
-        found = _models(cluster, name, namespace)
+        try:
+            found = _models(cluster, name, namespace)
+        except ClusterError:
+            raise
+        except UserError:
+            _require_a_model(cluster, name, namespace)
+            raise
         if isinstance(found, UserError):
             require(cluster, RAY_SERVICE, name, namespace)
             raise found
     kind, answer = found
-    models = tuple(str(entry["id"]) for entry in answer.get("data", []) if isinstance(entry, Mapping) and "id" in entry)
+    models = tuple(str(entry["id"]) for entry in _listed(answer) if isinstance(entry, Mapping) and "id" in entry)
     if not models:
+        _require_a_model(cluster, name, namespace)
         raise UserError(
             f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
@@ -62,13 +70,34 @@ def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, 
     missing: UserError | None = None
     for kind in WORKLOADS.values():
         try:
-            return kind, request_json(
-                cluster, namespace, kind.serve_service(name), kuberay.SERVE_PORT, "/v1/models"
-            )  # fmt: skip
+            return kind, request_json(cluster, namespace, kind.serve_service(name), kuberay.SERVE, "/v1/models")
         except NotFoundError as error:
             missing = missing or error
     assert missing is not None
     return missing
+
+
+def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
+    data = answer.get("data")
+    return data if isinstance(data, list) else []
+
+
+def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
+    """Raise UserError where the service is of the user's own Serve configuration: it need not have an OpenAI API."""
+    from rayllm_ctl.cluster.services import find
+
+    try:
+        service = find(cluster, RAY_SERVICE, name, namespace)
+    except ClusterError:
+        return
+    if service is not None and MODEL not in service["metadata"].get("annotations", {}):
+        raise UserError(
+            f"service {namespace}/{name} has no OpenAI-compatible API: GET /v1/models lists no models",
+            hint=(
+                f"rayllm-ctl serve-config {name} -n {namespace}     # its applications",
+                f"kubectl port-forward -n {namespace} service/{RAY_SERVICE.serve_service(name)} :serve",
+            ),
+        )
 
 
 def ask(
@@ -79,7 +108,7 @@ def ask(
 
     body = {"model": where.models[0], "messages": list(messages), "stream": True, **settings}
     path = "/v1/chat/completions"
-    with open_stream(cluster, where.namespace, where.service, kuberay.SERVE_PORT, path, body) as lines:
+    with open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body) as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
             if not line.startswith("data:") or not text:
