@@ -28,7 +28,7 @@ def test_deploy_applies_a_ray_cluster_and_the_service_in_front_of_it(run: Run, a
     result = run(*OWN)
     assert result.code == 0, str(result)
     assert "http://tiny-openai.llm:8000/v1" in result.err
-    assert api.names("RayCluster") == {"tiny"}
+    assert api.names("RayCluster") == ["tiny"]
     assert "tiny-openai" in api.names("Service")
     assert "unchanged" in run(*OWN, "--no-wait").err
 
@@ -62,14 +62,14 @@ def test_status_lists_both_kinds_and_no_part_of_a_service(run: Run, api: FakeAPI
 def test_delete_takes_the_ray_cluster_and_its_service(run: Run, api: FakeAPI) -> None:
     result = run("delete", "tiny", "--no-wait")
     assert result.code == 0, str(result)
-    assert api.names("RayCluster") == set()
+    assert api.names("RayCluster") == []
     assert "tiny-openai" not in api.names("Service")
 
 
 def test_a_ray_cluster_that_is_not_a_service_is_not_deleted(run: Run, api: FakeAPI) -> None:
     api.put(kind="RayCluster", metadata={"name": "tiny"}, spec={})
     assert run("delete", "tiny").code == 1
-    assert api.names("RayCluster") == {"tiny"}
+    assert api.names("RayCluster") == ["tiny"]
 
 
 @pytest.mark.parametrize(("first", "second"), [(DEPLOY, OWN), (OWN, DEPLOY)], ids=["rayservice", "raycluster"])
