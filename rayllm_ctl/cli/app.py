@@ -34,6 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
         "serve-config": "Print the Serve configuration of a service.",
+        "dashboard": "Forward Ray's dashboard of a service to this machine.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
     "Reference": {

@@ -70,6 +70,14 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         {"metavar": "NAME", "help": "Hugging Face model name, or any name with --model-path."},
     ),
     (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; derived from the model by default."}),
+    (
+        ("--kind",),
+        "mode",
+        {
+            "type": click.Choice(["rayservice", "raycluster"]),
+            "help": "Ray Serve LLM on a RayService (default), or vLLM's own server on a RayCluster.",
+        },
+    ),
     (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "GPU type, such as H100-80GB; see rayllm-ctl gpus."}),
     (
         ("--accelerator",),

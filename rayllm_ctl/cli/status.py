@@ -51,13 +51,14 @@ def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None,
 
     if bundle is not None:
         namespace = kube.namespace or "default"
-        health = status.from_bundle(bundle, name, namespace)
+        row = status.from_bundle(bundle, name, namespace)
     else:
         cluster = connect(kube)
         namespace = kube.namespace or cluster.namespace
-        health = status.one_service(cluster, name, namespace)
+        row = status.one_service(cluster, name, namespace)
+    health = row.health
     if output == "name":
-        click.echo(object_name(status.KIND, name))
+        click.echo(object_name(row.kind, name))
     elif output:
         print_data({"name": name, "namespace": namespace, **to_json(health)}, output)
     else:
@@ -76,7 +77,7 @@ def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: Ku
     rows = status.all_services(cluster, None if all_namespaces else kube.namespace or cluster.namespace)
     if output == "name":
         for row in rows:
-            click.echo(object_name(status.KIND, row.name))
+            click.echo(object_name(row.kind, row.name))
     elif output:
         print_data(to_json(rows), output)
     else:

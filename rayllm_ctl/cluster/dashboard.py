@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.client import Cluster, Headers
 from rayllm_ctl.cluster.proxy import proxy_path
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model import kuberay
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 TIMEOUT = 4.0
 """Seconds for the dashboard to answer: a head that takes longer is in trouble, and a look must not hang on it."""
@@ -37,6 +41,17 @@ class Dashboard:
         return self.cluster.request_text(
             self._at(path), query=query, doing=doing, timeout=TIMEOUT, headers=self.headers
         )
+
+    @contextmanager
+    def open(self, method: str, path: str, **request: Any) -> Iterator[BaseHTTPResponse]:
+        """An answer as it is, whatever its status; `request` as Cluster.open takes it. Raises UserError."""
+        with self.cluster.open(method, self._at(path), headers=self.headers, **request) as response:
+            yield response
+
+    @property
+    def root(self) -> str:
+        """The path of the dashboard on the API server."""
+        return self._at("")
 
     def _at(self, path: str) -> str:
         return proxy_path(self.namespace, self.service, kuberay.DASHBOARD_PORT, path)

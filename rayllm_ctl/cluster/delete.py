@@ -112,12 +112,14 @@ class _Leftovers:
         return service
 
     def ray_clusters(self) -> list[dict[str, Any]]:
+        if self.kind.is_cluster:
+            return []
         found = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
         self._seen |= {item["metadata"]["name"]: item for item in found}
         return found
 
     def pods(self) -> list[dict[str, Any]]:
-        owned = OwnedResources(self.name, tuple(self._seen.values()), None)
+        owned = OwnedResources(self.name, tuple(self._seen.values()), None, is_cluster=self.kind.is_cluster)
         return [
             pod
             for pod in self.cluster.list("Pod", self.namespace, label_selector=kuberay.CLUSTER)

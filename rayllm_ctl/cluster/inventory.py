@@ -15,8 +15,8 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, MANAGER
 
 KINDS = (
-    "RayService", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor",
-    "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount", "ConfigMap",
+    "RayService", "RayCluster", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget",
+    "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount", "ConfigMap",
 )  # fmt: skip
 """Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
 

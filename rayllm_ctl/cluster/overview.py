@@ -6,7 +6,7 @@ pods, addresses, warnings, the operator. Serve itself, nodes, claims, quotas and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,10 +22,15 @@ from rayllm_ctl.model.workload import WorkloadKind
 Objects = list[dict[str, Any]]
 
 
-def collect_all(cluster: Cluster, kind: WorkloadKind, namespace: str | None) -> list[tuple[str, str, Snapshot]]:
-    """Name, namespace and Snapshot of every service in `namespace` (None: in all), sorted by namespace and name.
+Found = tuple[WorkloadKind, str, str, Snapshot]
+"""Kind, name, namespace and Snapshot of a service."""
 
-    Raises UserError when objects of the kind cannot be read at all; what else cannot be read is noted.
+
+def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str | None) -> list[Found]:
+    """Every service of `kinds` in `namespace` (None: in all), sorted by namespace and name.
+
+    Of two objects with the name of one service that of the kind that comes first is it. Raises UserError when objects
+    of the first kind cannot be read at all; what else cannot be read is noted.
     """
     notes: list[str] = []
 
@@ -39,11 +44,14 @@ def collect_all(cluster: Cluster, kind: WorkloadKind, namespace: str | None) -> 
             notes.append(f"{what}s could not be read: not permitted to {error.right}")
             return []
 
+    first, *others = kinds
+    origins = f"{kuberay.ORIGIN_KIND} in ({','.join(kind.name for kind in kinds)})"
     with Tasks() as tasks:
+        # A RayCluster may be a service or the part of one.
+        clusters = tasks.submit(partial(read, kuberay.RAY_CLUSTER, f"{kuberay.ORIGIN_KIND} notin (RayJob)"))
         parts = [
-            tasks.submit(partial(read, "RayCluster", f"{kuberay.ORIGIN_KIND}={kind.name}")),
             tasks.submit(partial(read, "Pod", kuberay.CLUSTER)),
-            tasks.submit(partial(read, "EndpointSlice", f"{kuberay.ORIGIN_KIND}={kind.name}")),
+            tasks.submit(partial(read, "EndpointSlice", origins)),
             tasks.submit(partial(read, "Event", fields="type=Warning")),
         ]
         operator = [
@@ -51,41 +59,45 @@ def collect_all(cluster: Cluster, kind: WorkloadKind, namespace: str | None) -> 
             for what in ("Deployment", "Pod")
         ]
         try:
-            workloads = cluster.list(kind.name, namespace)
+            listed = [(first, cluster.list(first.name, namespace))]
         except NotFoundError as error:
             raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        owners = _Owners(kind, workloads)
-        for item in parts[0].result():
+        listed += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
+        owners = _Owners(listed)
+        for item in clusters.result():
             owners.add_cluster(item)
-        for part in parts[1:]:
+        for part in parts:
             for item in part.result():
                 owners.add(item)
         shared = [item for part in operator for item in part.result()]
     now = datetime.now(UTC)
-    found = sorted(workloads, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
     return [
-        (name, where, Snapshot((item, *owners.parts[where, name], *shared), now, notes=tuple(sorted(notes))))
-        for item in found
-        for name, where in [(item["metadata"]["name"], item["metadata"]["namespace"])]
+        (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, notes=tuple(sorted(notes))))
+        for (where, name), (kind, item) in sorted(owners.services.items(), key=lambda service: service[0])
     ]
 
 
 class _Owners:
     """Sorts objects by the service that they belong to, by (namespace, name)."""
 
-    def __init__(self, kind: WorkloadKind, workloads: Objects) -> None:
+    def __init__(self, listed: Iterable[tuple[WorkloadKind, Objects]]) -> None:
+        self.services: dict[tuple[str, str], tuple[WorkloadKind, dict[str, Any]]] = {}
         self.parts: dict[tuple[str, str], Objects] = {}
         self._clusters: dict[tuple[str, str], str] = {}
         self._services: dict[tuple[str, str], str] = {}
-        for item in workloads:
-            where, name = item["metadata"]["namespace"], item["metadata"]["name"]
-            self.parts[where, name] = []
-            self._services[where, kind.serve_service(name)] = name
-            for ray_cluster in kind.clusters_of(item):
-                self._clusters[where, ray_cluster] = name
+        for kind, items in listed:
+            for item in items:
+                where, name = item["metadata"]["namespace"], item["metadata"]["name"]
+                if (where, name) in self.services or not kind.is_service(item):
+                    continue
+                self.services[where, name] = kind, item
+                self.parts[where, name] = []
+                self._services[where, kind.serve_service(name)] = name
+                for ray_cluster in kind.clusters_of(item):
+                    self._clusters[where, ray_cluster] = name
 
     def add_cluster(self, item: dict[str, Any]) -> None:
-        """A RayCluster, which makes its pods and events known as well."""
+        """A RayCluster that KubeRay made for a service; it makes its pods and events known as well."""
         metadata = item["metadata"]
         owner = (metadata.get("labels") or {}).get(kuberay.ORIGIN_NAME, "")
         if (metadata["namespace"], owner) in self.parts:
@@ -106,7 +118,10 @@ class _Owners:
             self.parts[where, name].append(item)
 
     def _concerns(self, where: str, name: str, subject: str) -> bool:
-        return (where, name) in self.parts and (name == subject or kuberay.is_child(subject, name))
+        if (where, name) not in self.services:
+            return False
+        kind, _ = self.services[where, name]
+        return name == subject or (kuberay.is_part if kind.is_cluster else kuberay.is_child)(subject, name)
 
 
 def _prefixes(name: str) -> Iterator[str]:

@@ -13,13 +13,14 @@ from rayllm_ctl.model import kuberay
 class OwnedResources:
     """A workload (None once it is gone), the RayClusters that exist for it, and the names of others that it had.
 
-    `named`: RayClusters that its status names, or that were seen before.
+    `named`: RayClusters that its status names, or that were seen before. is_cluster: it is a RayCluster itself.
     """
 
     name: str
     clusters: tuple[dict[str, Any], ...]
     workload: Mapping[str, Any] | None
     named: frozenset[str] = frozenset()
+    is_cluster: bool = False
 
     @property
     def alive(self) -> bool:
@@ -29,7 +30,8 @@ class OwnedResources:
     @property
     def cluster_names(self) -> frozenset[str]:
         """The RayClusters that exist, and those known by name."""
-        return self.named | {item["metadata"]["name"] for item in self.clusters}
+        own = {self.name} if self.is_cluster else set()
+        return self.named | own | {item["metadata"]["name"] for item in self.clusters}
 
     def owns_pod(self, pod: Mapping[str, Any]) -> bool:
         """Whether a pod runs, or ends, for this workload.
@@ -44,6 +46,8 @@ class OwnedResources:
 
     def concerns(self, name: str) -> bool:
         """Whether an event about an object called `name` is about this workload. Events outlive their objects."""
+        if self.is_cluster:
+            return kuberay.is_part(name, self.name)
         if name == self.name or kuberay.is_child(name, self.name):
             return True
         return any(name == cluster or name.startswith(f"{cluster}-") for cluster in self.cluster_names)

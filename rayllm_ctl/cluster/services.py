@@ -32,7 +32,7 @@ def require(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> 
 def not_found(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> NotFoundError:
     """The error for a name that no service of the namespace has."""
     try:
-        known = [item["metadata"]["name"] for item in cluster.list(kind.name, namespace)]
+        known = [item["metadata"]["name"] for item in cluster.list(kind.name, namespace) if kind.is_service(item)]
     except ForbiddenError:
         known = []
     close = nearest(name, known)

@@ -55,7 +55,7 @@ class Collector:
         self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, *, following: bool = False
     ) -> None:
         self._cluster = cluster
-        self._kind = kind
+        self.kind = kind
         self._name = name
         self._namespace = namespace
         self._following = following
@@ -73,47 +73,55 @@ class Collector:
             found, pods = self._round(tasks, owned)
             nodes = self._nodes(tasks, pods)
             answers = self._serve_states(tasks, owned, pods)
-            objects = [*owned.clusters, *found, *around.result()]
+            made = () if self.kind.is_cluster else owned.clusters
+            objects = [*made, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
             logs = self._logs(tasks, owned, pods, answers, around.result())
         if owned.workload is not None:
             objects.insert(0, dict(owned.workload))
         elif not owned.clusters:
-            objects += self._keep("services", lambda: self._list(self._kind.name))  # one of them may have been meant
+            objects += self._keep("services", self._namesakes)
         notes = tuple(sorted(self._notes))
         return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
+
+    def _namesakes(self) -> Objects:
+        """The services of the namespace: one of them may have been meant."""
+        return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
 
     def subscriptions(self) -> list[Subscription]:
         """What to watch for changes of this service and of nothing else, as far as its parts are known."""
         found = [
-            Subscription(self._kind.name, field_selector=f"metadata.name={self._name}"),
-            Subscription("RayCluster", label_selector=self._kind.made_for(self._name)),
+            Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
+        if not self.kind.is_cluster:
+            found.append(Subscription("RayCluster", label_selector=self.kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
         return [*found, Subscription("Pod", label_selector=pods)] if pods else found
 
     @property
     def _endpoints(self) -> str:
-        return f"{kuberay.SERVICE_NAME}={self._kind.serve_service(self._name)}"
+        return f"{kuberay.SERVICE_NAME}={self.kind.serve_service(self._name)}"
 
     def _owned(self, tasks: Tasks) -> OwnedResources:
-        clusters = tasks.submit(self._list, "RayCluster", self._kind.made_for(self._name))
+        kind = self.kind
+        made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
         workload: dict[str, Any] | None = None
         try:
-            workload = self._cluster.get(self._kind.name, self._name, self._namespace)
+            workload = self._cluster.get(self.kind.name, self._name, self._namespace)
         except NotFoundError as error:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        named = frozenset(self._kind.clusters_of(workload)) if workload else frozenset()
-        owned = OwnedResources(self._name, tuple(clusters.result()), workload, named | self._seen_clusters)
+        named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
+        clusters = tuple(made.result()) if made else (workload,) if workload else ()
+        owned = OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
         if self._following:
             self._seen_clusters = owned.cluster_names
         return owned
 
     def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects]:
         """Pods, services, endpoints, events and claims of the service; and the pods among them."""
-        listed = [tasks.submit(self._list, "Service", self._kind.made_for(self._name))]
+        listed = [tasks.submit(self._list, "Service", self.kind.made_for(self._name))]
         listed.append(tasks.submit(self._list, "EndpointSlice", self._endpoints))
         if owned.cluster_names:
             listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
@@ -149,7 +157,7 @@ class Collector:
         well = {pod["metadata"]["name"]: _well(pod) for pod in pods}
         gone = [name for name in self._seen_pods if name not in well]
         self._seen_pods = {**dict.fromkeys(gone, False), **well}
-        subjects = {self._name, self._kind.serve_service(self._name), *owned.cluster_names, *claims}
+        subjects = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
         subjects |= {name for name, is_well in self._seen_pods.items() if not is_well}
         if len(subjects) > MOST_SUBJECTS:
             return None
@@ -186,6 +194,8 @@ class Collector:
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
     def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
+        if self.kind.is_cluster:
+            return {}
         running = {
             pod["metadata"]["labels"][kuberay.CLUSTER]
             for pod in pods
@@ -223,6 +233,8 @@ class Collector:
                 with suppress(UserError):  # noted with Serve's state
                     found |= serve.failed_replica_logs(dashboard_of(self._cluster, item), answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
+        if self.kind.is_cluster:
+            found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
             found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
         return found
@@ -271,6 +283,12 @@ def _overlooked(workload: Mapping[str, Any] | None) -> bool:
 def _well(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _is_starting(pod: Mapping[str, Any]) -> bool:
+    """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
+    labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
+    return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not _well(pod)
 
 
 def _claims(pod: Mapping[str, Any]) -> Iterator[str]:

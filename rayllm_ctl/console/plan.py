@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.deployment import Deployment, PodPlacement, Runtime
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.deployment import Deployment, PodPlacement, Runtime, ServeApplication
 from rayllm_ctl.model.plan import Band, Cost, MemoryPlan, Plan, Throughput, UnknownCost
 from rayllm_ctl.model.podcontexts import lost
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
@@ -189,16 +190,17 @@ def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
 
 def _serve(deployment: Deployment, wide: bool) -> Iterator[str]:
     serve = deployment.serve
-    scaling = serve.autoscaling
-    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
-    if scaling.max_replicas > scaling.min_replicas:
-        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
-        text += f" · scale up after {up}, down after {down}"
-    yield text
+    if serve is None:
+        yield f"vLLM's own server, at port {kuberay.SERVE_PORT} of {kuberay.openai_service(deployment.name)}"
+    else:
+        yield _scaling(serve)
     if not wide:
         return
     worker, pod = deployment.worker, deployment.worker.pod
-    yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    if serve is not None:
+        yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    elif worker.server is not None:
+        yield f"vllm serve {worker.server.model_source} {' '.join(worker.server.arguments)}"
     if labels := _node_labels(pod.placement):
         yield f"nodes known by {' or '.join(labels)}"
     if pod.placement.node_selector:
@@ -215,6 +217,15 @@ def _node_labels(placement: PodPlacement) -> list[str]:
     required = placement.affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
     parts = (part for term in required.get("nodeSelectorTerms", ()) for part in term.get("matchExpressions", ()))
     return sorted({part["key"] for part in parts})
+
+
+def _scaling(serve: ServeApplication) -> str:
+    scaling = serve.autoscaling
+    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
+    if scaling.max_replicas > scaling.min_replicas:
+        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
+        text += f" · scale up after {up}, down after {down}"
+    return text
 
 
 def _image(runtime: Runtime) -> Iterator[str]:

@@ -25,6 +25,10 @@ NEVER = float("inf")
 class ServiceContext:
     """One service in a Snapshot. Everything is read once and lazily; nothing raises on odd objects."""
 
+    kind = rayservice.KIND
+    by_serve = True
+    """Whether Ray Serve runs the model; otherwise it is vLLM's own server."""
+
     def __init__(self, snapshot: Snapshot, name: str, namespace: str) -> None:
         self.snapshot = snapshot
         self.name = name
@@ -43,6 +47,16 @@ class ServiceContext:
     def age(self, moment: datetime | None) -> float:
         """Seconds from `moment` to the time of the snapshot; infinite if the moment is unknown."""
         return NEVER if moment is None else (self.now - moment).total_seconds()
+
+    @property
+    def resource(self) -> str:
+        """The service's object as kubectl takes it."""
+        return f"{self.kind.lower()} {self.name}"
+
+    @property
+    def serve_service(self) -> str:
+        """The Service that clients use."""
+        return kuberay.serve_service(self.name)
 
     @cached_property
     def service(self) -> Service | None:
@@ -137,18 +151,20 @@ class ServiceContext:
         return next((cluster for cluster in self.clusters if cluster.role == "pending"), None)
 
     @cached_property
+    def slices(self) -> list[Object]:
+        """The EndpointSlices of the service's Service."""
+        found = self.of_kind("EndpointSlice")
+        return [item for item in found if fields.label(item, kuberay.SERVICE_NAME) == self.serve_service]
+
+    @property
     def endpoints(self) -> int:
         """Addresses behind the serve service that take requests; the operator's count where no slice was collected."""
-        slices = [
-            item for item in self.of_kind("EndpointSlice")
-            if fields.label(item, kuberay.SERVICE_NAME) == kuberay.serve_service(self.name)
-        ]  # fmt: skip
-        if not slices:
+        if not self.slices:
             return self.service.endpoints if self.service else 0
         # A slice without ports holds the pods that lack the Service's ports: workers, where the head alone has a proxy.
         return sum(
             len(fields.words(endpoint, "addresses"))
-            for item in slices
+            for item in self.slices
             if item.get("ports", True)
             for endpoint in fields.items(item, "endpoints")
             if fields.at(endpoint, "conditions", "ready") is not False
@@ -168,9 +184,11 @@ class ServiceContext:
         wanted = tuple(f"{pod}/{prefix}" for pod in pods)
         return [text for key, text in sorted(self.snapshot.logs.items()) if key.startswith(wanted)] if wanted else []
 
-    def container_log(self, pod: str, container: str) -> str:
-        """The log of a container's last life, or of its present one."""
+    def container_log(self, pod: str, container: str, *, current: bool = False) -> str:
+        """The log of a container's last life, or of its present one; of the present one alone with `current`."""
         logs = self.snapshot.logs
+        if current:
+            return logs.get(f"{pod}/{container}.log", "")
         return logs.get(f"{pod}/{container}.previous.log") or logs.get(f"{pod}/{container}.log", "")
 
     def _cluster(self, name: str, role: str) -> RayCluster:
@@ -185,6 +203,7 @@ class ServiceContext:
             pods,
             self._serve(name, role),
             frozenset(pod.name for pod in pods if self.node_down(pod)),
+            self.by_serve,
         )
 
     def _serve(self, name: str, role: str) -> ServeState:

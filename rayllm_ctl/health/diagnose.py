@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from rayllm_ctl.health import fields, rayservice
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
-from rayllm_ctl.health.normal import normal_health
+from rayllm_ctl.health.normal import normal_health, normal_servers
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health
 from rayllm_ctl.health.rules import (
@@ -19,13 +21,19 @@ from rayllm_ctl.health.rules import (
     CONSEQUENCE_RULES,
     LAST_RULES,
     POD_RULES,
+    SERVER_CONSEQUENCE_RULES,
+    SERVER_POD_RULES,
+    SERVER_SERVICE_RULES,
     SERVICE_RULES,
+    ClusterRule,
+    PodRule,
+    ServiceRule,
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
 from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
-from rayllm_ctl.health.serving import is_serving
+from rayllm_ctl.health.serving import has_served, is_serving
 from rayllm_ctl.model.health import Health, Snapshot, State
 from rayllm_ctl.model.names import nearest
 
@@ -42,17 +50,41 @@ _ALONE = frozenset({"ValidationFailed"})
 """Service causes beside which nothing else is looked for: KubeRay creates nothing for a RayService that it rejects."""
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """What differs between services that Ray Serve runs and those of vLLM's own server."""
+
+    service_rules: tuple[ServiceRule, ...]
+    pod_rules: tuple[PodRule, ...]
+    consequence_rules: tuple[ClusterRule, ...]
+    last_rules: tuple[ServiceRule, ...]
+    normal: Callable[[ServiceContext], Health]
+
+
+_BY_SERVE = _Kind(SERVICE_RULES, POD_RULES, CONSEQUENCE_RULES, LAST_RULES, normal_health)
+_BY_VLLM = _Kind(SERVER_SERVICE_RULES, SERVER_POD_RULES, SERVER_CONSEQUENCE_RULES, (), normal_servers)
+
+
 def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     """How the RayService `name` is, why, and what to do about it.
 
     Pure and total: objects of any shape give a Health. Too little evidence gives the state Unknown, never Ready.
     """
-    context = ServiceContext(snapshot, name, namespace)
+    return _diagnose(ServiceContext(snapshot, name, namespace), _BY_SERVE)
+
+
+def diagnose_cluster(snapshot: Snapshot, name: str, namespace: str) -> Health:
+    """How the RayCluster `name` is, in which vLLM's own server runs; as `diagnose`."""
+    return _diagnose(ClusterContext(snapshot, name, namespace), _BY_VLLM)
+
+
+def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
+    name = context.name
     if context.service is None:
         return _absent(context)
     if context.service.deleted is not None:
         return _deleting(context, f"{name} is being deleted")
-    found = _findings(context)
+    found = _findings(context, kind)
     if not found and not is_serving(context) and not _is_suspended(context):
         found = [one for one in [halted(context)] if one is not None]
     if found:
@@ -61,21 +93,21 @@ def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
         return make_health(
             context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
         )
-    return normal_health(context)
+    return kind.normal(context)
 
 
-def _findings(context: ServiceContext) -> list[Finding]:
-    service = _first(rule(context) for rule in SERVICE_RULES)
+def _findings(context: ServiceContext, kind: _Kind) -> list[Finding]:
+    service = _first(rule(context) for rule in kind.service_rules)
     if service is not None and service.cause.code in _ALONE:
         return [service]
     if _is_suspended(context):
         return [service] if service else []
     found = [service] if service else []
     for cluster in context.clusters:
-        mine = _cluster_findings(context, cluster, explained=service is not None)
+        mine = _cluster_findings(context, cluster, kind, explained=service is not None)
         blocked = upgrade_blocked(context, tuple(mine)) if cluster.role == "pending" else None
         found += [blocked, *mine] if blocked else mine
-    last = (rule(context) for rule in LAST_RULES)
+    last = (rule(context) for rule in kind.last_rules)
     found = _merged([*found, *(one for one in last if one is not None)])
     return found if service is not None or not context.changed else [_provisional(one) for one in found]
 
@@ -85,12 +117,12 @@ def _provisional(one: Finding) -> Finding:
     return dataclasses.replace(one, cause=dataclasses.replace(one.cause, terminal=False))
 
 
-def _cluster_findings(context: ServiceContext, cluster: RayCluster, explained: bool) -> list[Finding]:
+def _cluster_findings(context: ServiceContext, cluster: RayCluster, kind: _Kind, *, explained: bool) -> list[Finding]:
     """The causes of one cluster. `explained`: the service has said what is wrong, so consequences are not asked."""
     found = [one for one in [_first(rule(context, cluster) for rule in CLUSTER_RULES)] if one]
     for pod in cluster.pods:
         if pod.deleted is None:
-            cause = _first(rule(context, pod) for rule in POD_RULES)
+            cause = _first(rule(context, pod) for rule in kind.pod_rules)
             found += [cause] if cause else []
     found = found or [one for rule in AFTERMATH_RULES if (one := rule(context, cluster)) is not None]
     failures = (application_failed(context, cluster, app) for app in cluster.serve.applications)
@@ -103,7 +135,7 @@ def _cluster_findings(context: ServiceContext, cluster: RayCluster, explained: b
         found += failed
     if found or explained:
         return found
-    consequence = _first(rule(context, cluster) for rule in CONSEQUENCE_RULES)
+    consequence = _first(rule(context, cluster) for rule in kind.consequence_rules)
     return [consequence] if consequence else []
 
 
@@ -128,7 +160,8 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
 
 def _troubled(context: ServiceContext, findings: list[Finding]) -> Health:
     first = findings[0]
-    if is_serving(context) or first.recovers:
+    outlives = not context.by_serve and has_served(context) and not first.cause.terminal
+    if is_serving(context) or first.recovers or outlives:
         state = State.DEGRADED
     elif first.cause.code in _WAITS_FOR_THE_CLUSTER and not first.cause.terminal:
         state = State.STUCK
@@ -147,14 +180,14 @@ def _absent(context: ServiceContext) -> Health:
         return make_health(
             context,
             State.NOT_FOUND,
-            f"there is no RayService {context.name}, but its RayCluster {names} was left behind",
+            f"there is no {context.kind} {context.name}, but its RayCluster {names} was left behind",
         )
     if context.pods:
         return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still terminating")
-    close = nearest(context.name, (fields.name(item) for item in context.of_kind(rayservice.KIND)))
+    close = nearest(context.name, (fields.name(item) for item in context.of_kind(context.kind)))
     meant = f"; did you mean {close}?" if close else ""
     return make_health(
-        context, State.NOT_FOUND, f"there is no RayService {context.name} in namespace {context.namespace}{meant}"
+        context, State.NOT_FOUND, f"there is no {context.kind} {context.name} in namespace {context.namespace}{meant}"
     )
 
 

@@ -13,7 +13,6 @@ from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
 from rayllm_ctl.health.rules.probes import unready_workers
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Health, State
 
 _YOUNG = 120.0
@@ -37,6 +36,24 @@ def normal_health(context: ServiceContext) -> Health:
     if not newest.pods and newest.serve.error and context.age(service.created) > _YOUNG:
         return _unknown(context, "neither its pods nor Serve can be seen")
     return _progressing(context, step(context, newest), service.created)
+
+
+def normal_servers(context: ServiceContext) -> Health:
+    """The same of vLLM's own servers on a RayCluster."""
+    service, clusters = context.service, context.clusters
+    assert service is not None
+    cluster = clusters[0]
+    if is_serving(context) and context.changed:
+        return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
+    if is_serving(context) and cluster.complete:
+        return make_health(context, State.READY, "serving", since=serving_since(context))
+    if is_serving(context):
+        return _progressing(context, f"serving; {step(context, cluster)}", None)
+    if not cluster.pods and context.age(service.created) < _YOUNG:
+        return _progressing(context, "waiting for the KubeRay operator to create the pods", service.created)
+    if not cluster.pods:
+        return _unknown(context, "no pod of the RayCluster can be seen")
+    return _progressing(context, step(context, cluster), service.created)
 
 
 def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
@@ -69,7 +86,7 @@ def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
     if not active.serve.applications and active.serve.error:
         return _unknown(context, "whether it serves is unknown")
     if active.serving:
-        message = f"running; waiting for an address of service/{kuberay.serve_service(context.name)}"
+        message = f"running; waiting for an address of service/{context.serve_service}"
         return _progressing(context, message, None)
     apps = [(app, one) for app in active.serve.applications for one in app.deployments if not active.running(one)]
     if any(is_rolling_out(active, app, one) for app, one in apps):
@@ -110,7 +127,7 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
 def _progressing(context: ServiceContext, message: str, since: datetime | None) -> Health:
     note = finding(
         "StillStarting",
-        f"rayservice/{context.name}",
+        context.service.subject if context.service else context.name,
         message,
         headline=message,
         evidence=(f"in progress for {context.age(since):.0f} s" if since else message,),

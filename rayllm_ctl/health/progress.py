@@ -10,6 +10,7 @@ from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.pulls import pulled, pulling
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.serve import Deployment, Replica
+from rayllm_ctl.model import kuberay
 
 # What vLLM's log says when a stage begins, last match wins (texts of vLLM 0.29).
 _STAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -24,6 +25,10 @@ _STAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"init engine .* took", "engine is up"),
     )
 )
+
+
+_DOING = ("waits", "held", "loading", "downloading", "compiling", "capturing", "weights", "engine")
+"""How a detail begins that says what is done, and not where."""
 
 
 def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
@@ -63,6 +68,14 @@ def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
     return ("Creating", f"{where}, image pulled in {done[1]}") if done and done[1] else ("Scheduled", where)
 
 
+def server_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
+    """A pod's state as `pod_step` says it; of a server that runs and takes no requests yet, what it does."""
+    state, detail = pod_step(context, pod)
+    if state != "Running" or pod.ready or pod.group != kuberay.SERVERS or pod.main is None:
+        return state, detail
+    return "Starting", _stage(context.container_log(pod.name, pod.main.name, current=True)) or detail
+
+
 def replica_step(
     context: ServiceContext, cluster: RayCluster, deployment: Deployment, replica: Replica
 ) -> tuple[str, str]:
@@ -99,6 +112,8 @@ def step(context: ServiceContext, cluster: RayCluster) -> str:
         return _say(f"worker {number} of {wanted}", *pod_step(context, waiting[0]))
     if len(cluster.workers) < wanted:
         return f"worker {len(cluster.workers) + 1} of {wanted} has not been created yet"
+    if not cluster.by_serve:
+        return _server(context, cluster)
     for deployment in sorted(cluster.serve.deployments, key=lambda one: one.ingress):
         starting = [one for one in deployment.replicas if one.state == "STARTING"]
         if starting:
@@ -109,9 +124,21 @@ def step(context: ServiceContext, cluster: RayCluster) -> str:
     return f"applications: {states}"
 
 
+def _server(context: ServiceContext, cluster: RayCluster) -> str:
+    """What the first server that takes no requests yet does; or another worker that is not ready."""
+    waiting = [pod for pod in cluster.servers if not pod.ready] or [pod for pod in cluster.workers if not pod.ready]
+    if not waiting:
+        return f"waiting for an address of service/{context.serve_service}"
+    who = waiting[0]
+    if who.group != kuberay.SERVERS:
+        return _say(who.subject, "Starting", f"on {who.node}")
+    number = cluster.servers.index(who) + 1
+    return _say(f"server {number} of {cluster.servers_wanted}", *server_step(context, who))
+
+
 def _say(who: str, state: str, detail: str) -> str:
     word = state.lower() if state.istitle() or state.isupper() else f"is in {state}"
-    comma = "," if detail.startswith(("waits", "held", "loading", "downloading", "compiling", "capturing")) else ""
+    comma = "," if detail.startswith(_DOING) else ""
     return f"{who} {word}{comma} {detail}".rstrip()
 
 

@@ -7,6 +7,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import ClusterSpec
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.serve import NOT_ASKED, Application, Deployment, ServeState
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object
 
 RUNNING = ("RUNNING", "PENDING_MIGRATION", "RECOVERING", "UPDATING")
@@ -17,7 +18,7 @@ was restarted finds its replicas again; and a changed user configuration needs n
 @dataclass(frozen=True)
 class RayCluster:
     """`role` is active, pending or retired. `item` None: the object could not be read. `lost`: pods on a node that is
-    down."""
+    down. `by_serve`: whether Ray Serve runs the model, and not vLLM's own server."""
 
     name: str
     role: str
@@ -26,6 +27,7 @@ class RayCluster:
     pods: tuple[Pod, ...]
     serve: ServeState
     lost: frozenset[str]
+    by_serve: bool = True
 
     @property
     def subject(self) -> str:
@@ -44,6 +46,26 @@ class RayCluster:
     @property
     def workers(self) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.live_pods if not pod.head)
+
+    @property
+    def head_pod_ready(self) -> bool:
+        """What KubeRay says of the head pod."""
+        return self.item is not None and fields.condition(self.item, "HeadPodReady").get("status") == "True"
+
+    @property
+    def servers(self) -> tuple[Pod, ...]:
+        """The pods in which vLLM's own server runs; empty under Ray Serve."""
+        return () if self.by_serve else tuple(pod for pod in self.workers if pod.group == kuberay.SERVERS)
+
+    @property
+    def ready_servers(self) -> tuple[Pod, ...]:
+        """The servers that take requests."""
+        return tuple(pod for pod in self.servers if pod.ready and pod.name not in self.lost)
+
+    @property
+    def servers_wanted(self) -> int:
+        """Servers that the cluster wants: one for each replica."""
+        return sum(group.wanted for group in self.spec.groups if group.name == kuberay.SERVERS)
 
     @property
     def workers_wanted(self) -> int:
@@ -93,12 +115,15 @@ class RayCluster:
 
     @property
     def serving(self) -> bool:
-        """Whether at least one application answers."""
-        return any(self.answers(app) for app in self.serve.applications)
+        """Whether at least one application, or server, answers."""
+        return bool(self.ready_servers) or any(self.answers(app) for app in self.serve.applications)
 
     @property
     def complete(self) -> bool:
-        """Whether every application runs with all the replicas wanted."""
+        """Whether every application runs with all the replicas wanted; or head and workers are ready, all of them."""
+        if not self.by_serve:
+            ready = sum(pod.ready and pod.name not in self.lost for pod in self.workers)
+            return self.head is not None and self.head.ready and ready >= self.workers_wanted
         return bool(self.serve.applications) and all(
             app.status == "RUNNING"
             and self.answers(app)

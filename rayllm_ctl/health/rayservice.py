@@ -17,7 +17,10 @@ KIND = "RayService"
 
 @dataclass(frozen=True)
 class Service:
-    """A RayService. `active` and `pending` are names of RayClusters, empty where there is none."""
+    """A RayService, or a RayCluster that is a service. `active` and `pending` are names of RayClusters, or empty.
+
+    `kind`: of the object. A RayCluster is its own active one once all its pods have been ready.
+    """
 
     item: Object
     name: str
@@ -31,10 +34,11 @@ class Service:
     pending: str
     endpoints: int
     model: str
+    kind: str = KIND
 
     @property
     def subject(self) -> str:
-        return f"rayservice/{self.name}"
+        return f"{self.kind.lower()}/{self.name}"
 
     @property
     def touched(self) -> bool:

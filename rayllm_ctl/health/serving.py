@@ -12,6 +12,9 @@ from rayllm_ctl.health.serve import Deployment, Replica
 
 def is_serving(context: ServiceContext) -> bool:
     """Whether requests are answered now: the service has addresses, and an application of the active cluster runs."""
+    if not context.by_serve:
+        # Before all of its servers were ready once, the cluster does not count as active.
+        return context.endpoints > 0 and any(cluster.serving for cluster in context.clusters)
     active = context.active
     if active is None or context.endpoints == 0 or context.service is None:
         return False
@@ -29,6 +32,8 @@ def has_served(context: ServiceContext) -> bool:
     service = context.service
     if service is None or not service.active:
         return False
+    if not context.by_serve:
+        return True
     return service.ready.get("status") == "True" or service.ready.get("reason") == "ZeroServeEndpoints"
 
 
@@ -41,6 +46,9 @@ def serving_since(context: ServiceContext) -> datetime | None:
     service, active = context.service, context.active
     if service is None or active is None:
         return None
+    if not context.by_serve:
+        changes = (fields.when(pod.condition("Ready"), "lastTransitionTime") for pod in active.ready_servers)
+        return min((moment for moment in changes if moment is not None), default=None)
     upgrade = fields.condition(service.item, "UpgradeInProgress")
     ended = fields.when(upgrade, "lastTransitionTime") if upgrade.get("status") == "False" else None
     began = [fields.when(service.ready, "lastTransitionTime"), ended]

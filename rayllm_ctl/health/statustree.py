@@ -7,10 +7,9 @@ from datetime import datetime
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.progress import pod_step, replica_step
+from rayllm_ctl.health.progress import pod_step, replica_step, server_step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.serve import Application, Deployment
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import StatusNode, format_count
 
 _ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
@@ -39,7 +38,7 @@ def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
         found = [child for _, children in nodes for child in children]
     count = context.endpoints
     addresses = f"{count} address{'' if count == 1 else 'es'}" if count else ""
-    endpoint = StatusNode("endpoint", kuberay.serve_service(context.name), "Ready" if count else "None", addresses)
+    endpoint = StatusNode("endpoint", context.serve_service, "Ready" if count else "None", addresses)
     return (*found, endpoint) if nodes else ()
 
 
@@ -51,6 +50,9 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
     cluster = context.active or context.pending
     if cluster is None:
         return 0, 0, 0, True
+    if not cluster.by_serve:
+        wanted = cluster.servers_wanted
+        return len(cluster.ready_servers), wanted, wanted, True
     models = cluster.models
     if models and not cluster.serve.from_status:
         running = sum(cluster.running(one) for one in models)
@@ -92,7 +94,7 @@ def _replicas(context: ServiceContext, cluster: RayCluster, deployment: Deployme
 
 
 def _pod(context: ServiceContext, pod: Pod) -> StatusNode:
-    state, detail = pod_step(context, pod)
+    state, detail = (pod_step if context.by_serve else server_step)(context, pod)
     return StatusNode(pod.role, pod.name, state, detail, since=_since(pod), cluster=pod.cluster)
 
 

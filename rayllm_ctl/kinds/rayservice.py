@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.kinds.common import OPERATOR, REASONS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.health import Health, Object, Snapshot
@@ -9,29 +10,14 @@ from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
 _KIND = "RayService"
 
-_OPERATOR = (Right("list", "Deployment", everywhere=True), Right("list", "Pod", everywhere=True))
-"""The operator runs in a namespace that is not known beforehand."""
-
 _PARTS = (
     Right("list", "RayCluster"),
     Right("list", "Pod"),
     Right("list", "EndpointSlice"),
 )
 
-_REASONS = (
-    Right("list", "Service"),
-    Right("list", "Event"),
-    Right("get", "Service", "proxy"),
-    Right("get", "Pod", "log"),
-    Right("get", "PersistentVolumeClaim"),
-    Right("list", "ResourceQuota"),
-    Right("list", "LimitRange"),
-    Right("get", "Namespace"),
-    Right("get", "Node"),
-    Right("list", "Node"),
-    *_OPERATOR,
-)
-"""Serve's own state, and what explains why something does not start."""
+_REASONS = (*REASONS, Right("get", "Service", "proxy"))
+"""Serve's own state as well."""
 
 
 def _clusters_of(item: Object) -> tuple[str, ...]:
@@ -59,7 +45,7 @@ RAY_SERVICE = WorkloadKind(
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),
-            display=(Right("get", "Namespace"), *_OPERATOR, Right("list", "Node")),
+            display=(Right("get", "RayCluster"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node")),
         ),
         "bounds": Rights(
             needed=(Right("get", "RayCluster"), Right("patch", "RayCluster")), display=(Right("get", "Service"),)
@@ -73,16 +59,21 @@ RAY_SERVICE = WorkloadKind(
             display=_REASONS,
         ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
-        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, Right("list", "Event"), *_OPERATOR)),
+        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, Right("list", "Event"), *OPERATOR)),
         "chat": Rights(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             display=(Right("get", _KIND), Right("list", _KIND)),
+        ),
+        "dashboard": Rights(
+            needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
+            display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
             display=(Right("list", _KIND),),
         ),
     },
+    is_service=lambda _: True,
     clusters_of=_clusters_of,
     made_for=kuberay.made_for,
     serve_service=kuberay.serve_service,

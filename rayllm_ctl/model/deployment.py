@@ -17,7 +17,7 @@ from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Po
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.serveoptions import ServeProxies
-from rayllm_ctl.model.service import Toleration, Volume
+from rayllm_ctl.model.service import Mode, Toleration, Volume
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Autoscaling:
 class ServeApplication:
     """The Ray Serve LLM application. `deployment` is the name that Ray gives to the model's deployment.
 
-    accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy and bundle_resource: how Ray
-    places the engine's processes, and what each of them reserves (GPU or CPU). engine_cpus, ingress_cpus: Ray's logical
-    CPUs of a replica beside its processes, and of an ingress replica.
+    accelerator_kind: gpu or cpu. accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy
+    and bundle_resource: how Ray places the engine's processes, and what each of them reserves (GPU or CPU).
+    engine_cpus, ingress_cpus: Ray's logical CPUs of a replica beside its processes, and of an ingress replica.
     """
 
     model_id: str
@@ -118,7 +118,7 @@ class PodTemplate:
 
 @dataclass(frozen=True)
 class Probe:
-    """The readiness probe of workers, an HTTP request to their own pod."""
+    """A probe over HTTP of the container itself."""
 
     path: str
     port: int
@@ -130,11 +130,27 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class ModelServer:
+    """vLLM's own OpenAI server, which runs beside Ray in the pods of a worker group. `arguments`: of `vllm serve`.
+
+    drain: seconds between the request to end and the end of new requests. grace_period: until the pod is killed.
+    """
+
+    model_source: str
+    arguments: tuple[str, ...]
+    startup: Probe
+    liveness: Probe
+    drain: int
+    grace_period: int
+
+
+@dataclass(frozen=True)
 class WorkerGroup:
     """A group of workers. cpus: logical CPUs that each offers to Ray. pod_cpu, pod_memory: quantities of its container.
     extended_resources: GPUs by the name of their resource. ray_labels: labels of its Ray nodes.
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
+    readiness: when a worker takes requests; None: as soon as Ray runs. server: what runs there beside Ray.
     """
 
     name: str
@@ -146,7 +162,8 @@ class WorkerGroup:
     extended_resources: Mapping[str, int]
     ray_resources: str | None
     pod: PodTemplate
-    readiness: Probe
+    readiness: Probe | None
+    server: ModelServer | None = None
     ray_labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -211,17 +228,20 @@ class Scraping:
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
-    serve_options: what the Serve configuration says beside its applications.
-    pod_options: what the user asks of the pods, for errors about raw parts of them.
+    serve, autoscaler: None in mode raycluster. worker_groups: the first one has the engines; in mode raycluster a
+    second one has the further pods of replicas that need several. serve_options: what the Serve configuration says
+    beside its applications. pod_options: what the user asks of the pods, for errors about raw parts of them.
     """
 
     name: str
     namespace: str | None
     runtime: Runtime
-    serve: ServeApplication
+    mode: Mode
+    model_id: str
+    serve: ServeApplication | None
     head: PodTemplate
-    worker: WorkerGroup
-    autoscaler: Autoscaler
+    worker_groups: tuple[WorkerGroup, ...]
+    autoscaler: Autoscaler | None
     pod_options: Pods
     pod_security: PodSecurity
     ray: RayOptions
@@ -236,3 +256,8 @@ class Deployment:
     proxies: ServeProxies
     serve_options: Mapping[str, Any]
     patches: tuple[Patch, ...]
+
+    @property
+    def worker(self) -> WorkerGroup:
+        """The workers with the engines."""
+        return self.worker_groups[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 DTYPES = ("auto", "bfloat16", "float16", "float32", "float", "half")
@@ -31,15 +32,27 @@ OWN_FIELD = {
 }
 """Engine arguments with a field of their own: the field, and the flag that sets it."""
 
-FORBIDDEN_ARGS = {
+_API_KEY = "anyone who can read the rendered object could read it"
+
+_FORBIDDEN_ON_SERVE = {
     "model": "Ray Serve LLM takes the model from spec.model (--model, --model-path)",
     "served_model_name": "Ray Serve LLM serves the model under its id, spec.model.id (--model)",
     "distributed_executor_backend": "Ray Serve LLM chooses it: ray on GPUs, mp on CPUs",
     "data_parallel_size": "Ray Serve LLM does not support it in build_openai_app; use more replicas (--replicas)",
     "disable_log_stats": "Ray Serve LLM needs the statistics for the engine's metrics",
-    "api_key": "anyone who can read the RayService could read it",
+    "api_key": _API_KEY,
 }
 """What Ray Serve LLM 2.60 rejects (ray/llm/_internal/serve) or what would publish a secret, and why."""
+
+_FORBIDDEN_ON_RAY_CLUSTER = {
+    "model": "vLLM takes the model from spec.model (--model, --model-path)",
+    "served_model_name": "vLLM serves the model under its id, spec.model.id (--model)",
+    "data_parallel_size": "use more replicas (--replicas)",
+    "host": "probes and the Service reach the server at the address of its pod",
+    "port": "probes and the Service expect the server at port 8000",
+    "api_key": _API_KEY,
+}
+"""What would contradict the objects around vLLM's own server or would publish a secret, and why."""
 
 RESERVED_ENV = {
     "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and rejects both",
@@ -82,6 +95,11 @@ _CREDENTIAL = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})\b"
     r"|\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:[^\s/?#@]+@"
 )
+
+
+def forbidden_args(mode: str) -> Mapping[str, str]:
+    """The engine arguments that a service of this mode may not set, and why."""
+    return _FORBIDDEN_ON_RAY_CLUSTER if mode == "raycluster" else _FORBIDDEN_ON_SERVE
 
 
 def type_problem(value: Any, types: str) -> str | None:

@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+RAY_CLUSTER = "RayCluster"
+"""The kind of a Ray cluster; KubeRay makes them for RayServices, and users for themselves."""
+
 GROUP_NAME = "ray.io"
 """API group of RayService, RayCluster and RayJob."""
 
@@ -21,6 +24,12 @@ NODE_TYPE = "ray.io/node-type"
 GROUP = "ray.io/group"
 """Label of pods: the worker group's name, `headgroup` on the head."""
 
+SERVERS = "server"
+"""Name of the worker group in which vLLM's own server runs (mode raycluster)."""
+
+MEMBERS = "workers"
+"""Name of the worker group with the further pods of replicas that need several (mode raycluster)."""
+
 HEAD = "head"
 """Value of NODE_TYPE on the head pod."""
 
@@ -32,6 +41,9 @@ ORIGIN_KIND = "ray.io/originated-from-crd"
 
 INITIALIZING_TIMEOUT = "ray.io/initializing-timeout"
 """Annotation of a RayService: the time after which KubeRay gives a start up."""
+
+OVERWRITE_COMMAND = "ray.io/overwrite-container-cmd"
+"""Annotation of pods: KubeRay does not replace the container's command by its own."""
 
 SERVE_PORT = 8000
 """Ray Serve's HTTP port, which the serve service forwards."""
@@ -59,6 +71,7 @@ OPERATOR_SELECTOR = f"app.kubernetes.io/name in ({OPERATOR},kuberay),!{CLUSTER}"
 differently, and the name that the latter gives is on every Ray pod as well."""
 
 _SERVE = "-serve-svc"
+_OPENAI = "-openai"
 _HEAD = "-head-svc"
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -68,6 +81,11 @@ _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 def serve_service(service: str) -> str:
     """The Service in front of a RayService's applications; it exists once they run."""
     return f"{service}{_SERVE}"
+
+
+def openai_service(name: str) -> str:
+    """The Service in front of vLLM's own servers on the RayCluster `name`; applied with it, not made by KubeRay."""
+    return f"{name}{_OPENAI}"
 
 
 def serve_ports(rayservice: Mapping[str, Any]) -> dict[str, int]:
@@ -81,8 +99,8 @@ def serve_ports(rayservice: Mapping[str, Any]) -> dict[str, int]:
 
 
 def served_by(name: str) -> str:
-    """The RayService behind a Service called `name`; `name` itself if it is not a serve service."""
-    return name.removesuffix(_SERVE)
+    """The RayService or RayCluster behind a Service called `name`; `name` itself if it is neither's."""
+    return name.removesuffix(_SERVE).removesuffix(_OPENAI)
 
 
 def head_service(owner: str) -> str:
@@ -122,6 +140,12 @@ def is_child(name: str, service: str) -> bool:
     """Whether an object called `name` may be one that KubeRay made for the RayService `service`, at any depth."""
     own = rf"{re.escape(service)}-(head-svc|serve-svc|gateway|httproute)"
     return bool(re.fullmatch(rf"{own}|{_child(service)}(-.*)?", name))
+
+
+def is_part(name: str, cluster: str) -> bool:
+    """Whether an object called `name` belongs to the RayCluster `cluster` of a service in mode raycluster."""
+    pods = f"head(-{_RANDOM})?|({SERVERS}|{MEMBERS})-worker-{_RANDOM}"
+    return bool(re.fullmatch(rf"{re.escape(cluster)}(-(head-svc|openai|openai-{_RANDOM}|{pods}))?", name))
 
 
 def is_operator(labels: Mapping[str, str]) -> bool:

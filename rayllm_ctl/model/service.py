@@ -25,6 +25,7 @@ KIND = "LLMService"
 
 Objective = Literal["cost", "throughput", "latency"]
 AcceleratorKind = Literal["gpu", "cpu"]
+Mode = Literal["rayservice", "raycluster"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -169,11 +170,12 @@ class Load:
 
 @dataclass(frozen=True)
 class LLMService:
-    """One model, served by Ray Serve LLM on Kubernetes."""
+    """One model, served on a Ray cluster on Kubernetes: by Ray Serve LLM, or by vLLM's own server."""
 
     name: Annotated[str, "Name of the service: a DNS-1035 label of at most 47 characters."]
     model: Model
     namespace: Annotated[str | None, "Namespace; by default that of the kubeconfig context."] = None
+    mode: Annotated[Mode, "rayservice: Ray Serve LLM, autoscaled. raycluster: vLLM's own server."] = "rayservice"
     engine: Engine = Engine()
     accelerator: Accelerator = Accelerator()
     parallelism: Parallelism = Parallelism()

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model import accessfields, environment, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
-    FORBIDDEN_ARGS,
     KV_CACHE_DTYPES,
     OLDEST_RAY,
     OWN_FIELD,
+    forbidden_args,
     holds_a_credential,
 )
+from rayllm_ctl.model.modes import mode_problems
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
 from rayllm_ctl.model.patches import patch_problems
 from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.serveoptions import serve_problems
-from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
+from rayllm_ctl.model.service import LLMService, Load, Model, Replicas
 
 
 def validate(service: LLMService) -> list[Problem]:
@@ -30,9 +31,10 @@ def validate(service: LLMService) -> list[Problem]:
     return [
         *_metadata(service),
         *_model(service.model),
-        *_engine(service.engine, service.accelerator.kind),
+        *_engine(service),
         *_placement(service),
         *_replicas(service.replicas),
+        *mode_problems(service),
         *podfields.problems(service),
         *serve_problems(service.serve),
         *podchecks.problems(service),
@@ -81,8 +83,9 @@ def _model(model: Model) -> Iterator[Problem]:
         )
 
 
-def _engine(engine: Engine, kind: str) -> Iterator[Problem]:
+def _engine(service: LLMService) -> Iterator[Problem]:
     at = ("spec", "engine")
+    engine, kind = service.engine, service.accelerator.kind
     if engine.image is not None and not IMAGE.fullmatch(engine.image):
         yield Problem((*at, "image"), "not a valid image reference, such as rayproject/ray-llm:2.60.0-py312-cu130")
     for name, version in (("vllmVersion", engine.vllm_version), ("rayVersion", engine.ray_version)):
@@ -116,19 +119,19 @@ def _engine(engine: Engine, kind: str) -> Iterator[Problem]:
             f"{batch} is less than spec.engine.maxNumSeqs ({seqs})",
         )
     for name, value in engine.args.items():
-        yield from _argument(name, value)
+        yield from _argument(name, value, forbidden_args(service.mode))
     for name, text in engine.env.items():
         yield from _variable(name, text)
 
 
-def _argument(name: str, value: Any) -> Iterator[Problem]:
+def _argument(name: str, value: Any, forbidden: Mapping[str, str]) -> Iterator[Problem]:
     at = ("spec", "engine", "args", name)
     python_name = name.lstrip("-").replace("-", "_")
     if python_name in OWN_FIELD:
         field, flag = OWN_FIELD[python_name]
         yield Problem(at, "has a field of its own", f"{field}, or {flag}")
-    elif python_name in FORBIDDEN_ARGS:
-        yield Problem(at, f"cannot be set: {FORBIDDEN_ARGS[python_name]}")
+    elif python_name in forbidden:
+        yield Problem(at, f"cannot be set: {forbidden[python_name]}")
     elif not python_name.isidentifier() or python_name != python_name.lower():
         yield Problem(at, "not a valid engine argument name")
     elif python_name != name:

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.changes import Explain
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
-Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "delete"]
+Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "dashboard", "delete"]
 """What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
 
 
@@ -38,9 +38,10 @@ class Rights:
 
 @dataclass(frozen=True)
 class WorkloadKind:
-    """A kind that KubeRay runs as RayClusters.
+    """A kind that KubeRay runs as RayClusters, or a RayCluster itself.
 
     rights: what each activity asks of the API server.
+    is_service: whether an object of the kind is a service, and not a part of one or somebody else's.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
     explain: what a change of an object of this kind does to what runs.
@@ -48,11 +49,17 @@ class WorkloadKind:
 
     name: str
     rights: Mapping[Activity, Rights]
+    is_service: Callable[[Object], bool]
     clusters_of: Callable[[Object], tuple[str, ...]]
     made_for: Callable[[str], str]
     serve_service: Callable[[str], str]
     diagnose: Callable[[Snapshot, str, str], Health]
     explain: Explain
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether its objects are RayClusters, which KubeRay makes no further ones for."""
+        return self.name == "RayCluster"
 
     def rights_for(self, *activities: Activity) -> Rights:
         """The rights of several activities together."""

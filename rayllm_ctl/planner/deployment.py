@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Backend, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes
+from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.rayoptions import RayOptions
 from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
@@ -21,6 +21,7 @@ from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
+from rayllm_ctl.planner.vllmserver import READY, model_server, server_problem
 
 AGENT_PORT = 52365
 """Ray's dashboard agent, which knows how the raylet of its node is."""
@@ -48,18 +49,25 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     if not plan.runs or engine is None or parallelism is None or pods is None:
         return plan
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
+    by_serve = service.mode == "rayservice"
+    problem = None if by_serve else server_problem(parallelism, engine, pods)
+    if problem is not None:
+        return replace(plan, verdict="invalid", reasons=(*plan.reasons, problem))
     held = plan.throughput.concurrency_at_load.low if plan.throughput else None
+    pod = worker_template(service, plan.startup, gpu, service.scheduling)
+    worker = _worker(service, parallelism, pods, gpu, pod)
     proxies = proxies_of(service.serve)
+    in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(
         name=service.name,
         namespace=service.namespace,
         runtime=_runtime(runtime, service, gpu),
-        serve=serve_application(service, parallelism, engine, pods, gpu, held),
+        mode=service.mode,
+        model_id=service.model.id,
+        serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
         head=head_template(service, plan.startup),
-        worker=_worker(
-            service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling)
-        ),
-        autoscaler=autoscaler(service.ray),
+        worker_groups=(worker,) if by_serve else _server_groups(worker, service, plan, parallelism, engine, pods),
+        autoscaler=autoscaler(service.ray) if by_serve else None,
         ray=service.ray,
         upgrade=service.upgrade,
         pod_options=service.pods,
@@ -68,7 +76,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         proxies=proxies,
         serve_options=serve_options(service.serve),
         exposure=entrance(service.exposure),
-        backend=Backend(kuberay.serve_service(service.name), proxies.http_port),
+        backend=Backend(in_front, proxies.http_port),
         network=network_rules(service.security),
         pod_disruption_budget=service.availability.pod_disruption_budget,
         pod_monitor=scraping(service.monitoring.pod_monitor),
@@ -110,6 +118,34 @@ def _worker(
         pod=pod,
         readiness=readiness(proxies_of(service.serve)),
     )
+
+
+def _server_groups(
+    worker: WorkerGroup,
+    service: LLMService,
+    plan: Plan,
+    parallelism: ParallelismPlan,
+    engine: EngineSettings,
+    pods: PodSizes,
+) -> tuple[WorkerGroup, ...]:
+    """The pods with vLLM's server, one for each replica, and those that replicas have beyond that one.
+
+    Nothing scales them, so nobody has to be told of their resources beforehand.
+    """
+    replicas, further = parallelism.replicas, parallelism.replicas * (pods.workers_per_replica - 1)
+    fixed = replace(worker, ray_resources=None)
+    servers = replace(
+        fixed,
+        # KubeRay then leaves the command as it is, and hands over its own in a variable.
+        pod=replace(fixed.pod, annotations={**fixed.pod.annotations, kuberay.OVERWRITE_COMMAND: "true"}),
+        name=kuberay.SERVERS,
+        min_workers=replicas,
+        max_workers=replicas,
+        readiness=READY,
+        server=model_server(service, parallelism, engine, plan.startup),
+    )
+    members = replace(fixed, name=kuberay.MEMBERS, min_workers=further, max_workers=further, readiness=None)
+    return (servers, members) if further else (servers,)
 
 
 def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:

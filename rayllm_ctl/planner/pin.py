@@ -16,7 +16,7 @@ def pinned(service: LLMService, plan: Plan) -> LLMService:
     engine, parallelism, pods, deployment = plan.engine, plan.parallelism, plan.pods, plan.deployment
     if engine is None or parallelism is None or pods is None or deployment is None:
         raise ValueError(f"the plan is {plan.verdict}")
-    runtime = deployment.runtime
+    runtime, serve = deployment.runtime, deployment.serve
     return replace(
         service,
         engine=replace(
@@ -38,7 +38,7 @@ def pinned(service: LLMService, plan: Plan) -> LLMService:
             service.replicas,
             min=parallelism.replicas,
             max=parallelism.max_replicas,
-            target_ongoing_requests=deployment.serve.autoscaling.target_ongoing_requests,
+            target_ongoing_requests=serve.autoscaling.target_ongoing_requests if serve else None,
         ),
         resources=Resources(
             PodResources(pods.head_cpu, pods.head_memory), PodResources(pods.worker_cpu, pods.worker_memory)

@@ -84,7 +84,8 @@ def _environment(service: LLMService, startup: StartupPlan | None, own: set[str]
     """The variables that head and workers have in common. own: names of those that their options set."""
     engine = service.engine
     yield from (EnvVar(name, value) for name, value in engine.env.items())
-    late = startup is not None and startup.wait_seconds > ENGINE_START_SECONDS
+    by_serve = service.mode == "rayservice"
+    late = startup is not None and by_serve and startup.wait_seconds > ENGINE_START_SECONDS
     if startup is not None and late and _START_LIMIT not in {*engine.env, *own}:
         # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
         # so that a slightly different estimate does not ask for a second cluster.

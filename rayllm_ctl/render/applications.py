@@ -20,6 +20,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "namespace": applications.namespace,
         "labels": service_labels(applications.name, runtime.ray_version),
         "runtime": runtime,
+        "mode": "rayservice",
         "serve": None,
         "serve_config": applications.serve_config,
         "pods": {"head_cpu": applications.head_cpu, "head_memory": applications.head_memory},

@@ -14,6 +14,8 @@ Manifest = dict[str, Any]
 
 OBJECTS = (
     "rayservice.yaml.j2",
+    "raycluster.yaml.j2",
+    "service.yaml.j2",
     "ingress.yaml.j2",
     "httproute.yaml.j2",
     "networkpolicy.yaml.j2",

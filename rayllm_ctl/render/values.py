@@ -27,7 +27,7 @@ from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies
-from rayllm_ctl.model.service import Volume
+from rayllm_ctl.model.service import Mode, Volume
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.plan import Plan
@@ -81,11 +81,13 @@ class Values:
     namespace: Annotated[str | None, "Namespace in the manifests; with null, Helm's."]
     labels: Annotated[Mapping[str, str], "Labels of every object."]
     runtime: Software
-    serve: ServeApplication
+    mode: Annotated[Mode, "Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster."]
+    model_id: Annotated[str, "Name by which clients ask for the model."]
+    serve: Annotated[ServeApplication | None, "The Ray Serve LLM application, in mode rayservice."]
     parallelism: Parallelism
     engine: Engine
     pods: Pods
-    autoscaler: Autoscaler
+    autoscaler: Annotated[Autoscaler | None, "Ray's autoscaler, in mode rayservice."]
     ray: RayOptions
     upgrade: Upgrade
     head: PodTemplate
@@ -116,6 +118,8 @@ def values_of(plan: Plan) -> Values:
         namespace=deployment.namespace,
         labels=service_labels(deployment.name, runtime.vllm_version),
         runtime=_part(Software, runtime),
+        mode=deployment.mode,
+        model_id=deployment.model_id,
         serve=deployment.serve,
         parallelism=_part(Parallelism, plan.parallelism),
         engine=_part(Engine, plan.engine),
@@ -124,7 +128,7 @@ def values_of(plan: Plan) -> Values:
         ray=deployment.ray,
         upgrade=deployment.upgrade,
         head=deployment.head,
-        worker_groups=(deployment.worker,),
+        worker_groups=deployment.worker_groups,
         code=None,
         proxies=deployment.proxies,
         serve_options=deployment.serve_options,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -18,17 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service answers. `url` is reachable inside the cluster."""
+    """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it."""
 
     name: str
     namespace: str
     url: str
     models: tuple[str, ...]
+    service: str
 
 
-def endpoint_url(name: str, namespace: str) -> str:
-    """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it."""
-    return f"http://{RAY_SERVICE.serve_service(name)}.{namespace}:{kuberay.SERVE_PORT}/v1"
+def endpoint_url(kind: str, name: str, namespace: str) -> str:
+    """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object."""
+    return f"http://{WORKLOADS[kind].serve_service(name)}.{namespace}:{kuberay.SERVE_PORT}/v1"
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
@@ -36,29 +38,43 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
 
     Raises UserError while it does not serve, and NotFoundError with the nearest name if there is no such service.
     """
-    from rayllm_ctl.cluster.failures import NotFoundError
     from rayllm_ctl.cluster.permissions import explained
-    from rayllm_ctl.cluster.proxy import request_json
     from rayllm_ctl.cluster.services import require
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("chat")):
         try:
-            answer = request_json(cluster, namespace, RAY_SERVICE.serve_service(name), kuberay.SERVE, "/v1/models")
-        except NotFoundError:
-            require(cluster, RAY_SERVICE, name, namespace)
-            raise
+            found = _models(cluster, name, namespace)
         except ClusterError:
             raise
         except UserError:
             _require_a_model(cluster, name, namespace)
             raise
+        if isinstance(found, UserError):
+            require(cluster, RAY_SERVICE, name, namespace)
+            raise found
+    kind, answer = found
     models = tuple(str(entry["id"]) for entry in _listed(answer) if isinstance(entry, Mapping) and "id" in entry)
     if not models:
         _require_a_model(cluster, name, namespace)
         raise UserError(
             f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
-    return Endpoint(name, namespace, endpoint_url(name, namespace), models)
+    return Endpoint(name, namespace, endpoint_url(kind.name, name, namespace), models, kind.serve_service(name))
+
+
+def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, Mapping[str, Any]] | UserError:
+    """The kind whose Service answers, and its answer; the first kind's error where there is no Service of any."""
+    from rayllm_ctl.cluster.failures import NotFoundError
+    from rayllm_ctl.cluster.proxy import request_json
+
+    missing: UserError | None = None
+    for kind in WORKLOADS.values():
+        try:
+            return kind, request_json(cluster, namespace, kind.serve_service(name), kuberay.SERVE, "/v1/models")
+        except NotFoundError as error:
+            missing = missing or error
+    assert missing is not None
+    return missing
 
 
 def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
@@ -92,8 +108,7 @@ def ask(
 
     body = {"model": where.models[0], "messages": list(messages), "stream": True, **settings}
     path = "/v1/chat/completions"
-    service = RAY_SERVICE.serve_service(where.name)
-    with open_stream(cluster, where.namespace, service, kuberay.SERVE, path, body) as lines:
+    with open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body) as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
             if not line.startswith("data:") or not text:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -18,6 +18,7 @@ def delete(
     """Delete service `name`; see cluster.delete for what that includes and what is raised."""
     from rayllm_ctl.cluster.delete import delete_service
 
+    kind = kind_of(cluster, name, namespace)
     yield from delete_service(
-        cluster, RAY_SERVICE, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+        cluster, kind, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
     )

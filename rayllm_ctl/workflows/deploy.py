@@ -17,6 +17,7 @@ from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows.applications import ServeFile, prepare
 from rayllm_ctl.workflows.manifests import apply_rights, placed
+from rayllm_ctl.workflows.services import reject_other_kind
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -162,8 +163,9 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
     yield from prune(cluster, surplus, dry_run=dry)
     if dry:
         return
-    yield from propagate_bounds(cluster, kind, stored)
-    yield from propagate_service(cluster, kind, stored)
+    if not kind.is_cluster:
+        yield from propagate_bounds(cluster, kind, stored)
+        yield from propagate_service(cluster, kind, stored)
     if options.wait:
         limit = options.timeout if options.timeout is not None else one.limit
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
@@ -180,12 +182,14 @@ def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options:
         rights |= Rights(display=(Right("get", "Secret"),))
     if any((item.get("spec") or {}).get("serveService") for item in manifests):
         rights |= Rights(SERVE_SERVICE)
-    rights |= kind.rights_for("bounds")
+    if not kind.is_cluster:
+        rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
 
 
 def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
-    config = (manifest.get("spec") or {}).get("rayClusterConfig") or {}
+    spec = manifest.get("spec") or {}
+    config = spec.get("rayClusterConfig") or (spec if manifest["kind"] == kuberay.RAY_CLUSTER else {})
     return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
 
 
@@ -197,6 +201,7 @@ def _check(
     from rayllm_ctl.cluster.preflight import preflight
     from rayllm_ctl.health.capacity import capacity_check
 
+    reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
     checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
     yield from checks
     if existing is not None:

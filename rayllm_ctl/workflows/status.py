@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.health import Health, State
 from rayllm_ctl.workflows.bundle import read_bundle
+from rayllm_ctl.workflows.services import kind_in, kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-KIND = RAY_SERVICE.name
-"""The kind of object that is a service."""
 
 WELL = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
 """States in which nothing calls for a user's attention."""
@@ -22,20 +20,24 @@ WELL = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETIN
 
 @dataclass(frozen=True)
 class ServiceRow:
-    """A line of the list of services."""
+    """A service and how it is. `kind`: of its object."""
 
     name: str
     namespace: str
     health: Health
+    kind: str = RAY_SERVICE.name
 
 
-def one_service(cluster: Cluster, name: str, namespace: str) -> Health:
+def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
     """The health of one service; state NotFound where there is none."""
     from rayllm_ctl.cluster.permissions import explained
     from rayllm_ctl.cluster.snapshot import collect
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
-        return RAY_SERVICE.diagnose(collect(cluster, RAY_SERVICE, name, namespace), name, namespace)
+        kind = kind_of(cluster, name, namespace)
+    with explained(cluster, namespace, kind.rights_for("status")):
+        health = kind.diagnose(collect(cluster, kind, name, namespace), name, namespace)
+    return ServiceRow(name, namespace, health, kind.name)
 
 
 def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
@@ -46,11 +48,13 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
     from rayllm_ctl.cluster.overview import collect_all
 
     return [
-        ServiceRow(name, where, RAY_SERVICE.diagnose(snapshot, name, where))
-        for name, where, snapshot in collect_all(cluster, RAY_SERVICE, namespace)
+        ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
+        for kind, name, where, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
     ]
 
 
-def from_bundle(folder: Path, name: str, namespace: str) -> Health:
+def from_bundle(folder: Path, name: str, namespace: str) -> ServiceRow:
     """The health of a service as a recorded bundle shows it."""
-    return RAY_SERVICE.diagnose(read_bundle(folder), name, namespace)
+    snapshot = read_bundle(folder)
+    kind = kind_in(snapshot, name, namespace)
+    return ServiceRow(name, namespace, kind.diagnose(snapshot, name, namespace), kind.name)

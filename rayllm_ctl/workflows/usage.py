@@ -13,10 +13,10 @@ from rayllm_ctl.workflows.chat import endpoint_url
 
 def how_to_use(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:
     """A line for each address of the service that `manifests` run; with a model also how to talk to it."""
-    _, manifest = workload(manifests)
+    kind, manifest = workload(manifests)
     if MODEL in manifest["metadata"].get("annotations", {}):
         yield f"chat      rayllm-ctl chat {name} -n {namespace}"
-        yield f"endpoint  {endpoint_url(name, namespace)} (in the cluster)"
+        yield f"endpoint  {endpoint_url(kind.name, name, namespace)} (in the cluster)"
         return
     host = f"{RAY_SERVICE.serve_service(name)}.{namespace}"
     ports = kuberay.serve_ports(manifest)

@@ -17,6 +17,7 @@ from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -54,7 +55,6 @@ def follow(
     namespace: str,
     timeout: float | None = None,
     *,
-    kind: WorkloadKind = RAY_SERVICE,
     stop: Stop | None = None,
 ) -> Iterator[Observed | Noted]:
     """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
@@ -64,8 +64,8 @@ def follow(
     """
     from rayllm_ctl.cluster.permissions import explained
 
-    with explained(cluster, namespace, kind.rights_for("follow")):
-        for seen in _looks(cluster, kind, name, namespace, timeout, stop):
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
+        for seen in _looks(cluster, None, name, namespace, timeout, stop):
             yield Observed(seen.health, seen.elapsed) if isinstance(seen, Look) else seen
 
 
@@ -107,23 +107,29 @@ def wait_ready(
 
 
 def _looks(
-    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, timeout: float | None, stop: Stop | None
+    cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None
 ) -> Iterator[Look | Noted]:
+    """The looks at a service. kind None: that of the object of its name, looked for until there is one."""
     from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
     from rayllm_ctl.cluster.snapshot import Collector
     from rayllm_ctl.cluster.watch import Watch
 
     begin = time.monotonic()
-    collector = Collector(cluster, kind, name, namespace, following=True)
+    collector: Collector | None = None
     out_since: float | None = None
     with Watch(cluster, namespace) as changes:
         while True:
-            # Before the look: what changes during it is a reason for the next one.
-            changes.follow(collector.subscriptions())
             try:
+                found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
+                collector = collector or Collector(cluster, found, name, namespace, following=True)
+                # Before the look: what changes during it is a reason for the next one.
+                changes.follow(collector.subscriptions())
                 snapshot = collector.collect()
-                yield Look(snapshot, kind.diagnose(snapshot, name, namespace), time.monotonic() - begin)
+                health = found.diagnose(snapshot, name, namespace)
+                yield Look(snapshot, health, time.monotonic() - begin)
                 out_since = None
+                if health.state is State.NOT_FOUND:
+                    collector = None
             except (UnreachableError, ServerFailingError) as error:
                 if out_since is None:
                     out_since = time.monotonic()

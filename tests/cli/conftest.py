@@ -38,11 +38,12 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def api() -> Iterator[FakeAPI]:
-    """A cluster with KubeRay's operator, which makes every RayService Ready as soon as it is applied."""
+    """A cluster with KubeRay's operator, which makes RayServices and RayClusters Ready as soon as they are applied."""
+    reconcilers = {"RayService": fakekuberay.reconcile, "RayCluster": fakekuberay.reconcile_cluster}
     with serving() as running:
         fakekuberay.operator(running)
         running.applied = lambda item: (
-            fakekuberay.reconcile(running, item) if item["kind"] == "RayService" else None
+            reconcilers[item["kind"]](running, item) if item["kind"] in reconcilers else None
         )  # fmt: skip
         yield running
 

@@ -62,6 +62,27 @@ def reconcile(api: FakeAPI, service: dict[str, Any]) -> None:
     api.answer("POST", f"{serving}:serve/proxy/v1/chat/completions$", (200, _stream(pieces)))
 
 
+def reconcile_cluster(api: FakeAPI, cluster: dict[str, Any]) -> None:
+    """Make the RayCluster `cluster` with vLLM's own server Ready: a head, a server, addresses, a status."""
+    name, where = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    _pod(api, where, name, "head")
+    _pod(api, where, name, kuberay.SERVERS, "worker")
+    _put(api, where, "Service", kuberay.head_service(name), {kuberay.CLUSTER: name})
+    serving = kuberay.openai_service(name)
+    origin = {kuberay.ORIGIN_NAME: name, kuberay.ORIGIN_KIND: "RayCluster"}
+    _put(api, where, "EndpointSlice", f"{serving}-x", origin | {kuberay.SERVICE_NAME: serving},
+         endpoints=[{"addresses": ["10.0.0.7"], "conditions": {"ready": True}}])  # fmt: skip
+    provisioned = {"type": "RayClusterProvisioned", "status": "True", "lastTransitionTime": BEGUN}
+    api.put(**{**cluster, "status": {
+        "observedGeneration": cluster["metadata"]["generation"],
+        "head": {"serviceName": kuberay.head_service(name)},
+        "conditions": [provisioned, {"type": "HeadPodReady", "status": "True"}],
+    }})  # fmt: skip
+    api.answer("GET", f"{serving}:serve/proxy/v1/models$", (200, {"data": [{"id": name}]}))
+    pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("Because ", "it is.")]
+    api.answer("POST", f"{serving}:serve/proxy/v1/chat/completions$", (200, _stream(pieces)))
+
+
 def _stream(chunks: list[dict[str, Any]]) -> bytes:
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
 
@@ -70,8 +91,8 @@ def _put(api: FakeAPI, where: str, kind: str, name: str, labels: dict[str, str],
     api.put(kind=kind, metadata={"name": name, "namespace": where, "labels": labels}, **parts)
 
 
-def _pod(api: FakeAPI, where: str, cluster: str, role: str) -> None:
-    labels = {kuberay.CLUSTER: cluster, kuberay.NODE_TYPE: role, kuberay.GROUP: role}
+def _pod(api: FakeAPI, where: str, cluster: str, role: str, node_type: str = "") -> None:
+    labels = {kuberay.CLUSTER: cluster, kuberay.NODE_TYPE: node_type or role, kuberay.GROUP: role}
     box = {"name": f"ray-{role}", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": BEGUN}}}
     _put(
         api, where, "Pod", f"{cluster}-{role}", labels,

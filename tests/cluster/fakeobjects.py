@@ -34,10 +34,10 @@ def leaves(value: Any, path: str = "") -> dict[str, Any]:
 def selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
     labels = item["metadata"].get("labels") or {}
     for term in re.split(r",(?![^(]*\))", query.get("labelSelector", "")):
-        one_of = re.fullmatch(r"(\S+) in \(([^)]*)\)", term)
+        one_of = re.fullmatch(r"(\S+) (in|notin) \(([^)]*)\)", term)
         key, equals, value = term.partition("=")
         if one_of:
-            if labels.get(one_of[1]) not in one_of[2].split(","):
+            if (labels.get(one_of[1]) in one_of[3].split(",")) is (one_of[2] == "notin"):
                 return False
         elif term.startswith("!"):
             if term[1:] in labels:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from rayllm_ctl.health import diagnose
+from rayllm_ctl.health import diagnose, diagnose_cluster
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
 
 @pytest.mark.parametrize("folder", case_folders(), ids=lambda folder: folder.name)
 def test_sample(folder: Path) -> None:
-    health = diagnose(load_case(folder), NAME, NAMESPACE)
     want = expected(folder)
+    reader = diagnose_cluster if want.get("kind") == "RayCluster" else diagnose
+    health = reader(load_case(folder), NAME, NAMESPACE)
     told = f"{health.state}: {health.message}\n" + "\n".join(map(str, health.causes))
     assert health.state.value == want["state"], told
     assert [cause.code for cause in health.causes] == want.get("codes", []), told

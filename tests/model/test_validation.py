@@ -50,6 +50,15 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
 @pytest.mark.parametrize(
     ("changes", "where", "words"),
     [
+        ({"mode": "raycluster", "replicas": Replicas(0, 1)}, "spec.replicas.min", "mode raycluster"),
+        ({"mode": "raycluster", "replicas": Replicas(1, 3)}, "spec.replicas.max", "no autoscaler knows its load"),
+        ({"mode": "raycluster", "replicas": Replicas(2, 2, upscale_delay=1)}, "spec.replicas.upscaleDelay",
+         "has no autoscaler"),
+        ({"mode": "raycluster", "accelerator": Accelerator("cpu"), "parallelism": Parallelism(2)},
+         "spec.parallelism.tensor", "does not support CPUs"),
+        ({"mode": "raycluster", "engine": Engine(args={"port": 80})}, "spec.engine.args.port", "port 8000"),
+        ({"engine": Engine(args={"distributed_executor_backend": "mp"})},
+         "spec.engine.args.distributed_executor_backend", "Ray Serve LLM chooses it"),
         ({"name": "x" * 48}, "metadata.name", "47 characters, not 48"),
         ({"name": "Qwen"}, "metadata.name", "DNS-1035"),
         ({"name": "1x"}, "metadata.name", "DNS-1035"),

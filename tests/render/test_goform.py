@@ -27,7 +27,13 @@ def as_go_writes(manifest: dict[str, Any]) -> dict[str, Any]:
         service.setdefault("metadata", {})
         _drop_empty(service["metadata"])
         _drop_empty(service["spec"])
-    cluster = written["spec"]["rayClusterConfig"]
+    written["spec"]["rayClusterConfig"] = as_go_writes_cluster(written["spec"]["rayClusterConfig"])
+    return written
+
+
+def as_go_writes_cluster(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a RayCluster after a round trip through the Go types of KubeRay 1.6.2."""
+    cluster = copy.deepcopy(spec)
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     for group in groups:
         group["template"].setdefault("metadata", {})
@@ -46,8 +52,9 @@ def as_go_writes(manifest: dict[str, Any]) -> dict[str, Any]:
                 del spec[field]
     for group in groups[1:]:
         group.setdefault("scaleStrategy", {})
-    _canonical(cluster["autoscalerOptions"]["resources"])
-    return written
+    if "autoscalerOptions" in cluster:
+        _canonical(cluster["autoscalerOptions"]["resources"])
+    return cluster
 
 
 def _sources(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:

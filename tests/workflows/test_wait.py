@@ -169,6 +169,7 @@ class Collector:
     """Collects what the test says, look by look: a Snapshot, or an error to raise."""
 
     answers: ClassVar[list[Snapshot | Exception]] = []
+    kind = RAY_SERVICE
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -186,6 +187,7 @@ class Collector:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
     monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Quiet)
+    monkeypatch.setattr(wait, "kind_of", lambda *_: RAY_SERVICE)
     monkeypatch.setattr(wait, "LOOK_EVERY", 0.3)
     monkeypatch.setattr("rayllm_ctl.cluster.snapshot.Collector", Collector)
     monkeypatch.setattr(Collector, "answers", [])

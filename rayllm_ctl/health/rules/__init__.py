@@ -23,6 +23,7 @@ from rayllm_ctl.health.rules import (
     refusals,
     replicas,
     scheduling,
+    servers,
     service,
     storage,
     submission,
@@ -84,3 +85,15 @@ LAST_RULES: tuple[ServiceRule, ...] = (
     service.no_serve_port,
 )
 """True beside anything else."""
+
+SERVER_SERVICE_RULES: tuple[ServiceRule, ...] = (reconciling.not_reconciled,)
+"""What is asked of a RayCluster with vLLM's own server before its pods; the next two are its counterparts of those
+above."""
+
+SERVER_POD_RULES: tuple[PodRule, ...] = (
+    *POD_RULES[: POD_RULES.index(containers.killed_by_probe)],
+    servers.server_failed,
+    *POD_RULES[POD_RULES.index(containers.killed_by_probe) :],
+)
+
+SERVER_CONSEQUENCE_RULES: tuple[ClusterRule, ...] = (head.head_down, servers.servers_lost)

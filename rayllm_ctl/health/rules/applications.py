@@ -12,7 +12,7 @@ from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
 from rayllm_ctl.health.serve import Application, Deployment
 
-_DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
+DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""
 
 _SLOW = "taken more than"
@@ -23,7 +23,7 @@ _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient 
 
 _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
-_HEADLINES = {
+HEADLINES = {
     "OOMKilled": "Ray's memory monitor killed a replica",
     "EngineOutOfMemory": "the engine does not fit in memory",
     "ModelNotFound": "the model does not exist",
@@ -90,14 +90,14 @@ def _failed(
         code,
         f"application/{app.name}",
         f"{where} fails: {one_line(failure.text, 320)}{limit}",
-        headline=_HEADLINES[code],
+        headline=HEADLINES[code],
         evidence=(
             status,
             failure.text,
             f"{pod.subject}: memory limit {pod.memory_limit}" if limit and pod else "",
         ),
-        hint=_hints(context, cluster, code, failure, pod),
-        terminal=final or (code in _DEFINITE and not served),
+        hint=failure_hints(context, cluster, code, failure, pod),
+        terminal=final or (code in DEFINITE and not served),
         since=app.deployed,
         key=(cluster.name, code, failure.text),
         consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
@@ -114,7 +114,7 @@ def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure
     return next((pod for pod in cluster.pods if pod.name in places), None)
 
 
-def _hints(
+def failure_hints(
     context: ServiceContext, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None
 ) -> tuple[str, ...]:
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"

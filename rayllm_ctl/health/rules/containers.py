@@ -122,7 +122,7 @@ def memory_hints(context: ServiceContext, pod: Pod | None) -> tuple[str, ...]:
     """How to give the pods of a role more memory."""
     look = f"kubectl top pod -n {context.namespace} --containers"
     if pod is not None and pod.head:
-        return (f"kubectl edit rayservice {context.name} -n {context.namespace}   (memory of headGroupSpec)", look)
+        return (f"kubectl edit {context.resource} -n {context.namespace}   (memory of headGroupSpec)", look)
     return ("rayllm-ctl deploy … --memory QUANTITY   (a larger limit for the workers)", look)
 
 

@@ -22,8 +22,8 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     head = cluster.head
     if head is not None and (head.ready or not _head_lost(context, cluster)):
         return None
-    if head is None and not cluster.pods and cluster.item is None:
-        return None
+    if head is None and not cluster.pods and (cluster.item is None or cluster.head_pod_ready):
+        return None  # pods cannot be read
     losses = [loss for loss in latest_losses(context, cluster) if loss.head]
     since = losses[0].moment if losses else head.created if head else None
     leaving = next((pod for pod in cluster.pods if pod.head and pod.deleted is not None), None)
@@ -33,10 +33,11 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     else:
         now = f"{leaving.subject} is being deleted" if leaving else "there is no head pod"
         what = f"{now}; KubeRay then creates another" if leaving else f"{now}; KubeRay creates one"
+    back = "Ray and Serve are" if context.by_serve else "Ray is"
     return finding(
         "HeadDown",
         head.subject if head else cluster.subject,
-        f"the head of {cluster.name} is down: {what}; requests may fail until Ray and Serve are back",
+        f"the head of {cluster.name} is down: {what}; requests may fail until {back} back",
         headline=f"the head is down: {now}",
         evidence=(f"{head.subject}: phase {head.phase}, not ready" if head else f"{cluster.subject}: no live head pod",
                   losses[0].evidence if losses else "",

@@ -111,7 +111,7 @@ def _failed(context: ServiceContext, pod: Pod, container: Container, said: str) 
 
 def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -> tuple[str, ...]:
     if container.name == "autoscaler":
-        change = f"kubectl edit rayservice {context.name} -n {context.namespace}   (autoscalerOptions.image)"
+        change = f"kubectl edit {context.resource} -n {context.namespace}   (autoscalerOptions.image)"
     else:
         change = "rayllm-ctl deploy … --image IMAGE   (one that the cluster can pull)"
     if "credentials" in what:

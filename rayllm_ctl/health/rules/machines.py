@@ -81,7 +81,7 @@ def _evicted(context: ServiceContext, pod: str, message: str, since: datetime | 
         f"pod/{pod} was evicted for {resource}: {told}",
         headline=f"a pod was evicted for {resource}",
         evidence=(quoted or f"pod/{pod}: phase Failed, reason Evicted: {told}",),
-        hint=(f"kubectl edit rayservice {context.name} -n {context.namespace}   (requests and limits of {resource})",
+        hint=(f"kubectl edit {context.resource} -n {context.namespace}   (requests and limits of {resource})",
               f"kubectl get events -n {context.namespace} --field-selector reason=Evicted"),
         since=since,
         key=("evicted", resource),

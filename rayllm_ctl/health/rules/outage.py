@@ -55,7 +55,7 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         evidence=(
             f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",
             *(f"{one.app}/{one.name}: {one.status}, {format_count(0, one.target)} replicas running" for one in gone),
-            f"service/{kuberay.serve_service(context.name)}: no ready address" if unreachable else "",
+            f"service/{context.serve_service}: no ready address" if unreachable else "",
             first.evidence if first else "",
         ),
         hint=(

@@ -84,7 +84,7 @@ def _since_start(event: Event, container: Container) -> bool:
 
 def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
     """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, no application."""
-    if pod.head or not event.message.startswith("Readiness"):
+    if not cluster.by_serve or pod.head or not event.message.startswith("Readiness"):
         return False
     if _WRONG.search(event.message):
         return False
@@ -116,7 +116,7 @@ def _is_overdue(context: ServiceContext, cluster: RayCluster, pod: Pod, containe
     for_long = min(context.age(served), context.age(container.started)) > _READY_WITH_PROXY
     if for_long and pod in unready_workers(cluster) and has_served(context):
         return True
-    return context.age(container.started) > _patience(cluster, pod)
+    return context.age(container.started) > max(_patience(cluster, pod), _start_limit(container))
 
 
 def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
@@ -131,6 +131,13 @@ def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
 
 def _patience(cluster: RayCluster, pod: Pod) -> float:
     return _START_WITH_RAY_UP if pod.head and not cluster.serve.error and not cluster.serve.from_status else START
+
+
+def _start_limit(container: Container) -> float:
+    """Seconds that the container's own startup probe gives it; 0 where it has none."""
+    probe = fields.mapping(container.spec, "startupProbe")
+    period, failures = fields.integer(probe, "periodSeconds", default=10), fields.integer(probe, "failureThreshold")
+    return float(fields.integer(probe, "initialDelaySeconds") + period * failures)
 
 
 def _failing(context: ServiceContext, pod: Pod, container: Container, event: Event, certain: bool) -> Finding:

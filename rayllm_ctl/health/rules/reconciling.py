@@ -85,9 +85,9 @@ def _waiting(context: ServiceContext) -> tuple[str, datetime | None] | None:
     if service is None:
         return None
     if not service.touched:
-        return "the RayService has no status", service.created
+        return f"the {context.kind} has no status", service.created
     if 0 < service.observed < service.generation:
-        return "a change of the RayService has not been reconciled", fields.when(
+        return f"a change of the {context.kind} has not been reconciled", fields.when(
             service.item, "status", "lastUpdateTime"
         )
     for cluster in context.clusters:

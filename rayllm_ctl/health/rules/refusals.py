@@ -110,7 +110,7 @@ def invalid_cluster(context: ServiceContext, cluster: RayCluster) -> Finding | N
         f"KubeRay rejected {cluster.subject}: {one_line(found.message, 400)}",
         headline="KubeRay rejected the RayCluster",
         evidence=(found.quoted()[:500],),
-        hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",),
+        hint=(f"kubectl get {context.resource} -n {context.namespace} -o yaml",),
         terminal=True,
         since=found.first,
     )
@@ -162,7 +162,7 @@ def _classified(
             headline=kind.headline.format(name=name),
             evidence=(*evidence, *ranges),
             hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=context.namespace),
-                  f"kubectl edit rayservice {context.name} -n {context.namespace}"),
+                  f"kubectl edit {context.resource} -n {context.namespace}"),
             terminal=kind.terminal,
             since=since,
         )  # fmt: skip

@@ -1,0 +1,77 @@
+"""RayCluster: a model behind vLLM's own server, which runs in the pods of a worker group."""
+
+from __future__ import annotations
+
+from rayllm_ctl.kinds.common import OPERATOR, REASONS
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.health import Health, Object, Snapshot
+from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+
+_KIND = kuberay.RAY_CLUSTER
+
+_PARTS = (Right("list", "Pod"), Right("list", "EndpointSlice"))
+
+
+def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
+    # Imported on use, as for RayService.
+    from rayllm_ctl.health import diagnose_cluster
+
+    return diagnose_cluster(snapshot, name, namespace)
+
+
+def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.raycluster import explain
+
+    return explain(before, after, running)
+
+
+def _is_service(item: Object) -> bool:
+    """Whether rayllm-ctl rendered it: KubeRay's own carry the label of what they were made for, others no model."""
+    metadata = item["metadata"]
+    owned = kuberay.ORIGIN_KIND in (metadata.get("labels") or {})
+    return not owned and MODEL in (metadata.get("annotations") or {})
+
+
+def _clusters_of(item: Object) -> tuple[str, ...]:
+    return (item["metadata"]["name"],)
+
+
+RAY_CLUSTER = WorkloadKind(
+    name=_KIND,
+    rights={
+        "apply": Rights(
+            needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),
+            display=(Right("get", "RayService"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node")),
+        ),
+        "follow": Rights(
+            needed=(
+                *(Right(verb, _KIND) for verb in ("get", "list", "watch")),
+                *_PARTS,
+                *(Right("watch", right.kind) for right in _PARTS),
+            ),
+            display=REASONS,
+        ),
+        "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
+        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, Right("list", "Event"), *OPERATOR)),
+        "chat": Rights(
+            needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
+            display=(Right("get", _KIND), Right("list", _KIND)),
+        ),
+        "dashboard": Rights(
+            needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
+            display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
+        ),
+        "delete": Rights(
+            needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
+            display=(Right("list", _KIND),),
+        ),
+    },
+    is_service=_is_service,
+    clusters_of=_clusters_of,
+    made_for=kuberay.made_for,
+    serve_service=kuberay.openai_service,
+    diagnose=_diagnose,
+    explain=_explain,
+)  # fmt: skip
