@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.engineargs import holds_a_credential
 from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 
@@ -44,8 +45,8 @@ def patch_problems(patches: tuple[Patch, ...]) -> Iterator[Problem]:
         at = (*at, "patch")
         if not patch.patch or not isinstance(patch.patch, (Mapping, list)):
             yield Problem(at, "expected a mapping (strategic merge) or a list of operations (JSON Patch), not empty")
-        elif not is_plain_data(patch.patch):
-            yield Problem(at, "the patch has no form in JSON: it contains a number that is not finite")
+        elif not is_plain_data(patch.patch) or any_text(patch.patch, lambda text: bool(UNSENDABLE.search(text))):
+            yield Problem(at, "contains characters or numbers that Kubernetes rejects")
         elif any_text(patch.patch, holds_a_credential):
             yield Problem(
                 at,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model import environment
+from rayllm_ctl.model.engineargs import holds_a_credential
 from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.podcontexts import container_context, pod_context
@@ -142,10 +143,17 @@ def _raw_parts(at: Path, pod: PodOptions) -> Iterator[Problem]:
         "affinity": pod.affinity,
         "securityContext": pod.security_context,
         "containerSecurityContext": pod.container_security_context,
+        "podTemplate": pod.pod_template,
     }
     for name, part in parts.items():
         if not is_plain_data(part) or any_text(part, lambda text: UNSENDABLE.search(text) is not None):
             yield Problem((*at, name), "contains characters or numbers that Kubernetes rejects")
+    if any_text(pod.pod_template, holds_a_credential):
+        yield Problem(
+            (*at, "podTemplate"),
+            "a value looks like a credential; anyone who can read the object could read it",
+            "put it in a Secret, and refer to that with valueFrom.secretKeyRef",
+        )
     yield from _node_affinity((*at, "affinity"), pod.affinity)
 
 

@@ -48,6 +48,8 @@ def required(terms: Any) -> dict[str, Any]:
         ({"runtime_class_name": "a_b"}, "runtimeClassName", "object name"),
         ({"image_pull_secrets": (ObjectName("ok"), ObjectName("A"))}, "imagePullSecrets[1].name", "object name"),
         ({"image_pull_secrets": (ObjectName("a"), ObjectName("a"))}, "imagePullSecrets[1].name", "duplicate Secret"),
+        ({"pod_template": {"spec": {"hostname": "\0"}}}, "podTemplate", "that Kubernetes rejects"),
+        ({"pod_template": {"spec": {"hostname": "hf_" + "a" * 30}}}, "podTemplate", "looks like a credential"),
         ({"labels": {"a/b/c": "x"}}, "labels.a/b/c", "label key"),
         ({"labels": {"a": "x y"}}, "labels.a", "label value"),
         ({"labels": {"ray.io/group": "x"}}, "labels.ray.io/group", "reserved"),
