@@ -32,7 +32,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Autoscaling:
-    """Replica bounds of one Serve deployment, and how Ray Serve moves between them."""
+    """Replica bounds of one Serve deployment, and how Ray Serve moves between them. None: as Ray does by default."""
 
     min_replicas: int
     max_replicas: int
@@ -40,23 +40,32 @@ class Autoscaling:
     look_back_period: float
     upscale_delay: float
     downscale_delay: float
+    initial_replicas: int | None
+    downscale_to_zero_delay: float | None
+    metrics_interval: float | None
+    upscaling_factor: float | None
+    downscaling_factor: float | None
+    aggregation_function: str | None
 
 
 @dataclass(frozen=True)
 class ServeApplication:
     """The Ray Serve LLM application. `deployment` is the name that Ray gives to the model's deployment.
 
-    accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy and bundle_resource: how Ray
-    places the engine's processes, and what each of them reserves (GPU or CPU). engine_cpus, ingress_cpus: Ray's logical
-    CPUs of a replica beside its processes, and of an ingress replica.
+    accelerator_kind: gpu or cpu. accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy:
+    how Ray places the engine's processes. bundle_resource, ray_resources: what each of them reserves, a GPU or CPU and
+    custom resources. engine_cpus, ingress_cpus: Ray's logical CPUs of a replica beside its processes, and of an ingress
+    replica.
     """
 
     model_id: str
     model_source: str
     revision: str | None
     accelerator_type: str | None
+    accelerator_kind: str
     placement_strategy: str
     bundle_resource: str
+    ray_resources: Mapping[str, float]
     engine_cpus: float
     ingress_cpus: float
     deployment: str
@@ -122,19 +131,24 @@ class Probe:
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """The workers. cpus: logical CPUs that each offers to Ray. extended_resources: GPUs by the name of their resource.
+    """A group of workers. cpu, memory: requests of each, as quantities; the memory is its limit as well. cpus: logical
+    CPUs that each offers to Ray. extended_resources: GPUs by the name of their resource.
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
+    idle_timeout: how long a worker without a replica is kept; None: as the autoscaler keeps all others.
     """
 
     name: str
     min_workers: int
     max_workers: int
+    cpu: str
+    memory: str
     cpus: int
     extended_resources: Mapping[str, int]
     ray_resources: str | None
     pod: PodTemplate
     readiness: Probe
+    idle_timeout: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +165,8 @@ class Autoscaler:
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
-    pod_options: what the user asks of the pods, for errors about raw parts of them.
+    worker_groups: the first one is planned for the replicas. pod_options: what the user asks of the pods, for errors
+    about raw parts of them.
     """
 
     name: str
@@ -159,10 +174,15 @@ class Deployment:
     runtime: Runtime
     serve: ServeApplication
     head: PodTemplate
-    worker: WorkerGroup
+    worker_groups: tuple[WorkerGroup, ...]
     autoscaler: Autoscaler
     pod_options: Pods
     pod_security: PodSecurity
     ray: RayOptions
     upgrade: Upgrade
     volumes: tuple[Volume, ...]
+
+    @property
+    def worker(self) -> WorkerGroup:
+        """The workers that are planned for the replicas."""
+        return self.worker_groups[0]

@@ -59,8 +59,6 @@ class Pods:
 
     head_cpu: str
     head_memory: str
-    worker_cpu: str
-    worker_memory: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Values:
     ray: RayOptions
     upgrade: Upgrade
     head: PodTemplate
-    worker: WorkerGroup
+    worker_groups: tuple[WorkerGroup, ...]
     storage: tuple[Volume, ...]
 
 
@@ -105,7 +103,7 @@ def values_of(plan: Plan) -> Values:
         ray=deployment.ray,
         upgrade=deployment.upgrade,
         head=deployment.head,
-        worker=deployment.worker,
+        worker_groups=deployment.worker_groups,
         storage=deployment.volumes,
     )
 
