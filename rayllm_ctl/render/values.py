@@ -15,6 +15,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, ServeApplication, WorkerGroup
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Volume
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Values:
     upgrade: Upgrade
     head: PodTemplate
     worker_groups: tuple[WorkerGroup, ...]
+    proxies: ServeProxies
+    serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
 
 
@@ -104,6 +107,8 @@ def values_of(plan: Plan) -> Values:
         upgrade=deployment.upgrade,
         head=deployment.head,
         worker_groups=deployment.worker_groups,
+        proxies=deployment.proxies,
+        serve_options=deployment.serve_options,
         storage=deployment.volumes,
     )
 
