@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -15,6 +15,7 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
+@kuberay_option()
 @output_option("yaml", "json", default="yaml")
 def command(
     file: Path | None,
@@ -24,6 +25,7 @@ def command(
     prices: Path | None,
     namespace: str | None,
     accept_risk: bool,
+    kuberay: str | None,
     output: str,
 ) -> None:
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
@@ -33,13 +35,14 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    rendered = manifests(plan, accept_risk=accept_risk)
+    rendered = manifests(plan, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     if loss := lost(service.security.pod_security):
         click.echo(f"warning: {loss}", err=True)
     print_manifests(rendered, output)

@@ -186,7 +186,7 @@ pod_options = st.builds(
     annotations=st.dictionaries(labels, plain_texts, max_size=2),
     priority_class_name=maybe(labels),
     runtime_class_name=maybe(labels),
-    topology_spread_constraints=st.lists(spreads, max_size=2).map(tuple),
+    topology_spread_constraints=st.lists(spreads, max_size=1).map(tuple),
     affinity=raw_affinities,
     security_context=st.sampled_from([{}, {"runAsUser": 2000, "fsGroup": None}, {"supplementalGroups": [7]}]),
     container_security_context=st.sampled_from([{}, {"readOnlyRootFilesystem": False}]),
