@@ -181,7 +181,7 @@ env_sources = st.one_of(
 pod_options = st.builds(
     PodOptions,
     service_account_name=maybe(labels),
-    image_pull_secrets=st.lists(st.builds(ObjectName, labels), max_size=2).map(tuple),
+    image_pull_secrets=st.lists(st.builds(ObjectName, labels), max_size=2, unique=True).map(tuple),
     labels=st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
     annotations=st.dictionaries(labels, plain_texts, max_size=2),
     priority_class_name=maybe(labels),
