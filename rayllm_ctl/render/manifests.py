@@ -6,6 +6,7 @@ from typing import Any
 
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.render.patches import patched
+from rayllm_ctl.render.podtemplates import with_pod_templates
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -25,4 +26,6 @@ def render(plan: Plan) -> list[Manifest]:
     values["serve_config"] = text("serve-config.yaml.j2", values)
     objects = (fill(template, values) for template in OBJECTS)
     rendered = [manifest for manifest in objects if manifest is not None]
-    return patched(rendered, plan.deployment.patches if plan.deployment else ())
+    if plan.deployment is None:
+        return rendered
+    return patched(with_pod_templates(rendered, plan.deployment.pod_options), plan.deployment.patches)

@@ -64,7 +64,7 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
     hints: dict[str, None] = {}
     unexplained = False
     for text, problem in found.items():
-        cause = causes.get(text) or _field(problem.path)
+        cause = causes.get(text) or _field(problem.path) or _pod_template(problem.path, plan)
         unexplained = unexplained or not cause
         supported = [version for version, others in elsewhere.items() if text not in others]
         if problem.message == UNKNOWN_FIELD and supported:
@@ -92,6 +92,13 @@ def _patches_that_cause(found: _Found, plan: Plan, kuberay: str) -> dict[str, st
             if text not in known:
                 causes[text] = f"spec.patches[{count}]"
     return causes
+
+
+def _pod_template(path: Path, plan: Plan) -> str:
+    """The patch of a pod template that a field of an object comes from; empty if there is none."""
+    from rayllm_ctl.render.podtemplates import origin
+
+    return origin(path, plan.deployment.pod_options) if plan.deployment else ""
 
 
 def _field(path: Path) -> str:

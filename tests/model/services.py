@@ -192,6 +192,7 @@ pod_options = st.builds(
     container_security_context=st.sampled_from([{}, {"readOnlyRootFilesystem": False}]),
     env=pod_variables(),
     env_from=st.lists(env_sources, max_size=2).map(tuple),
+    pod_template=st.sampled_from([{}, {"spec": {"hostname": "y"}}, {"spec": {"tolerations": None}}]),
 )
 
 
