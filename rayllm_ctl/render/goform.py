@@ -14,14 +14,21 @@ from rayllm_ctl.model.quantities import canonical_quantity
 
 _OF_QUANTITIES = ("limits", "requests", "overhead")
 _QUANTITIES = ("sizeLimit", "divisor")
+_CONTAINERS = ("containers", "initContainers")
+"""Lists whose items have a struct that Go writes although it is empty (seen with KubeRay 1.6.2)."""
 
 
 def canonical(value: Any, field: str = "", parent: str = "") -> Any:
-    """`value` with its quantities as Kubernetes writes them: "1000m" is "1". What is no quantity is left as it is."""
+    """`value` with its quantities as Kubernetes writes them, "1000m" as "1", and `resources` in every container.
+
+    What is no quantity is left as it is.
+    """
     if isinstance(value, Mapping):
         return {name: canonical(part, name, field) for name, part in value.items()}
     if isinstance(value, list):
-        return [canonical(part, "", field) for part in value]
+        parts = [canonical(part, "", field) for part in value]
+        in_pod = field in _CONTAINERS
+        return [{"resources": {}, **part} if in_pod and isinstance(part, Mapping) else part for part in parts]
     if (parent in _OF_QUANTITIES or field in _QUANTITIES) and isinstance(value, (str, int, float)):
         try:
             return canonical_quantity(str(value))

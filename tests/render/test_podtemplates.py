@@ -15,6 +15,7 @@ from rayllm_ctl.model.service import ExtraWorkers
 from rayllm_ctl.render import render
 from rayllm_ctl.workflows.render import manifests
 from tests.render.plans import H100, plan
+from tests.render.test_goform import as_go_writes
 from tests.render.test_render import GPU
 
 SIDECAR = {
@@ -41,7 +42,7 @@ def test_each_role_has_a_patch_of_its_own() -> None:
     head, *workers = templates(planned(worker={"spec": {"containers": [SIDECAR], "hostname": "w"}}))
     assert head == plain[0]
     for worker, before in zip(workers, plain[1:], strict=True):
-        assert worker["spec"]["containers"] == [*before["spec"]["containers"], SIDECAR]
+        assert worker["spec"]["containers"] == [*before["spec"]["containers"], {"resources": {}, **SIDECAR}]
         assert worker["spec"].pop("hostname") == "w"
     [changed, *_] = templates(planned(head={"metadata": {"labels": {"a": "b"}}}))
     assert changed == {**plain[0], "metadata": {"labels": {"a": "b"}}}
@@ -55,6 +56,11 @@ def test_a_patch_is_merged_into_the_ray_container_and_null_removes() -> None:
     [container] = worker["spec"]["containers"]
     assert container["resources"]["requests"]["cpu"] == "500m"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_kuberay_changes_nothing_when_it_writes_a_sidecar_back() -> None:
+    [manifest] = render(planned(worker={"spec": {"containers": [SIDECAR], "initContainers": [SIDECAR]}}))
+    assert as_go_writes(manifest) == manifest
 
 
 def test_rendering_twice_changes_nothing() -> None:
