@@ -11,6 +11,8 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.operations import Availability, Monitoring
 from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
@@ -219,6 +221,9 @@ class LLMService:
     worker_groups: Annotated[tuple[ExtraWorkers, ...], "Further groups of workers."] = ()
     security: Security = Security()
     load: Load = Load()
+    exposure: Exposure = Exposure()
+    availability: Availability = Availability()
+    monitoring: Monitoring = Monitoring()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

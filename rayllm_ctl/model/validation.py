@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
-from rayllm_ctl.model import environment, groupfields, podchecks, podfields, rayfields
+from rayllm_ctl.model import accessfields, environment, groupfields, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -38,6 +38,7 @@ def validate(service: LLMService) -> list[Problem]:
         *podchecks.problems(service),
         *groupfields.problems(service),
         *_load(service.load),
+        *accessfields.problems(service),
         *rayfields.problems(service),
         *patch_problems(service.patches),
     ]
