@@ -33,7 +33,8 @@ def test_a_group_is_sized_as_planned_unless_the_spec_says_otherwise() -> None:
     assert like.extended_resources == worker.extended_resources == {"nvidia.com/gpu": 4}
     assert (own.cpu, own.memory, own.cpus, own.idle_timeout) == ("32", "300Gi", 32, 90)
     assert own.extended_resources == {"nvidia.com/gpu": 8}
-    assert like.pod.labels == own.pod.labels == {"a": "b"}
+    assert like.pod.labels == own.pod.labels == worker.pod.labels
+    assert worker.pod.labels["a"] == "b"
     assert like.pod.placement.affinity == worker.pod.placement.affinity
 
 

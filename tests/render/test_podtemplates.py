@@ -45,7 +45,7 @@ def test_each_role_has_a_patch_of_its_own() -> None:
         assert worker["spec"]["containers"] == [*before["spec"]["containers"], {"resources": {}, **SIDECAR}]
         assert worker["spec"].pop("hostname") == "w"
     [changed, *_] = templates(planned(head={"metadata": {"labels": {"a": "b"}}}))
-    assert changed == {**plain[0], "metadata": {"labels": {"a": "b"}}}
+    assert changed == {**plain[0], "metadata": {"labels": {**plain[0]["metadata"]["labels"], "a": "b"}}}
 
 
 def test_a_patch_is_merged_into_the_ray_container_and_null_removes() -> None:
