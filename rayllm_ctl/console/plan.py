@@ -151,9 +151,8 @@ def _layout(plan: Plan) -> str:
 
 def _group(group: WorkerGroup) -> str:
     gpus = "".join(f"{count} GPU, " for count in group.extended_resources.values())
-    return (
-        f"group {group.name} · {group.min_workers} to {group.max_workers} pods · {gpus}{group.cpu} CPU, {group.memory}"
-    )
+    size = f"{gpus}{group.pod_cpu} CPU, {group.pod_memory}"
+    return f"group {group.name} · {group.min_workers} to {group.max_workers} pods · {size}"
 
 
 def _limits(plan: Plan) -> str:

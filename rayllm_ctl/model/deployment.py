@@ -6,6 +6,7 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
@@ -138,8 +139,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """A group of workers. cpu, memory: requests of each, as quantities; the memory is its limit as well. cpus: logical
-    CPUs that each offers to Ray. extended_resources: GPUs by the name of their resource.
+    """A group of workers. cpus: logical CPUs that each offers to Ray. pod_cpu, pod_memory: quantities of its container.
+    extended_resources: GPUs by the name of their resource. ray_labels: labels of its Ray nodes.
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
     idle_timeout: how long a worker without a replica is kept; None: as the autoscaler keeps all others.
@@ -148,13 +149,14 @@ class WorkerGroup:
     name: str
     min_workers: int
     max_workers: int
-    cpu: str
-    memory: str
     cpus: int
+    pod_cpu: str
+    pod_memory: str
     extended_resources: Mapping[str, int]
     ray_resources: str | None
     pod: PodTemplate
     readiness: Probe
+    ray_labels: Mapping[str, str] = field(default_factory=dict)
     idle_timeout: int | None = None
 
 

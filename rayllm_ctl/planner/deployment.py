@@ -58,7 +58,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         serve=serve_application(service, parallelism, engine, pods, gpu, held),
         head=head_template(service, plan.startup),
         worker_groups=_worker_groups(service, plan, parallelism, pods, gpu),
-        autoscaler=_autoscaler(service.ray),
+        autoscaler=autoscaler(service.ray),
         ray=service.ray,
         upgrade=service.upgrade,
         pod_options=service.pods,
@@ -78,7 +78,8 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     return replace(plan, deployment=deployment, notes=notes)
 
 
-def _autoscaler(ray: RayOptions) -> Autoscaler:
+def autoscaler(ray: RayOptions) -> Autoscaler:
+    """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
@@ -123,8 +124,8 @@ def _further(
         name=group.name,
         min_workers=group.min,
         max_workers=group.max,
-        cpu=size.worker_cpu,
-        memory=size.worker_memory,
+        pod_cpu=size.worker_cpu,
+        pod_memory=size.worker_memory,
         cpus=own if no_gpus else worker_cpus(parallelism, size, gpu),
         extended_resources={its_gpu.resource: group.gpus or pods.gpus_per_worker} if its_gpu else {},
         ray_resources=_offered(its_gpu, group.ray_resources),
@@ -142,9 +143,9 @@ def _worker(
         name=service.accelerator.kind,
         min_workers=parallelism.replicas * pods.workers_per_replica,
         max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
-        cpu=pods.worker_cpu,
-        memory=pods.worker_memory,
         cpus=worker_cpus(parallelism, pods, gpu),
+        pod_cpu=pods.worker_cpu,
+        pod_memory=pods.worker_memory,
         extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
         ray_resources=_offered(gpu, demanded),
         pod=pod,

@@ -19,6 +19,7 @@ _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("gcsFaultToleranceOptions",), ("spec", "ray", "faultTolerance")),
     (("autoscalerOptions", "idleTimeoutSeconds"), ("spec", "ray", "idleTimeout")),
     (("upgradeStrategy",), ("spec", "upgrade")),
+    (("serveService", "spec", "ports"), ("spec", "serve", "proxyLocation")),
     (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
 )
 """Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
@@ -40,6 +41,14 @@ def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEF
     found = _problems(manifests, kuberay)
     if found:
         _report(found, manifests, plan, kuberay)
+
+
+def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
+    """As `check`, of manifests without a plan."""
+    found = _problems(manifests, kuberay)
+    if found:
+        hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
+        raise UserError("\n".join(found), hint=tuple(hints))
 
 
 def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:

@@ -29,9 +29,9 @@ def test_a_group_is_sized_as_planned_unless_the_spec_says_otherwise() -> None:
         ExtraWorkers("like", 1, 3), ExtraWorkers("own", gpus=8, resources=PodResources("32", "300Gi"), idle_timeout=90)
     )
     assert (like.name, like.min_workers, like.max_workers, like.idle_timeout) == ("like", 1, 3, None)
-    assert (like.cpu, like.memory, like.cpus) == (worker.cpu, worker.memory, worker.cpus)
+    assert (like.pod_cpu, like.pod_memory, like.cpus) == (worker.pod_cpu, worker.pod_memory, worker.cpus)
     assert like.extended_resources == worker.extended_resources == {"nvidia.com/gpu": 4}
-    assert (own.cpu, own.memory, own.cpus, own.idle_timeout) == ("32", "300Gi", 32, 90)
+    assert (own.pod_cpu, own.pod_memory, own.cpus, own.idle_timeout) == ("32", "300Gi", 32, 90)
     assert own.extended_resources == {"nvidia.com/gpu": 8}
     assert like.pod.labels == own.pod.labels == worker.pod.labels
     assert worker.pod.labels["a"] == "b"
