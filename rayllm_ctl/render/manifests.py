@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.render.patches import patched
-from rayllm_ctl.render.podtemplates import with_pod_templates
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -29,12 +28,25 @@ def render(plan: Plan) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
     A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
-    patch cannot be applied.
+    pod template or patch of the spec cannot be applied.
     """
     values = dict(vars(values_of(plan)))
     values["serve_config"] = text("serve-config.yaml.j2", values)
     objects = (fill(template, values) for template in OBJECTS)
     rendered = [manifest for manifest in objects if manifest is not None]
-    if plan.deployment is None:
-        return rendered
-    return patched(with_pod_templates(rendered, plan.deployment.pod_options), plan.deployment.patches)
+    assert plan.deployment is not None  # or there would be no values
+    return _changed(rendered, plan.deployment)
+
+
+def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest]:
+    """`manifests` with the changes that the spec makes to the objects themselves; most specs make none."""
+    pods, patches = deployment.pod_options, deployment.patches
+    if pods.head.pod_template or pods.worker.pod_template:
+        from rayllm_ctl.render.patches import with_pod_templates
+
+        manifests = with_pod_templates(manifests, pods)
+    if patches:
+        from rayllm_ctl.render.patches import patched
+
+        manifests = patched(manifests, patches)
+    return manifests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -67,13 +67,13 @@ def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
 def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
     from rayllm_ctl.render.schema import UNKNOWN_FIELD
 
-    causes = _patches_that_cause(found, plan, kuberay)
+    causes = _causes(found, plan, kuberay)
     elsewhere = {version: _problems(manifests, version) for version in VERSIONS if version != kuberay}
     lines: list[str] = []
     hints: dict[str, None] = {}
     unexplained = False
     for text, problem in found.items():
-        cause = causes.get(text) or _field(problem.path) or _pod_template(problem.path, plan)
+        cause = causes.get(text) or _field(problem.path)
         unexplained = unexplained or not cause
         supported = [version for version, others in elsewhere.items() if text not in others]
         if problem.message == UNKNOWN_FIELD and supported:
@@ -87,27 +87,36 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
     raise UsageError("\n".join(lines), hint=tuple(hints))
 
 
-def _patches_that_cause(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
-    """The first patch with which each problem appears: manifests are rendered with ever more of them."""
+def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
+    """The field of the spec with which each problem appears, among those that change objects after all else."""
     from rayllm_ctl.render import render
 
-    deployment = plan.deployment
-    patches = deployment.patches if deployment else ()
     causes: dict[str, str] = {}
-    for count in range(len(patches)):
-        shortened = replace(plan, deployment=replace(deployment, patches=patches[:count])) if deployment else plan
-        known = _problems(render(shortened), kuberay)
-        for text in found:
-            if text not in known:
-                causes[text] = f"spec.patches[{count}]"
+    for field, without in _stages(plan):
+        known = _problems(render(without), kuberay)
+        causes |= {text: field for text in found if text not in known}
     return causes
 
 
-def _pod_template(path: Path, plan: Plan) -> str:
-    """The patch of a pod template that a field of an object comes from; empty if there is none."""
-    from rayllm_ctl.render.podtemplates import origin
+def _stages(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Each change of objects by its field, in their order, with the plan that lacks it and all later ones."""
+    deployment = plan.deployment
+    if deployment is None:
+        return
+    pods = deployment.pod_options
+    no_worker = replace(pods, worker=replace(pods.worker, pod_template={}))
+    neither = replace(no_worker, head=replace(pods.head, pod_template={}))
+    if pods.head.pod_template:
+        yield "spec.pods.head.podTemplate", _with(plan, pod_options=neither, patches=())
+    if pods.worker.pod_template:
+        yield "spec.pods.worker.podTemplate", _with(plan, pod_options=no_worker, patches=())
+    for index in range(len(deployment.patches)):
+        yield f"spec.patches[{index}]", _with(plan, patches=deployment.patches[:index])
 
-    return origin(path, plan.deployment.pod_options) if plan.deployment else ""
+
+def _with(plan: Plan, **changes: Any) -> Plan:
+    assert plan.deployment is not None
+    return replace(plan, deployment=replace(plan.deployment, **changes))
 
 
 def _field(path: Path) -> str:
