@@ -53,7 +53,7 @@ def _unset(field: str, value: Any) -> bool:
         return field in _FALSE
     if value == 0 and isinstance(value, int):
         return field in _ZERO
-    return value == [] or (value == "" and field not in _POINTERS) or (value == {} and field in _MAPS)
+    return value in (None, []) or (value == "" and field not in _POINTERS) or (value == {} and field in _MAPS)
 
 
 def _filled(struct: dict[str, Any], field: str) -> dict[str, Any]:

@@ -121,6 +121,7 @@ def form(spec: dict[str, Any], api_version: str = "ray.io/v1") -> Any:
         ({"nodeSelector": {}, "tolerations": [], "affinity": {}}, {"affinity": {}}),
         ({"nodeSelector": {"a": ""}}, {"nodeSelector": {"a": ""}}),
         ({"env": [{"name": "limits", "value": ""}]}, {"env": [{"name": "limits"}]}),
+        ({"env": [{"name": "A", "value": None}]}, {"env": [{"name": "A"}]}),
         ({"hostNetwork": False, "automountServiceAccountToken": False}, {"automountServiceAccountToken": False}),
         ({"timeoutSeconds": 0, "terminationGracePeriodSeconds": 0}, {"terminationGracePeriodSeconds": 0}),
         ({"containers": [{"name": "a", "args": [""]}]}, {"containers": [{"name": "a", "args": [""], "resources": {}}]}),
