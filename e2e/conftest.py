@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -75,7 +76,10 @@ def own(target: Target) -> Target:
 def _bench(target: Target, name: str) -> Bench:
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].rstrip("-")
     bench = Bench(target, f"e2e-{label}-{secrets.token_hex(2)}")
-    bench.kubectl("create", "namespace", bench.namespace)
+    # Every test thus shows that the pods of a service are accepted there.
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bench.namespace, "labels": labels}}
+    bench.kubectl("create", "-f", "-", input_text=json.dumps(namespace))
     return bench
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.deployment import Deployment, PodPlacement, Runtime, ServeApplication
+from rayllm_ctl.model.deployment import Deployment, PodPlacement, Runtime, ServeApplication, WorkerGroup
 from rayllm_ctl.model.plan import Band, Cost, MemoryPlan, Plan, Throughput, UnknownCost
 from rayllm_ctl.model.podcontexts import lost
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
@@ -125,6 +125,8 @@ def _rows(plan: Plan, wide: bool) -> Iterator[tuple[str, str]]:
         yield "cost", _cost(plan.cost, wide)
     if plan.parallelism:
         yield "layout", _layout(plan)
+    if plan.deployment:
+        yield from (("layout", _group(group)) for group in plan.deployment.worker_groups[1:])
     if plan.engine:
         yield "engine", _engine(plan)
     if plan.deployment:
@@ -146,6 +148,12 @@ def _layout(plan: Plan) -> str:
     count = f"{pods.workers_per_replica} workers each " if pods.workers_per_replica > 1 else "worker "
     worker = f"{count}{gpus}{pods.worker_cpu} CPU, {pods.worker_memory}"
     return f"{text} · {worker} · head {pods.head_cpu} CPU, {pods.head_memory}"
+
+
+def _group(group: WorkerGroup) -> str:
+    gpus = "".join(f"{count} GPU, " for count in group.extended_resources.values())
+    size = f"{gpus}{group.pod_cpu} CPU, {group.pod_memory}"
+    return f"group {group.name} · {group.min_workers} to {group.max_workers} pods · {size}"
 
 
 def _limits(plan: Plan) -> str:
@@ -223,6 +231,7 @@ def _scaling(serve: ServeApplication) -> str:
     scaling = serve.autoscaling
     text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
     if scaling.max_replicas > scaling.min_replicas:
+        text += f" · starts with {scaling.initial_replicas}" if scaling.initial_replicas is not None else ""
         up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
         text += f" · scale up after {up}, down after {down}"
     return text

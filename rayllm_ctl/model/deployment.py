@@ -37,7 +37,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Autoscaling:
-    """Replica bounds of one Serve deployment, and how Ray Serve moves between them."""
+    """Replica bounds of one Serve deployment, and how Ray Serve moves between them. None: as Ray does by default."""
 
     min_replicas: int
     max_replicas: int
@@ -45,15 +45,22 @@ class Autoscaling:
     look_back_period: float
     upscale_delay: float
     downscale_delay: float
+    initial_replicas: int | None
+    downscale_to_zero_delay: float | None
+    metrics_interval: float | None
+    upscaling_factor: float | None
+    downscaling_factor: float | None
+    aggregation_function: str | None
 
 
 @dataclass(frozen=True)
 class ServeApplication:
     """The Ray Serve LLM application. `deployment` is the name that Ray gives to the model's deployment.
 
-    accelerator_kind: gpu or cpu. accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy
-    and bundle_resource: how Ray places the engine's processes, and what each of them reserves (GPU or CPU).
-    engine_cpus, ingress_cpus: Ray's logical CPUs of a replica beside its processes, and of an ingress replica.
+    accelerator_kind: gpu or cpu. accelerator_type: Ray's name of the GPU; None where it has none. placement_strategy:
+    how Ray places the engine's processes. bundle_resource, ray_resources: what each of them reserves, a GPU or CPU and
+    custom resources. engine_cpus, ingress_cpus: Ray's logical CPUs of a replica beside its processes, and of an ingress
+    replica.
     """
 
     model_id: str
@@ -63,6 +70,7 @@ class ServeApplication:
     accelerator_kind: str
     placement_strategy: str
     bundle_resource: str
+    ray_resources: Mapping[str, float]
     engine_cpus: float
     ingress_cpus: float
     deployment: str
@@ -151,6 +159,7 @@ class WorkerGroup:
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
     readiness: when a worker takes requests; None: as soon as Ray runs. server: what runs there beside Ray.
+    idle_timeout: how long a worker without a replica is kept; None: as the autoscaler keeps all others.
     """
 
     name: str
@@ -165,6 +174,7 @@ class WorkerGroup:
     readiness: Probe | None
     server: ModelServer | None = None
     ray_labels: Mapping[str, str] = field(default_factory=dict)
+    idle_timeout: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,14 @@ A RayCluster has no autoscaler here: nothing on it knows how many requests are w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
+from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.rayoptions import Upgrade
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
-
-_SCALING = {
-    "targetOngoingRequests": "target_ongoing_requests",
-    "upscaleDelay": "upscale_delay",
-    "downscaleDelay": "downscale_delay",
-    "lookBackPeriod": "look_back_period",
-}
-"""Fields of spec.replicas that only Ray Serve's autoscaler reads."""
 
 _NO_AUTOSCALER = "which has no autoscaler"
 
@@ -32,6 +26,14 @@ def mode_problems(service: LLMService) -> Iterator[Problem]:
         yield from _upgrade(service.upgrade)
         if service.ray.idle_timeout is not None:
             yield Problem(("spec", "ray", "idleTimeout"), f"does not apply to mode raycluster, {_NO_AUTOSCALER}")
+        if service.worker_groups:
+            yield Problem(("spec", "workerGroups"), f"does not apply to mode raycluster, {_NO_AUTOSCALER}")
+        if service.scheduling.ray_resources:
+            yield Problem(
+                ("spec", "scheduling", "rayResources"),
+                "does not apply to mode raycluster: vLLM asks Ray for GPUs only",
+                "spec.scheduling.nodeSelector (--node-selector) chooses nodes in every mode",
+            )
         if service.serve != Serve():
             yield Problem(("spec", "serve"), "does not apply to mode raycluster, which runs without Ray Serve")
         tensor = service.parallelism.tensor
@@ -58,9 +60,9 @@ def _fixed(replicas: Replicas) -> Iterator[Problem]:
             "no autoscaler knows its load",
             f"--replicas {replicas.max}; {_OTHER_MODE}",
         )
-    for name, attribute in _SCALING.items():
-        if getattr(replicas, attribute) is not None:
-            yield Problem((*at, name), f"does not apply to mode raycluster, {_NO_AUTOSCALER}", _OTHER_MODE)
+    for field in dataclasses.fields(replicas):
+        if field.name not in ("min", "max") and getattr(replicas, field.name) is not None:
+            yield Problem((*at, camel(field.name)), f"does not apply to mode raycluster, {_NO_AUTOSCALER}", _OTHER_MODE)
 
 
 def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:

@@ -30,5 +30,8 @@ DNS_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-
 DATA_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
+RAY_RESOURCE = re.compile(r"[A-Za-z0-9](?:[-._:/A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+"""A custom resource of Ray, as part of a shell's command line."""
+
 REDIS_ADDRESS = re.compile(r"(?:rediss?://)?[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?:\d{1,5}")
 """Host and port, with or without a scheme; no credentials, no database (Ray uses its own keys)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model import environment
-from rayllm_ctl.model.engineargs import holds_a_credential
+from rayllm_ctl.model.engineargs import holds_a_credential, names_a_secret
 from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.podcontexts import container_context, pod_context
@@ -148,13 +148,22 @@ def _raw_parts(at: Path, pod: PodOptions) -> Iterator[Problem]:
     for name, part in parts.items():
         if not is_plain_data(part) or any_text(part, lambda text: UNSENDABLE.search(text) is not None):
             yield Problem((*at, name), "contains characters or numbers that Kubernetes rejects")
-    if any_text(pod.pod_template, holds_a_credential):
+    yield from _node_affinity((*at, "affinity"), pod.affinity)
+    if any_text(pod.pod_template, holds_a_credential) or _has_a_secret_variable(pod.pod_template):
         yield Problem(
             (*at, "podTemplate"),
             "a value looks like a credential; anyone who can read the object could read it",
-            "put it in a Secret, and refer to that with valueFrom.secretKeyRef",
+            "put it in a Secret and refer to it: valueFrom.secretKeyRef",
         )
-    yield from _node_affinity((*at, "affinity"), pod.affinity)
+
+
+def _has_a_secret_variable(part: Any) -> bool:
+    """Whether an environment variable in `part` contains a secret, by its name."""
+    if isinstance(part, Mapping):
+        name, value = part.get("name"), part.get("value")
+        named = isinstance(name, str) and isinstance(value, str) and names_a_secret(name)
+        return (named and bool(value)) or any(map(_has_a_secret_variable, part.values()))
+    return isinstance(part, (list, tuple)) and any(map(_has_a_secret_variable, part))
 
 
 def _node_affinity(at: Path, affinity: Mapping[str, Any]) -> Iterator[Problem]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
-from rayllm_ctl.model.patterns import DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE
+from rayllm_ctl.model.patterns import DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, RAY_RESOURCE
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.service import LLMService, Scheduling, Storage, TaintEffect, Toleration, Volume
+from rayllm_ctl.model.service import LLMService, Storage, TaintEffect, Toleration, Volume
 
 EFFECTS = get_args(TaintEffect)
 
@@ -19,11 +19,18 @@ _OTHER_VOLUMES = {
 # KubeRay mounts volumes there in Ray containers (ray-operator/controllers/ray/common/pod.go).
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
+_RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
+_RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
+_SMALLEST = 0.0001
+"""Ray counts resources in units of this size (src/ray/common/constants.h, kResourceUnitScaling)."""
+
 
 def problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     yield from _storage(service.storage)
-    yield from _scheduling(service.scheduling)
+    scheduling = service.scheduling
+    yield from node_problems(("spec", "scheduling"), scheduling.node_selector, scheduling.tolerations)
+    yield from ray_resource_problems(("spec", "scheduling"), scheduling.ray_resources, demanded=True)
     for pod in ("head", "worker"):
         sizes = getattr(service.resources, pod)
         yield from quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
@@ -97,15 +104,33 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
         yield Problem((*at, "readOnly"), "must be true: Kubernetes mounts a Secret read-only")
 
 
-def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
-    for key, value in scheduling.node_selector.items():
-        at: Path = ("spec", "scheduling", "nodeSelector", key)
+def node_problems(at: Path, selector: Mapping[str, str], tolerations: Sequence[Toleration]) -> Iterator[Problem]:
+    """What is wrong with a node selector and tolerations."""
+    for key, value in selector.items():
+        here = (*at, "nodeSelector", key)
         if not is_label_key(key):
-            yield Problem(at, f"{quoted(key)} is not a valid label key")
+            yield Problem(here, f"{quoted(key)} is not a valid label key")
         if not LABEL_VALUE.fullmatch(value):
-            yield Problem(at, f"{quoted(value)} is not a valid label value")
-    for index, toleration in enumerate(scheduling.tolerations):
-        yield from _toleration(("spec", "scheduling", "tolerations", index), toleration)
+            yield Problem(here, f"{quoted(value)} is not a valid label value")
+    for index, toleration in enumerate(tolerations):
+        yield from _toleration((*at, "tolerations", index), toleration)
+
+
+def ray_resource_problems(at: Path, resources: Mapping[str, float], *, demanded: bool) -> Iterator[Problem]:
+    """What is wrong with custom Ray resources.
+
+    demanded: what a process asks for may be a fraction; what a node offers is a whole number (Ray 2.60,
+    _private/resource_and_label_spec.py).
+    """
+    for name, amount in resources.items():
+        here = (*at, "rayResources", name)
+        if not RAY_RESOURCE.fullmatch(name):
+            yield Problem(here, f"{quoted(name)} is not a valid name of a custom resource")
+        elif name in _RAY_OWN or name.startswith(_RAY_PREFIXES):
+            yield Problem(here, f"{quoted(name)} is a resource of Ray's own")
+        if not (1 <= amount < 2**31 and amount == int(amount)) and not (demanded and _SMALLEST <= amount < 1):
+            fraction = f"a fraction of at least {_SMALLEST} or " if demanded else ""
+            yield Problem(here, f"must be {fraction}a whole number of at least 1, not {amount}")
 
 
 def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:

@@ -59,7 +59,7 @@ def _ray(ray: RayOptions) -> Iterator[Problem]:
     yield from quantity((*at, "logging", "rotateBytes"), logging.rotate_bytes)
     if logging.backup_count is not None and logging.backup_count < 1:
         yield Problem((*at, "logging", "backupCount"), f"must be at least 1, not {logging.backup_count}")
-    yield from _seconds((*at, "idleTimeout"), ray.idle_timeout, least=1)
+    yield from whole_seconds((*at, "idleTimeout"), ray.idle_timeout, least=1)
 
 
 def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
@@ -78,15 +78,15 @@ def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
         elif isinstance(value, int) and field.endswith("Percent") and not 1 <= value <= 100:
             yield Problem((*at, field), f"must be between 1 and 100, not {value}")
     if upgrade.strategy == INCREMENTAL:
-        yield from _seconds((*at, "interval"), upgrade.interval, least=1)
+        yield from whole_seconds((*at, "interval"), upgrade.interval, least=1)
         if upgrade.gateway_class_name is not None and not is_object_name(upgrade.gateway_class_name):
             yield Problem(
                 (*at, "gatewayClassName"), f"{quoted(upgrade.gateway_class_name)} is not a valid name of a GatewayClass"
             )
-    yield from _seconds((*at, "deletionDelay"), upgrade.deletion_delay, least=0)
+    yield from whole_seconds((*at, "deletionDelay"), upgrade.deletion_delay, least=0)
 
 
-def _seconds(at: Path, value: float | None, *, least: int) -> Iterator[Problem]:
-    """KubeRay counts these in whole seconds."""
+def whole_seconds(at: Path, value: float | None, *, least: int) -> Iterator[Problem]:
+    """The problem of a duration that KubeRay counts these in whole seconds."""
     if value is not None and (value < least or value != int(value) or value > 2**31 - 1):
         yield Problem(at, f"must be a whole number of seconds of at least {least}, not {value:g} s")

@@ -26,6 +26,7 @@ KIND = "LLMService"
 Objective = Literal["cost", "throughput", "latency"]
 AcceleratorKind = Literal["gpu", "cpu"]
 Mode = Literal["rayservice", "raycluster"]
+Aggregation = Literal["mean", "max", "min"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -82,7 +83,7 @@ class Parallelism:
 class Replicas:
     """How many replicas run: autoscaled if min is less than max, a fixed number if they are equal.
 
-    The delays and the look-back period are seconds.
+    The delays, the look-back period and the interval are seconds.
     """
 
     min: Annotated[int, "Minimum number of replicas; 0 scales to zero when idle."] = 1
@@ -93,6 +94,16 @@ class Replicas:
         None
     )
     look_back_period: Annotated[float | None, SECONDS, "Time window over which the load is averaged."] = None
+    initial: Annotated[int | None, "Number of replicas at first, until the load is known; min by default."] = None
+    downscale_to_zero_delay: Annotated[
+        float | None, SECONDS, "How long there must be no load before the last replica is removed; as downscaleDelay."
+    ] = None
+    metrics_interval: Annotated[float | None, SECONDS, "How often replicas report their load; 10s by default."] = None
+    upscaling_factor: Annotated[float | None, "Factor of every increase; 1 by default, less is more cautious."] = None
+    downscaling_factor: Annotated[float | None, "Factor of every decrease; 1 by default, less is more cautious."] = None
+    aggregation_function: Annotated[
+        Aggregation | None, "What of the load in the time window counts: its mean (default), max or min."
+    ] = None
 
     @property
     def autoscaled(self) -> bool:
@@ -130,10 +141,13 @@ class Toleration:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Where pods may run. A node selector replaces the affinity for the GPU's node labels."""
+    """Where pods and replicas may run. A node selector replaces the affinity for the GPU's node labels."""
 
     node_selector: Annotated[Mapping[str, str], "Labels that nodes must have."] = field(default_factory=dict)
     tolerations: Annotated[tuple[Toleration, ...], "Taints to tolerate, in addition to those of GPU nodes."] = ()
+    ray_resources: Annotated[
+        Mapping[str, float], "Custom Ray resources: the amount that each engine process takes, and workers offer."
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -150,6 +164,27 @@ class Resources:
 
     head: Annotated[PodResources, "The head pod."] = PodResources()
     worker: Annotated[PodResources, "Each worker pod."] = PodResources()
+
+
+@dataclass(frozen=True)
+class ExtraWorkers:
+    """A further group of workers, which Ray's autoscaler adds when replicas find no place. idle_timeout is seconds."""
+
+    name: Annotated[str, "Name of the group: a DNS label."]
+    min: Annotated[int, "Minimum number of pods."] = 0
+    max: Annotated[int, "Maximum number of pods."] = 1
+    gpus: Annotated[int | None, "GPUs of each pod: those of the planned workers by default, 0 for none."] = None
+    idle_timeout: Annotated[
+        float | None, SECONDS, "How long a pod without a replica is kept; as spec.ray.idleTimeout by default."
+    ] = None
+    resources: Annotated[PodResources, "Size of each pod: that of the planned workers by default."] = PodResources()
+    ray_resources: Annotated[Mapping[str, int], "Custom Ray resources that each pod offers."] = field(
+        default_factory=dict
+    )
+    node_selector: Annotated[Mapping[str, str], "Labels that nodes must have, instead of those of the GPU."] = field(
+        default_factory=dict
+    )
+    tolerations: Annotated[tuple[Toleration, ...], "Taints to tolerate, in addition to those of GPU nodes."] = ()
 
 
 @dataclass(frozen=True)
@@ -185,6 +220,7 @@ class LLMService:
     resources: Resources = Resources()
     serve: Serve = Serve()
     pods: Pods = Pods()
+    worker_groups: Annotated[tuple[ExtraWorkers, ...], "Further groups of workers."] = ()
     security: Security = Security()
     load: Load = Load()
     exposure: Exposure = Exposure()

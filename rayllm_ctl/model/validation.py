@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from rayllm_ctl.model import accessfields, environment, podchecks, podfields, rayfields
+from rayllm_ctl.model import accessfields, environment, groupfields, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     KV_CACHE_DTYPES,
@@ -23,7 +23,7 @@ from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, V
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.serveoptions import serve_problems
-from rayllm_ctl.model.service import LLMService, Load, Model, Replicas
+from rayllm_ctl.model.service import Aggregation, LLMService, Load, Model, Replicas
 
 
 def validate(service: LLMService) -> list[Problem]:
@@ -38,6 +38,7 @@ def validate(service: LLMService) -> list[Problem]:
         *podfields.problems(service),
         *serve_problems(service.serve),
         *podchecks.problems(service),
+        *groupfields.problems(service),
         *_load(service.load),
         *accessfields.problems(service),
         *rayfields.problems(service),
@@ -182,6 +183,21 @@ def _replicas(replicas: Replicas) -> Iterator[Problem]:
     yield from _amount((*at, "upscaleDelay"), replicas.upscale_delay, zero=True)
     yield from _amount((*at, "downscaleDelay"), replicas.downscale_delay, zero=True)
     yield from _amount((*at, "lookBackPeriod"), replicas.look_back_period)
+    if replicas.initial is not None and not replicas.min <= replicas.initial <= max(replicas.min, replicas.max):
+        yield Problem(
+            (*at, "initial"),
+            f"{replicas.initial} is not between spec.replicas.min ({replicas.min}) and max ({replicas.max})",
+        )
+    yield from _amount((*at, "downscaleToZeroDelay"), replicas.downscale_to_zero_delay, zero=True)
+    if replicas.downscale_to_zero_delay is not None and replicas.min > 0:
+        yield Problem((*at, "downscaleToZeroDelay"), "has no effect unless spec.replicas.min is 0")
+    yield from _amount((*at, "metricsInterval"), replicas.metrics_interval)
+    interval, period = replicas.metrics_interval, replicas.look_back_period
+    if interval is not None and period is not None and interval >= period:
+        yield Problem((*at, "metricsInterval"), f"must be less than spec.replicas.lookBackPeriod ({period:g}s)")
+    yield from _amount((*at, "upscalingFactor"), replicas.upscaling_factor)
+    yield from _amount((*at, "downscalingFactor"), replicas.downscaling_factor)
+    yield from _known((*at, "aggregationFunction"), replicas.aggregation_function, get_args(Aggregation))
 
 
 def _load(load: Load) -> Iterator[Problem]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Backend, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes
-from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.quantities import canonical_quantity, parse_quantity
 from rayllm_ctl.model.rayoptions import RayOptions
 from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.service import ExtraWorkers, LLMService, Scheduling
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
@@ -54,8 +55,9 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     if problem is not None:
         return replace(plan, verdict="invalid", reasons=(*plan.reasons, problem))
     held = plan.throughput.concurrency_at_load.low if plan.throughput else None
-    pod = worker_template(service, plan.startup, gpu, service.scheduling)
-    worker = _worker(service, parallelism, pods, gpu, pod)
+    workers = _worker_groups(service, plan, parallelism, pods, gpu)
+    if not by_serve:
+        workers = _server_groups(workers[0], service, plan, parallelism, engine, pods)
     proxies = proxies_of(service.serve)
     in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(
@@ -66,7 +68,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         model_id=service.model.id,
         serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
         head=head_template(service, plan.startup),
-        worker_groups=(worker,) if by_serve else _server_groups(worker, service, plan, parallelism, engine, pods),
+        worker_groups=workers,
         autoscaler=autoscaler(service.ray) if by_serve else None,
         ray=service.ray,
         upgrade=service.upgrade,
@@ -100,10 +102,54 @@ def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Ru
     return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
 
 
+def _worker_groups(
+    service: LLMService, plan: Plan, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None
+) -> tuple[WorkerGroup, ...]:
+    """The workers for the replicas, and the further groups that the user asks for, which are like them in the rest.
+
+    Those come last, in the order of the spec: KubeRay adds groups at the end to a cluster that runs.
+    """
+    worker = _worker(service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling))
+    return worker, *(_further(group, worker, service, plan, parallelism, pods, gpu) for group in service.worker_groups)
+
+
+def _further(
+    group: ExtraWorkers,
+    worker: WorkerGroup,
+    service: LLMService,
+    plan: Plan,
+    parallelism: ParallelismPlan,
+    pods: PodSizes,
+    gpu: GPUChoice | None,
+) -> WorkerGroup:
+    size = replace(
+        pods,
+        worker_cpu=canonical_quantity(group.resources.cpu or pods.worker_cpu),
+        worker_memory=canonical_quantity(group.resources.memory or pods.worker_memory),
+    )
+    no_gpus = group.gpus == 0
+    own = max(1, math.floor(parse_quantity(size.worker_cpu)))
+    its_gpu = None if no_gpus else gpu
+    return replace(
+        worker,
+        name=group.name,
+        min_workers=group.min,
+        max_workers=group.max,
+        pod_cpu=size.worker_cpu,
+        pod_memory=size.worker_memory,
+        cpus=own if no_gpus else worker_cpus(parallelism, size, gpu),
+        extended_resources={its_gpu.resource: group.gpus or pods.gpus_per_worker} if its_gpu else {},
+        ray_resources=_offered(its_gpu, group.ray_resources),
+        pod=worker_template(service, plan.startup, its_gpu, Scheduling(group.node_selector, group.tolerations)),
+        idle_timeout=None if group.idle_timeout is None else int(group.idle_timeout),
+    )
+
+
 def _worker(
     service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None, pod: PodTemplate
 ) -> WorkerGroup:
-    kind = gpu.ray_accelerator_type if gpu else None
+    processes = parallelism.gpus_per_replica // pods.workers_per_replica
+    demanded = {name: math.ceil(amount * processes) for name, amount in service.scheduling.ray_resources.items()}
     return WorkerGroup(
         name=service.accelerator.kind,
         min_workers=parallelism.replicas * pods.workers_per_replica,
@@ -112,9 +158,7 @@ def _worker(
         pod_cpu=pods.worker_cpu,
         pod_memory=pods.worker_memory,
         extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
-        # Ray finds the type on a running GPU node by itself. The autoscaler decides about workers that do not exist yet
-        # and knows of them only what stands here: without it a scale-up is "infeasible".
-        ray_resources=json.dumps({f"accelerator_type:{kind}": 1}) if kind else None,
+        ray_resources=_offered(gpu, demanded),
         pod=pod,
         readiness=readiness(proxies_of(service.serve)),
     )
@@ -146,6 +190,17 @@ def _server_groups(
     )
     members = replace(fixed, name=kuberay.MEMBERS, min_workers=further, max_workers=further, readiness=None)
     return (servers, members) if further else (servers,)
+
+
+def _offered(gpu: GPUChoice | None, custom: Mapping[str, int]) -> str | None:
+    """The custom resources of a worker, as JSON.
+
+    Ray finds the type of the GPU on a running node by itself. The autoscaler decides about workers that do not exist
+    yet and knows of them only what stands here: without it a scale-up is "infeasible".
+    """
+    kind = gpu.ray_accelerator_type if gpu else None
+    offered = {**({f"accelerator_type:{kind}": 1} if kind else {}), **dict(sorted(custom.items()))}
+    return json.dumps(offered) if offered else None
 
 
 def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:

@@ -51,10 +51,18 @@ def serve_application(
         min_replicas=parallelism.replicas,
         max_replicas=max(1, parallelism.max_replicas),
         target_ongoing_requests=target,
-        look_back_period=_or(replicas.look_back_period, LOOK_BACK_SECONDS),
+        # Ray wants several reports in the window.
+        look_back_period=_or(replicas.look_back_period, max(LOOK_BACK_SECONDS, 2 * (replicas.metrics_interval or 0))),
         upscale_delay=_or(replicas.upscale_delay, UPSCALE_DELAY_SECONDS),
         downscale_delay=_or(replicas.downscale_delay, DOWNSCALE_DELAY_SECONDS),
+        initial_replicas=replicas.initial,
+        downscale_to_zero_delay=replicas.downscale_to_zero_delay,
+        metrics_interval=replicas.metrics_interval,
+        upscaling_factor=replicas.upscaling_factor,
+        downscaling_factor=replicas.downscaling_factor,
+        aggregation_function=replicas.aggregation_function,
     )
+    ingresses = max(1, scaling.min_replicas)
     return ServeApplication(
         model_id=service.model.id,
         model_source=service.model.path or service.model.id,
@@ -68,6 +76,7 @@ def serve_application(
         placement_strategy="STRICT_PACK" if pods.workers_per_replica == 1 else "PACK",
         # vLLM's GPU processes ask Ray for no CPU.
         bundle_resource=service.accelerator.kind.upper(),
+        ray_resources=service.scheduling.ray_resources,
         engine_cpus=pods.engine_cpus,
         ingress_cpus=INGRESS_CPUS,
         deployment=engine_deployment(service.model.id),
@@ -76,7 +85,11 @@ def serve_application(
         autoscaling=scaling,
         # One ingress for each replica that is always there. With none (scale to zero) the ingress must go as well:
         # as long as it runs it holds a worker, and with it the worker's GPUs.
-        ingress_autoscaling=replace(scaling, max_replicas=max(1, scaling.min_replicas)),
+        ingress_autoscaling=replace(
+            scaling,
+            max_replicas=ingresses,
+            initial_replicas=None if replicas.initial is None else min(replicas.initial, ingresses),
+        ),
         health_check_period=HEALTH_CHECK_PERIOD_SECONDS,
         health_check_timeout=HEALTH_CHECK_TIMEOUT_SECONDS,
         graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_SECONDS,

@@ -26,6 +26,7 @@ from rayllm_ctl.model.security import NetworkPeer, PodSecurity, Security
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
+    ExtraWorkers,
     LLMService,
     Load,
     Model,
@@ -237,7 +238,30 @@ pod_options = st.builds(
     container_security_context=st.sampled_from([{}, {"readOnlyRootFilesystem": False}]),
     env=pod_variables(),
     env_from=st.lists(env_sources, max_size=2).map(tuple),
+    pod_template=st.sampled_from([{}, {"spec": {"hostname": "y"}}, {"spec": {"tolerations": None}}]),
 )
+
+
+amounts = st.sampled_from([1, 2.0, 0.5, 0.001, 30])
+group_names = st.lists(st.sampled_from(["y", "null", "spot", "1e3"]), unique=True, max_size=2)
+
+
+@st.composite
+def groups(draw: st.DrawFn, name: str, cpu: bool) -> ExtraWorkers:
+    low = draw(st.integers(0, 2))
+    gpus = None if cpu else draw(st.sampled_from([None, 0, 2]))
+    size = PodResources("1500m", "0.5Gi")
+    return ExtraWorkers(
+        name,
+        low,
+        draw(st.integers(max(low, 1), 3)),
+        gpus,
+        draw(maybe(st.integers(1, 600).map(float))),
+        size if gpus == 0 else draw(st.sampled_from([PodResources(), size])),
+        draw(st.dictionaries(st.sampled_from(["y", "fast-disk"]), st.integers(1, 5), max_size=2)),
+        draw(st.dictionaries(labels, st.sampled_from(["y", ""]), max_size=1)),
+        tuple(draw(st.lists(tolerations, max_size=1))),
+    )
 
 
 @st.composite
@@ -267,16 +291,24 @@ def services(draw: st.DrawFn) -> LLMService:
             draw(maybe(st.just(0.0) | seconds)),
             draw(maybe(seconds)),
             draw(maybe(seconds)),
+            draw(maybe(st.integers(low, max(low, 1)))),
+            draw(maybe(seconds)) if low == 0 else None,
+            None,
+            draw(maybe(st.floats(0.01, 10))),
+            draw(maybe(st.floats(0.01, 10))),
+            draw(maybe(st.sampled_from(["mean", "max", "min"]))),
         ),
         storage=Storage(mounted),
         scheduling=Scheduling(
             draw(st.dictionaries(labels, st.sampled_from(["y", "1e3", "", "a.b"]), max_size=2)),
             tuple(draw(st.lists(tolerations, max_size=2))),
+            draw(st.dictionaries(st.sampled_from(["y", "fast-disk", "a:b/c"]), amounts, max_size=2)),
         ),
         resources=Resources(
             PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
             PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
         ),
+        worker_groups=tuple(draw(groups(name, cpu)) for name in draw(group_names)),
         pods=Pods(draw(pod_options), draw(pod_options)),
         ray=draw(ray_options()),
         upgrade=upgrade,

@@ -38,7 +38,7 @@ def as_go_writes_cluster(spec: dict[str, Any]) -> dict[str, Any]:
     for group in groups:
         group["template"].setdefault("metadata", {})
         spec = group["template"]["spec"]
-        for container in spec["containers"]:
+        for container in (*spec.get("initContainers", []), *spec["containers"]):
             container.setdefault("resources", {})
             _canonical(container["resources"])
             for variable in container.get("env", []):

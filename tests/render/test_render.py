@@ -69,8 +69,7 @@ def serve_config(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def worker_group(manifest: dict[str, Any]) -> dict[str, Any]:
-    [group] = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"]
-    found: dict[str, Any] = group
+    found: dict[str, Any] = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
     return found
 
 
@@ -133,6 +132,11 @@ def test_replicas_fit_into_the_workers(case: tuple[LLMService, Plan]) -> None:
     cpus = int(group["rayStartParams"]["num-cpus"])
     actor = model["deployment_config"]["ray_actor_options"]["num_cpus"]
     per_replica = actor + bundle.get("CPU", 0) * processes
+    offered = json.loads(group["rayStartParams"].get("resources", "'{}'")[1:-1])
+    assert service.scheduling.ray_resources.items() <= bundle.items()
+    for name in service.scheduling.ray_resources:
+        assert offered[name] * its_plan.pods.workers_per_replica >= bundle[name] * processes
+        assert isinstance(offered[name], int)
     assert cpus >= per_replica + application["args"]["ingress_deployment_config"]["ray_actor_options"]["num_cpus"]
     limits = container(group)["resources"]["limits"]
     gpus = int(next((amount for name, amount in limits.items() if name.endswith("gpu")), "0"))
