@@ -15,6 +15,14 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("manifests", "helm-values")),
+    default="manifests",
+    show_default=True,
+    help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
+)
 @output_option("yaml", "json", default="yaml")
 def command(
     file: Path | None,
@@ -24,6 +32,7 @@ def command(
     prices: Path | None,
     namespace: str | None,
     accept_risk: bool,
+    form: str,
     output: str,
 ) -> None:
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
@@ -32,10 +41,13 @@ def command(
       rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
     """
     from rayllm_ctl.cli.service import resolve
-    from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.cli.session import print_data, print_manifests
     from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.render import manifests
+    from rayllm_ctl.workflows.render import chart_values, manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    print_manifests(manifests(plan, accept_risk=accept_risk), output)
+    if form == "helm-values":
+        print_data(chart_values(plan, accept_risk=accept_risk), output)
+    else:
+        print_manifests(manifests(plan, accept_risk=accept_risk), output)

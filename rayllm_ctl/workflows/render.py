@@ -27,6 +27,14 @@ def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     return rendered
 
 
+def chart_values(plan: Plan, *, accept_risk: bool = False) -> dict[str, Any]:
+    """The values with which the Helm chart lays out the manifests of `plan`. Raises what `manifests` raises."""
+    manifests(plan, accept_risk=accept_risk)
+    from rayllm_ctl.render.helmvalues import helm_values
+
+    return helm_values(plan)
+
+
 def require(plan: Plan, *, accept_risk: bool) -> None:
     """Raise UserError unless the plan may be deployed."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):

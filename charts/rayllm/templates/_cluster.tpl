@@ -1,0 +1,98 @@
+{{- /* Made from cluster.yaml.j2 by `make chart`. Do not edit. */}}
+{{- define "rayllm.clusterSpec" }}
+rayVersion: {{ include "rayllm.yaml" $.Values.runtime.rayVersion }}
+{{- /* For a fixed number of replicas too: switching it on later would start a second cluster beside this one, with as
+   many GPUs again, where changed bounds reach the one that runs. */}}
+enableInTreeAutoscaling: true
+autoscalerOptions:
+  version: v2
+  idleTimeoutSeconds: {{ include "rayllm.yaml" $.Values.autoscaler.idleTimeout }}
+  imagePullPolicy: IfNotPresent
+  resources:
+    requests:
+      cpu: {{ include "rayllm.yaml" $.Values.autoscaler.cpu }}
+      memory: {{ include "rayllm.yaml" $.Values.autoscaler.memory }}
+    limits:
+      memory: {{ include "rayllm.yaml" $.Values.autoscaler.memoryLimit }}
+{{- if eq $.Values.ray.authentication.mode "token" }}
+authOptions:
+  mode: token
+{{- if not (kindIs "invalid" $.Values.ray.authentication.secretName) }}
+  secretName: {{ include "rayllm.yaml" $.Values.ray.authentication.secretName }}
+{{- end }}
+{{- end }}
+{{- if not (kindIs "invalid" $.Values.ray.faultTolerance) }}
+{{- /* The keys in the Redis are named after the RayCluster (its uid): two clusters of an upgrade never share them. */}}
+gcsFaultToleranceOptions:
+  redisAddress: {{ include "rayllm.yaml" $.Values.ray.faultTolerance.redisAddress }}
+{{- if not (kindIs "invalid" $.Values.ray.faultTolerance.passwordSecret) }}
+  redisPassword:
+    valueFrom:
+      secretKeyRef:
+        name: {{ include "rayllm.yaml" $.Values.ray.faultTolerance.passwordSecret.name }}
+        key: {{ include "rayllm.yaml" $.Values.ray.faultTolerance.passwordSecret.key }}
+{{- end }}
+{{- end }}
+headGroupSpec:
+  rayStartParams:
+{{- /* No replica on the head: it would compete with the GCS, and a GPU there breaks pipeline parallelism. */}}
+    num-cpus: "0"
+    num-gpus: "0"
+  template:
+    metadata: {}
+    spec:
+      containers:
+      - name: ray-head
+        image: {{ include "rayllm.yaml" $.Values.runtime.image }}
+        imagePullPolicy: IfNotPresent
+        {{- include "rayllm.environment" (dict "variables" $.Values.env) | replace "\n" "\n        " }}
+        ports:
+        - {name: gcs-server, containerPort: 6379}
+        - {name: dashboard, containerPort: 8265}
+        - {name: client, containerPort: 10001}
+        - {name: serve, containerPort: 8000}
+        {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
+      {{- include "rayllm.placement" (dict "place" $.Values.headPlacement) | replace "\n" "\n      " }}
+      {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
+workerGroupSpecs:
+- groupName: {{ include "rayllm.yaml" $.Values.worker.name }}
+  minReplicas: {{ include "rayllm.yaml" $.Values.worker.minWorkers }}
+  maxReplicas: {{ include "rayllm.yaml" $.Values.worker.maxWorkers }}
+  numOfHosts: 1
+  scaleStrategy: {}
+  rayStartParams:
+    num-cpus: {{ include "rayllm.yaml" (include "rayllm.string" $.Values.worker.cpus) }}
+{{- if not (kindIs "invalid" $.Values.worker.rayResources) }}
+{{- /* Ray reads it from a shell's command line. */}}
+    resources: {{ include "rayllm.yaml" (printf "%v%v%v" "'" $.Values.worker.rayResources "'") }}
+{{- end }}
+  template:
+    metadata: {}
+    spec:
+      containers:
+      - name: ray-worker
+        image: {{ include "rayllm.yaml" $.Values.runtime.image }}
+        imagePullPolicy: IfNotPresent
+        {{- include "rayllm.environment" (dict "variables" $.Values.env) | replace "\n" "\n        " }}
+        ports:
+        - {name: serve, containerPort: 8000}
+        readinessProbe:
+          httpGet:
+            path: /-/healthz
+            port: 8000
+          initialDelaySeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.initialDelay }}
+          periodSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.period }}
+          timeoutSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.timeout }}
+          failureThreshold: {{ include "rayllm.yaml" $.Values.worker.readiness.failureThreshold }}
+        {{- include "rayllm.resources" (dict "cpu" $.Values.pods.workerCpu "memory" $.Values.pods.workerMemory "extended" $.Values.worker.extendedResources) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
+      {{- include "rayllm.placement" (dict "place" $.Values.worker.placement) | replace "\n" "\n      " }}
+      {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
+{{- end }}
+
+{{- /* The spec of a RayCluster: a head without replicas, and workers. Imported with its context. */}}
+{{- /* To add its finalizer, KubeRay writes the whole object back as its Go types spell it. What it changes by that it owns
+   from then on, and every later server-side apply of this manifest would be a conflict. So the spec is spelled as Go
+   does: canonical quantities, no empty optional fields, and structs that are always there (template.metadata,
+   scaleStrategy) although they are empty. Seen with KubeRay 1.6.2. */}}

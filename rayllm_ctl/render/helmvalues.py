@@ -1,0 +1,52 @@
+"""The values of the Helm chart: those that the templates are filled with, as a file writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.jsonform import camel, to_json
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.render.reads import ITEMS, Tree, fields_read
+from rayllm_ctl.render.values import values_of
+
+_LARGEST_EXACT = 2**53
+"""Helm reads every number as a 64-bit float."""
+
+
+def helm_values(plan: Plan) -> dict[str, Any]:
+    """The values of the chart with which it lays out the same objects.
+
+    Raises UserError where the plan does not run or a number is more than Helm can hold, UsageError without an image.
+    """
+    written: dict[str, Any] = as_written(values_of(plan), fields_read())
+    _check_numbers(written, "")
+    return written
+
+
+def as_written(value: Any, tree: Tree) -> Any:
+    """`value` as plain data with camelCase keys: the fields in `tree`, or all of it where that is empty."""
+    if value is None or not tree:
+        return to_json(value)
+    if isinstance(value, (list, tuple)):
+        return [as_written(item, tree.get(ITEMS, {})) for item in value]
+    if isinstance(value, Mapping):
+        return {key: as_written(item, tree.get(ITEMS, {})) for key, item in value.items()}
+    fields = (field.name for field in dataclasses.fields(value) if field.name in tree)
+    return {camel(name): as_written(getattr(value, name), tree[name]) for name in fields}
+
+
+def _check_numbers(value: Any, path: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_numbers(item, f"{path}.{key}".removeprefix("."))
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _check_numbers(item, f"{path}[{position}]")
+    elif isinstance(value, int) and abs(value) > _LARGEST_EXACT:
+        raise UserError(
+            f"{path}: Helm reads {value} as a floating-point number, which rounds it",
+            hint="render without --format helm-values",
+        )

@@ -1,0 +1,40 @@
+"""The generated files of the chart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import nodes
+
+from rayllm_ctl.model.jsonform import camel
+from rayllm_ctl.render.manifests import OBJECTS
+from scripts.helmchart import gotemplate
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "rayllm"
+TEMPLATES = ROOT / "rayllm_ctl" / "render" / "templates"
+MADE = "{{- /* Made from %s by `make chart`. Do not edit. */}}\n"
+
+
+def files() -> dict[str, str]:
+    """The text of each generated file by its path in the chart."""
+    return templates()
+
+
+def templates() -> dict[str, str]:
+    """A file for each template: its macros as definitions, and the object that it lays out."""
+    parsed = {path.name: gotemplate.read(path.read_text(encoding="utf-8")) for path in sorted(TEMPLATES.glob("*.j2"))}
+    macros = gotemplate.macros_of(parsed.values())
+    written = {}
+    for name, template in parsed.items():
+        kind = name.removesuffix(".yaml.j2")
+        parts = [gotemplate.definition(macros[macro.name], macros) for macro in template.find_all(nodes.Macro)]
+        laid_out = gotemplate.body(template, macros)
+        if name in OBJECTS or not any(isinstance(node, nodes.Output) for node in template.body):
+            parts.append(laid_out.removeprefix("\n") + "\n")
+        else:
+            definition = gotemplate.PREFIX + camel(kind.replace("-", "_"))
+            parts.append(f'{{{{- define "{definition}Text" }}}}{laid_out}\n{{{{- end }}}}\n')
+        path = f"templates/{kind}.yaml" if name in OBJECTS else f"templates/_{kind}.tpl"
+        written[path] = MADE % name + "\n".join(filter(str.strip, parts))
+    return written
