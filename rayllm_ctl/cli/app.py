@@ -21,6 +21,7 @@ from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, RiskyP
 
 COMMANDS: dict[str, dict[str, str]] = {
     "Deploy models": {
+        "init": "Write a spec file with comments and the planned values.",
         "deploy": "Plan, render, apply and wait until the model answers.",
         "plan": "Say on which GPUs a model fits, how large, and why.",
         "render": "Print the manifests that deploy would apply.",
@@ -36,6 +37,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Reference": {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
+        "explain": "Explain a field of the spec file.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
         "completion": "Print the completion script of a shell.",
     },

@@ -96,33 +96,37 @@ class Replicas:
 class Volume:
     """A volume mounted into head and workers, from exactly one source."""
 
-    name: str
-    mount_path: str
-    persistent_volume_claim: Annotated[str | None, Wrapped("claimName")] = None
-    host_path: Annotated[str | None, Wrapped("path")] = None
-    config_map: Annotated[str | None, Wrapped("name")] = None
-    secret: Annotated[str | None, Wrapped("secretName")] = None
-    read_only: bool = True
+    name: Annotated[str, "Name of the volume in the pods: a DNS label."]
+    mount_path: Annotated[str, "Directory in the containers where it is mounted."]
+    persistent_volume_claim: Annotated[str | None, Wrapped("claimName"), "An existing PersistentVolumeClaim."] = None
+    host_path: Annotated[str | None, Wrapped("path"), "An existing directory of the node."] = None
+    config_map: Annotated[str | None, Wrapped("name"), "A ConfigMap; each key is a file."] = None
+    secret: Annotated[str | None, Wrapped("secretName"), "A Secret; each key is a file."] = None
+    read_only: Annotated[bool, "Mount it read-only."] = True
 
 
 @dataclass(frozen=True)
 class Storage:
-    volumes: tuple[Volume, ...] = ()
+    """Volumes of the pods."""
+
+    volumes: Annotated[tuple[Volume, ...], "Volumes that are mounted into head and workers."] = ()
 
 
 @dataclass(frozen=True)
 class Toleration:
-    key: str
-    value: str | None = None
-    effect: TaintEffect | None = None
+    """A taint of nodes that pods tolerate."""
+
+    key: Annotated[str, "Key of the taint."]
+    value: Annotated[str | None, "Value of the taint; any if it is left out."] = None
+    effect: Annotated[TaintEffect | None, "Effect of the taint; any if it is left out."] = None
 
 
 @dataclass(frozen=True)
 class Scheduling:
     """Where pods may run. A node selector replaces the affinity for the GPU's node labels."""
 
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = ()
+    node_selector: Annotated[Mapping[str, str], "Labels that nodes must have."] = field(default_factory=dict)
+    tolerations: Annotated[tuple[Toleration, ...], "Taints to tolerate, in addition to those of GPU nodes."] = ()
 
 
 @dataclass(frozen=True)
@@ -135,8 +139,10 @@ class PodResources:
 
 @dataclass(frozen=True)
 class Resources:
-    head: PodResources = PodResources()
-    worker: PodResources = PodResources()
+    """Sizes of the pods. What is left out is planned."""
+
+    head: Annotated[PodResources, "The head pod."] = PodResources()
+    worker: Annotated[PodResources, "Each worker pod."] = PodResources()
 
 
 @dataclass(frozen=True)

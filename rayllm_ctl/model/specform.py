@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from rayllm_ctl.frozen import dataclass
 
@@ -28,5 +28,5 @@ class Wrapped(NamedTuple):
 class SecretKey:
     """One key of a Secret in the service's namespace: a reference, never the value."""
 
-    name: str
-    key: str
+    name: Annotated[str, "Name of the Secret."]
+    key: Annotated[str, "Key in the Secret."]

@@ -8,9 +8,10 @@ from typing import Any
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.jsonform import camel, to_json
+from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, PART_OF
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.render.reads import ITEMS, Tree, fields_read
-from rayllm_ctl.render.values import values_of
+from rayllm_ctl.render.values import Values, values_of
 
 _LARGEST_EXACT = 2**53
 """Helm reads every number as a 64-bit float."""
@@ -21,21 +22,30 @@ def helm_values(plan: Plan) -> dict[str, Any]:
 
     Raises UserError where the plan does not run or a number is more than Helm can hold, UsageError without an image.
     """
-    written: dict[str, Any] = as_written(values_of(plan), fields_read())
+    written = as_written(values_of(plan))
     _check_numbers(written, "")
     return written
 
 
-def as_written(value: Any, tree: Tree) -> Any:
+def as_written(values: Values) -> dict[str, Any]:
+    """`values` as the chart's file has them: what the templates read, without the labels that the chart sets itself."""
+    labels = {name: value for name, value in values.labels.items() if name not in (INSTANCE, PART_OF, MANAGED_BY)}
+    written: dict[str, Any] = _plain(dataclasses.replace(values, labels=labels), fields_read())
+    return written
+
+
+def _plain(value: Any, tree: Tree) -> Any:
     """`value` as plain data with camelCase keys: the fields in `tree`, or all of it where that is empty."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # as Helm reads it anyway
     if value is None or not tree:
         return to_json(value)
     if isinstance(value, (list, tuple)):
-        return [as_written(item, tree.get(ITEMS, {})) for item in value]
+        return [_plain(item, tree.get(ITEMS, {})) for item in value]
     if isinstance(value, Mapping):
-        return {key: as_written(item, tree.get(ITEMS, {})) for key, item in value.items()}
+        return {key: _plain(item, tree.get(ITEMS, {})) for key, item in value.items()}
     fields = (field.name for field in dataclasses.fields(value) if field.name in tree)
-    return {camel(name): as_written(getattr(value, name), tree[name]) for name in fields}
+    return {camel(name): _plain(getattr(value, name), tree[name]) for name in fields}
 
 
 def _check_numbers(value: Any, path: str) -> None:

@@ -21,6 +21,7 @@ class Field(NamedTuple):
 
     name: that of the dataclass. kind: its type without None. nullable: may be null. required: has no default.
     unit and wrapped: how the file writes the value, if not as it is. description: for editors, may be empty.
+    default: the value of a field that is not given, None where that is unset, a section or empty.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Field(NamedTuple):
     unit: Unit | None = None
     wrapped: str = ""
     description: str = ""
+    default: str | int | float | bool | None = None
 
     @property
     def may_be_empty(self) -> bool:
@@ -76,4 +78,5 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
         unit=next((note for note in notes if isinstance(note, Unit)), None),
         wrapped=next((note.key for note in notes if isinstance(note, Wrapped)), ""),
         description=next((note for note in notes if isinstance(note, str)), ""),
+        default=field.default if isinstance(field.default, (str, int, float, bool)) else None,
     )

@@ -1,0 +1,52 @@
+"""A spec file with a comment at every field, to start from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.specfile.explain import FieldExplanation, explain
+from rayllm_ctl.specfile.write import to_document
+
+_WIDTH = 100
+
+
+def commented(service: LLMService, given: LLMService, header: str) -> str:
+    """The spec file of `service` as YAML with comments. Fields whose value differs from `given` are marked as planned.
+
+    header: what the file starts with, as text without `#`.
+    """
+    document, known = to_document(service), to_document(given)
+    root = explain()
+    lines = [*_comment(header, ""), f"apiVersion: {document['apiVersion']}", f"kind: {document['kind']}"]
+    for part in root.fields:
+        lines += [f"{part.name}:", *_fields(document[part.name], known.get(part.name), part, "  ")]
+    unused = [field.name for field in explain("spec").fields if field.name not in document["spec"]]
+    lines += ["", *_comment(f"Not used here: {', '.join(unused)}. See `rayllm-ctl explain spec.NAME`.", "  ")]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(values: Mapping[str, Any], given: Any, section: FieldExplanation, indent: str) -> Iterator[str]:
+    for field in section.fields:
+        if field.name not in values:
+            continue
+        value = values[field.name]
+        old = given.get(field.name) if isinstance(given, Mapping) else None
+        if isinstance(value, Mapping) and field.fields:
+            if section.path == "spec" and field.name != next(iter(values)):
+                yield ""
+            yield from _comment(field.description, indent)
+            yield f"{indent}{field.name}:"
+            yield from _fields(value, old, field, f"{indent}  ")
+            continue
+        planned = " Planned." if value != old else ""
+        yield from _comment(f"{field.description}{planned}", indent)
+        yield textwrap.indent(dump({field.name: value}, sort=False), indent).rstrip("\n")
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    start = f"{indent}# "
+    return textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=start, break_long_words=False)

@@ -1,0 +1,114 @@
+"""What a field of the spec file means, from the annotations that the reader follows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.service import KIND, LLMService
+from rayllm_ctl.model.specform import Unit
+from rayllm_ctl.model.yamltext import flow
+from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
+
+_SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class FieldExplanation:
+    """One field. type: as kubectl writes it ("[]Volume", "map[string]string"). default: as a spec file has it, or "".
+
+    attribute: its dotted path in the LLMService, as flags name it; "" inside lists. fields: those of a section.
+    """
+
+    path: str
+    type: str
+    description: str
+    required: bool
+    default: str
+    values: tuple[str, ...]
+    attribute: str
+    fields: tuple[FieldExplanation, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+def explain(path: str = "") -> FieldExplanation:
+    """The field at `path`: "spec.replicas.max", "spec.storage.volumes.name"; "" is the whole document.
+
+    UsageError with the nearest name if there is no such field.
+    """
+    here = _document()
+    for name in filter(None, path.split(".")):
+        known = {field.name: field for field in here.fields}
+        if name not in known:
+            where = here.path or KIND
+            close = nearest(name, known)
+            suggestion = f"{here.path}.{close}".lstrip(".") if close else here.path
+            raise UsageError(
+                f'field "{name}" does not exist in {where}' if known else f"{where} has no fields",
+                hint=f"rayllm-ctl explain {suggestion}".rstrip(),
+            )
+        here = known[name]
+    return here
+
+
+def _document() -> FieldExplanation:
+    parts = {"metadata": metadata_fields(), "spec": spec_fields()}
+    texts = {"metadata": "Name and namespace.", "spec": "What is served, and how."}
+    children = tuple(
+        FieldExplanation(name, "Object", texts[name], True, "", (), "", tuple(_fields(fields, name, "")))
+        for name, fields in parts.items()
+    )
+    return FieldExplanation("", KIND, _first(LLMService), True, "", (), "", children)
+
+
+def _fields(fields: Mapping[str, Field], path: str, attribute: str | None) -> Iterator[FieldExplanation]:
+    """attribute: that of the section; None inside a list, whose elements have no flags."""
+    for key, field in fields.items():
+        yield _field(field, f"{path}.{key}", None if attribute is None else f"{attribute}.{field.name}".lstrip("."))
+
+
+def _field(field: Field, path: str, attribute: str | None) -> FieldExplanation:
+    element = element_of(field.kind)
+    section = element or field.kind
+    children: tuple[FieldExplanation, ...] = ()
+    if isinstance(section, type) and dataclasses.is_dataclass(section):
+        children = tuple(_fields(fields_of(section), path, None if element else attribute))
+    elif field.wrapped:
+        wrapped = Field(field.wrapped, field.kind, False, True, description="Its name, or its path.")
+        children = (_field(wrapped, f"{path}.{field.wrapped}", None),)
+    return FieldExplanation(
+        path=path,
+        type="Object" if field.wrapped else _type(field.kind, field.unit),
+        description=field.description or (_first(section) if children and not field.wrapped else ""),
+        required=field.required,
+        default="" if field.default is None else flow(field.default).strip('"'),
+        values=tuple(map(str, get_args(field.kind))) if get_origin(field.kind) is Literal else (),
+        attribute=attribute or "",
+        fields=children,
+    )
+
+
+def _type(kind: Any, unit: Unit | None = None) -> str:
+    """As kubectl writes types: string, []Volume, map[string]string."""
+    if unit is not None:
+        return "duration" if unit is Unit.SECONDS else "quantity"
+    element = element_of(kind)
+    if element is not None:
+        return f"[]{_type(element)}" if get_origin(kind) is tuple else f"map[string]{_type(element)}"
+    if get_origin(kind) is Literal:
+        return "string"
+    if kind is Any:
+        return "any"
+    return _SCALARS.get(kind) or str(kind.__name__)
+
+
+def _first(section: type) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((section.__doc__ or "").partition("\n\n")[0].split())

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rayllm_ctl.cli import app
+from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.specfile.explain import FieldExplanation, explain
+from tests.conftest import Golden
+
+
+def below(field: FieldExplanation) -> Iterator[FieldExplanation]:
+    for child in field.fields:
+        yield child
+        yield from below(child)
+
+
+def test_every_field_has_a_description() -> None:
+    assert [field.path for field in below(explain()) if not field.description] == []
+
+
+def test_every_flag_is_shown_at_its_field() -> None:
+    shown = {field.attribute for field in below(explain())}
+    # A fixed number of replicas is two fields.
+    assert set(FLAGS) - shown == {"replicas.fixed"}
+
+
+def test_a_leaf() -> None:
+    field = explain("spec.replicas.max")
+    assert (field.name, field.type, field.default, field.required) == ("max", "integer", "1", False)
+    assert explain("spec.upgrade.strategy").values[0] == "NewCluster"
+    assert explain("spec.engine.args").type == "map[string]any"
+    assert explain("spec.storage.volumes.mountPath").required
+    assert explain("spec.replicas.upscaleDelay").type == "duration"
+    assert explain("spec.storage.volumes.secret.secretName").type == "string"
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "hint"),
+    [
+        ("spec.replica.max", 'field "replica" does not exist in spec', "rayllm-ctl explain spec.replicas"),
+        ("metdata", 'field "metdata" does not exist in LLMService', "rayllm-ctl explain metadata"),
+        ("spec.model.id.x", "spec.model.id has no fields", "rayllm-ctl explain spec.model.id"),
+    ],
+)
+def test_unknown_fields(path: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        explain(path)
+    assert caught.value.message == message
+    assert caught.value.hints == (hint,)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("section", ["spec.replicas"]), ("field", ["spec.upgrade.strategy"]), ("tree", ["spec.model", "--recursive"])],
+)
+def test_output(name: str, arguments: list[str], golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["explain", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    golden.check(f"explain-{name}.txt", out)
