@@ -1,8 +1,8 @@
-"""Which values the templates read, from their syntax trees: the rest of a section is nothing that a chart could offer."""
+"""Which values the templates read, from their syntax trees: what is not read is nothing that a chart could offer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jinja2 import nodes
 
 Tree = dict[str, Any]
-"""Fields and what is read below them; an empty tree: the whole value. ITEMS: below each element of a list or mapping."""
+"""Fields and what is read below them; an empty tree: the whole value. ITEMS: below elements of a list or mapping."""
 
 ITEMS = "[]"
 
@@ -80,15 +80,16 @@ class _Reader:
             over = over.node.node
         path = self._path(over, scope) or ()
         self._mark(path)
-        names = node.target.items if isinstance(node.target, kinds.Tuple) else [node.target]
-        inner = {**scope, **{name.name: () for name in names[:-1]}, names[-1].name: (*path, ITEMS) if path else ()}
-        self.read(node.body, inner)
+        targets: Any = node.target.items if isinstance(node.target, kinds.Tuple) else [node.target]
+        *keys, item = (target.name for target in targets)
+        self.read(node.body, {**scope, **dict.fromkeys(keys, ()), item: (*path, ITEMS) if path else ()})
 
     def _path(self, node: nodes.Node, scope: Scope) -> Path | None:
         """The value that an expression is; None where it is made from others. An empty path: of no interest."""
         kinds = _nodes()
         if isinstance(node, kinds.Name):
-            return scope.get(node.name, (node.name,))
+            name: str = node.name
+            return scope.get(name, (name,))
         if isinstance(node, kinds.Getattr):
             path = self._path(node.node, scope)
             return (*path, node.attr) if path else path
@@ -98,8 +99,3 @@ class _Reader:
         tree = self.tree
         for name in path:
             tree = tree.setdefault(name, {})
-
-
-def subtrees(tree: Tree) -> Iterator[tuple[str, Tree]]:
-    """The fields of a tree, without the elements."""
-    return ((name, below) for name, below in tree.items() if name != ITEMS)

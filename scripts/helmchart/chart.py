@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from jinja2 import nodes
 
+from e2e.versions import KUBERAY
+from rayllm_ctl import __version__
 from rayllm_ctl.model.jsonform import camel
+from rayllm_ctl.model.yamltext import dump
 from rayllm_ctl.render.manifests import OBJECTS
 from scripts.helmchart import gotemplate
+from scripts.helmchart.form import schema
+from scripts.helmchart.texts import readme, values_yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "rayllm"
 TEMPLATES = ROOT / "rayllm_ctl" / "render" / "templates"
+METADATA = {
+    "apiVersion": "v2",
+    "name": "rayllm",
+    "description": "A model served by Ray Serve LLM and vLLM with KubeRay, as planned by rayllm-ctl",
+    "type": "application",
+    "version": __version__,
+    "appVersion": __version__,
+    "keywords": ["kuberay", "ray", "vllm", "llm", "serving"],
+    "annotations": {"rayllm.io/kuberay": f"needs the KubeRay operator, for instance {KUBERAY}"},
+}
 MADE = "{{- /* Made from %s by `make chart`. Do not edit. */}}\n"
 
 
 def files() -> dict[str, str]:
     """The text of each generated file by its path in the chart."""
-    return templates()
+    return {
+        "Chart.yaml": "# Made by `make chart`. Do not edit.\n" + dump(METADATA, sort=False),
+        "values.yaml": "# Made by `make chart`. Do not edit: put values of your own into a file of your own.\n"
+        + values_yaml(),
+        "values.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+        "README.md": readme(),
+        **templates(),
+    }
 
 
 def templates() -> dict[str, str]:

@@ -30,8 +30,12 @@ class Value(NamedTuple):
     @property
     def section(self) -> type | None:
         """The dataclass of a section; None for any other value."""
-        kind = self.field.kind
-        return kind if isinstance(kind, type) and dataclasses.is_dataclass(kind) else None
+        return _section_class(self.field.kind)
+
+    @property
+    def element(self) -> type | None:
+        """The dataclass of a section, or of the elements of a list or mapping."""
+        return self.section or _section_class(element_of(self.field.kind))
 
 
 @cache
@@ -40,21 +44,20 @@ def defaults() -> dict[str, Any]:
 
     Helm merges mappings of a user's file into these, so those whose keys are the user's are empty.
     """
-    service = LLMService(
-        name="example",
-        model=Model("Qwen/Qwen3-0.6B"),
-        engine=Engine(image="example"),
-        accelerator=Accelerator(kind="cpu"),
-    )
-    values = values_of(make_plan(service, offline=True))
-    return as_written(
-        dataclasses.replace(
-            values,
-            name="",
-            runtime=dataclasses.replace(values.runtime, image=""),
-            engine=dataclasses.replace(values.engine, args={}),
-        )
-    )
+    engine, accelerator = Engine(image="example"), Accelerator(kind="cpu")
+    service = LLMService(name="example", model=Model("Qwen/Qwen3-0.6B"), engine=engine, accelerator=accelerator)
+    planned = values_of(make_plan(service, offline=True))
+    written = as_written(dataclasses.replace(planned, name="", runtime=dataclasses.replace(planned.runtime, image="")))
+    return {key: item if key == "labels" else _without_keys(item, Values, key) for key, item in written.items()}
+
+
+def _without_keys(value: Any, section: type, key: str) -> Any:
+    """`value`, the field `key` of `section`, with empty mappings where the keys are the user's."""
+    kind = fields_of(section)[key].kind
+    if get_origin(kind) is Mapping:
+        return {}
+    below = _section_class(kind)
+    return {name: _without_keys(item, below, name) for name, item in value.items()} if below and value else value
 
 
 def values(section: type = Values, path: str = "", tree: Tree | None = None, default: Any = None) -> Iterator[Value]:
@@ -64,6 +67,18 @@ def values(section: type = Values, path: str = "", tree: Tree | None = None, def
         if field.name in tree:
             own = (defaults() if section is Values else default or {}).get(key)
             yield Value(f"{path}.{key}".removeprefix("."), field, tree[field.name], own)
+
+
+def elements(value: Value) -> Iterator[Value]:
+    """The values of a section, or of each element of a list or mapping of sections."""
+    if value.section is not None:
+        yield from values(value.section, value.path, value.tree, value.default)
+    elif value.element is not None:
+        yield from values(value.element, f"{value.path}[]", value.tree.get(ITEMS, {}))
+
+
+def _section_class(kind: Any) -> type | None:
+    return kind if isinstance(kind, type) and dataclasses.is_dataclass(kind) else None
 
 
 def schema() -> dict[str, Any]:
@@ -97,9 +112,9 @@ def _or_null(kind: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(kind: Any, tree: Tree) -> dict[str, Any]:
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        about = (kind.__doc__ or "").partition("\n\n")[0]
-        return {"description": spelled(about, kind), **_section(kind, tree)}
+    if (section := _section_class(kind)) is not None:
+        about = (section.__doc__ or "").partition("\n\n")[0]
+        return {"description": spelled(about, section), **_section(section, tree)}
     if kind is Any:
         return {}
     if get_origin(kind) is Literal:

@@ -1,8 +1,8 @@
 """From the Jinja templates of `render` to the Go templates of the chart.
 
-It translates what those templates consist of and raises Untranslatable for anything else: text, `if`, `for`, macros with
-positional arguments, the filters of the project. A statement of either language has a line of its own. In Go's output a
-newline comes before each line, not after it, so that `{{-` at the start of a statement takes exactly its own line away.
+It translates what those templates consist of and raises Untranslatable for anything else: text, `if`, `for`, macros
+with positional arguments, the filters of the project. A statement of either language has a line of its own. In Go's
+output a newline comes before each line, not after it: so `{{-` at the start of a statement takes just its line away.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def body(template: nodes.Template, macros: Mapping[str, Macro]) -> str:
 
 @dataclass
 class _Writer:
-    """Writes Go text. root: where the chart's values are. scope: the variables of macros and loops, as Go names them."""
+    """Writes Go text. root: where the chart's values are. scope: variables of macros and loops, as Go names them."""
 
     macros: Mapping[str, Macro]
     root: str
@@ -137,12 +137,10 @@ class _Writer:
 
     def _block(self, call: nodes.Expr, depth: int) -> None:
         """The lines of a macro, indented as its call is."""
-        before, _, line = self.text.rpartition("\n")
-        if depth and line != " " * depth:
-            raise Untranslatable(f"line {call.lineno}: a macro is indented by {depth}, its line is not")
-        if depth:
-            self.text = before
         pad = " " * depth
+        if not (self.text.endswith(f"\n{pad}") if depth else self.at_start):
+            raise Untranslatable(f"line {call.lineno}: a macro is indented by {depth}, its line is not")
+        self.text = self.text.removesuffix(f"\n{pad}") if depth else self.text
         indented = f' | replace "\\n" "\\n{pad}"' if depth else ""
         self.text += f"\n{pad}{{{{- {self._bare(call)}{indented} }}}}"
         self.at_start = False
@@ -240,7 +238,9 @@ class _Writer:
             raise _unknown(node)
         if not macro.parameters:
             return _call(f'include "{macro.definition}"', [self.root])
-        given = [f'"{camel(name)}" {self._expression(arg)}' for name, arg in zip(macro.parameters, node.args, strict=True)]
+        given = [
+            f'"{camel(name)}" {self._expression(arg)}' for name, arg in zip(macro.parameters, node.args, strict=True)
+        ]
         root = [f'"root" {self.root}'] if macro.rooted else []
         return _call(f'include "{macro.definition}"', [_call("dict", [*root, *given])])
 
