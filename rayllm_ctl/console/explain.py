@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from rayllm_ctl.model.explanation import FieldExplanation
 from rayllm_ctl.model.service import API_VERSION, KIND
-
-if TYPE_CHECKING:
-    from rayllm_ctl.specfile.explain import FieldExplanation
 
 _WIDTH = 80
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.explanation import FieldExplanation
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.service import KIND, LLMService
 from rayllm_ctl.model.specform import Unit
@@ -15,27 +15,6 @@ from rayllm_ctl.model.yamltext import flow
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-@dataclass(frozen=True)
-class FieldExplanation:
-    """One field. type: as kubectl writes it ("[]Volume", "map[string]string"). default: as a spec file has it, or "".
-
-    attribute: its dotted path in the LLMService, as flags name it; "" inside lists. fields: those of a section.
-    """
-
-    path: str
-    type: str
-    description: str
-    required: bool
-    default: str
-    values: tuple[str, ...]
-    attribute: str
-    fields: tuple[FieldExplanation, ...]
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition(".")[2]
 
 
 def explain(path: str = "") -> FieldExplanation:
