@@ -1,8 +1,9 @@
 """The image for serving without a GPU: Debian, Python 3.11, Ray with Serve LLM, vLLM's CPU build, and a tiny model.
 
-It is for x86-64. Containers run as root, since its only use is the local cluster. Under /models/tiny lies a model that
-answers in sentences; on nodes that only claim to have GPUs its `ray` command brings in the stand-in engine
-(engine/rayllm_standin). Nothing is fetched when it runs.
+It is for x86-64. It has the user `ray` of Ray's public images, as which a service's pods run; by itself it runs as
+root, since its only use is the local cluster. Under /models/tiny lies a model that answers in sentences; on nodes that
+only claim to have GPUs its `ray` command brings in the stand-in engine (engine/rayllm_standin). Nothing is fetched when
+it runs.
 
     python -m e2e.images.serving     make the image (or find it made) and print the archive's path
 """
@@ -10,6 +11,7 @@ answers in sentences; on nodes that only claim to have GPUs its `ray` command br
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +25,9 @@ from e2e.versions import RAY
 
 REF: Final = f"rayllm.local/ray-llm-cpu:{RAY}"
 TINY_MODEL: Final = "/models/tiny"
+UID: Final = 1000
+GID: Final = 100
+HOME: Final = "/home/ray"
 
 # Programs that `ensure` runs on this machine -> Debian package that has them.
 NEEDS: Final = {
@@ -70,7 +75,8 @@ def ensure(progress: Progress) -> Image:
         model = ensure_model(progress)
         progress("serving image: writing the archive")
         top = work / "top"
-        lay_out_top(top, model)
+        lay_out_top(top, model, passwd=(base / "etc/passwd").read_text())
+        os.chown(top / HOME.strip("/"), UID, GID)
         write_archive(REF, work / "image.tar", [Layer(base), Layer(top)], cmd=["bash"], env=ENV)
         shutil.rmtree(top)
 
@@ -103,9 +109,15 @@ def ensure_model(progress: Progress) -> Path:
     return cache.ensure("tiny-model", _model_key(), make) / "tiny"
 
 
-def lay_out_top(top: Path, model: Path) -> None:
-    """Fill `top` (absent) with the last layer: the tiny model, the stand-in engine, the commands `ray` and `serve`."""
+def lay_out_top(top: Path, model: Path, passwd: str) -> None:
+    """Fill `top` (absent) with the last layer: the tiny model, the stand-in engine, the commands `ray` and `serve`.
+
+    passwd: the users of the layer below, to which `ray` is added.
+    """
     shutil.copytree(model, top / TINY_MODEL.strip("/"))
+    (top / HOME.strip("/")).mkdir(parents=True)
+    (top / "etc").mkdir()
+    (top / "etc" / "passwd").write_text(f"{passwd}ray:x:{UID}:{GID}::{HOME}:/bin/bash\n")
     site = top / packages.SITE_PACKAGES
     shutil.copytree(_ENGINE, site / _ENGINE.name, ignore=shutil.ignore_patterns("__pycache__"))
     binaries = top / "usr" / "local" / "bin"

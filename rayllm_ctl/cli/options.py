@@ -220,6 +220,14 @@ _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         "scheduling.tolerations",
         {"type": TolerationSpec(), "multiple": True, "help": "Taint to tolerate. Can be repeated."},
     ),
+    (
+        ("--pod-security",),
+        "security.pod_security",
+        {
+            "type": click.Choice(["restricted", "baseline", "privileged"]),
+            "help": "Level of the Pod Security Standards that the pods satisfy; restricted by default.",
+        },
+    ),
 )
 
 FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in _SERVICE_FLAGS + _DEPLOY_FLAGS}

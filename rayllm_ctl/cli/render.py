@@ -42,12 +42,16 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_data, print_manifests
+    from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import chart_values, manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
+    rendered = manifests(plan, accept_risk=accept_risk)
+    if loss := lost(service.security.pod_security):
+        click.echo(f"warning: {loss}", err=True)
     if form == "helm-values":
-        print_data(chart_values(plan, accept_risk=accept_risk), output)
+        print_data(chart_values(plan), output)
     else:
-        print_manifests(manifests(plan, accept_risk=accept_risk), output)
+        print_manifests(rendered, output)

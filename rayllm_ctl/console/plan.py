@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.deployment import Deployment, Runtime
+from rayllm_ctl.model.deployment import Deployment, PodPlacement, Runtime
 from rayllm_ctl.model.plan import Band, Cost, MemoryPlan, Plan, Throughput, UnknownCost
+from rayllm_ctl.model.podcontexts import lost
 from rayllm_ctl.model.quantities import GIB, format_duration, gib
 
 _WIDTH = 100
@@ -24,6 +25,7 @@ def summary(plan: Plan) -> list[str]:
         lines.append(f"per GPU {gib(plan.memory.total_bytes)} GiB: {_parts(plan.memory)}")
     if plan.startup:
         lines.append(f"ready in {_startup(plan, wide=False)}")
+    lines += _security(plan)
     return [line for line in lines if line]
 
 
@@ -43,6 +45,7 @@ def _body(plan: Plan, wide: bool) -> Iterator[str]:
         list(_rows(plan, wide)),
         [("why", line) for line in _why(plan)] if plan.runs else [],
         [("instead", line) for line in _instead(plan)] if plan.runs else [],
+        [("security", line) for line in _security(plan)],
         [("note", line) for line in plan.notes],
     ]
     if plan.memory:
@@ -82,6 +85,12 @@ def _instead(plan: Plan) -> list[str]:
             shown.setdefault(reason.suggestion, "")
     width = max(map(len, shown), default=0)
     return [f"{flags:<{width}}  {effect}".rstrip() for flags, effect in shown.items()]
+
+
+def _security(plan: Plan) -> list[str]:
+    """What the pods give up, where the user relaxed their security."""
+    loss = lost(plan.deployment.pod_security) if plan.deployment else None
+    return [loss] if loss else []
 
 
 def _words(plan: Plan) -> str:
@@ -188,17 +197,24 @@ def _serve(deployment: Deployment, wide: bool) -> Iterator[str]:
     yield text
     if not wide:
         return
-    worker = deployment.worker
+    worker, pod = deployment.worker, deployment.worker.pod
     yield f"{serve.placement_strategy} · {worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
-    if worker.placement.node_labels:
-        yield f"nodes known by {' or '.join(sorted(worker.placement.node_labels))}"
-    if worker.placement.node_selector:
-        yield f"nodes with {', '.join(f'{key}={value}' for key, value in worker.placement.node_selector.items())}"
-    if worker.placement.tolerations:
-        tolerated = [one.key if one.value is None else f"{one.key}={one.value}" for one in worker.placement.tolerations]
+    if labels := _node_labels(pod.placement):
+        yield f"nodes known by {' or '.join(labels)}"
+    if pod.placement.node_selector:
+        yield f"nodes with {', '.join(f'{key}={value}' for key, value in pod.placement.node_selector.items())}"
+    if pod.placement.tolerations:
+        tolerated = [one.key if one.value is None else f"{one.key}={one.value}" for one in pod.placement.tolerations]
         yield f"tolerates {', '.join(tolerated)}"
-    if deployment.env:
-        yield "env " + ", ".join(one.name if one.value is None else f"{one.name}={one.value}" for one in deployment.env)
+    if pod.env:
+        yield "env " + ", ".join(one.name if one.value is None else f"{one.name}={one.value}" for one in pod.env)
+
+
+def _node_labels(placement: PodPlacement) -> list[str]:
+    """The labels that the required node affinity asks for."""
+    required = placement.affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    parts = (part for term in required.get("nodeSelectorTerms", ()) for part in term.get("matchExpressions", ()))
+    return sorted({part["key"] for part in parts})
 
 
 def _image(runtime: Runtime) -> Iterator[str]:

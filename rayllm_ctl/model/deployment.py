@@ -6,11 +6,13 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
+from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.service import Toleration, Volume
-from rayllm_ctl.model.specform import SecretKey
 
 
 @dataclass(frozen=True)
@@ -68,20 +70,44 @@ class ServeApplication:
 
 @dataclass(frozen=True)
 class EnvVar:
-    """A variable of the containers: a value, or a key of a Secret."""
+    """A variable of the containers: a value, a key of a Secret or a ConfigMap, or a field of the pod."""
 
     name: str
     value: str | None = None
-    secret: SecretKey | None = None
+    secret: KeyOf | None = None
+    config_map: KeyOf | None = None
+    field_path: str | None = None
 
 
 @dataclass(frozen=True)
 class PodPlacement:
-    """Where pods may run. node_labels: alternatives, any of which marks a suitable node."""
+    """Where pods may run. affinity: the user's, and that for the labels of the GPU's nodes, in one."""
 
     node_selector: Mapping[str, str]
-    node_labels: Mapping[str, tuple[str, ...]]
+    affinity: Mapping[str, Any]
     tolerations: tuple[Toleration, ...]
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """What the pods of the head or of a group of workers have beyond the sizes of their container.
+
+    Raw parts have the form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from
+    those before it, so their order counts.
+    """
+
+    placement: PodPlacement
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    service_account_name: str | None
+    image_pull_secrets: tuple[ObjectName, ...]
+    priority_class_name: str | None
+    runtime_class_name: str | None
+    topology_spread_constraints: tuple[Mapping[str, Any], ...]
+    security_context: Mapping[str, Any]
+    container_security_context: Mapping[str, Any]
+    env: tuple[EnvVar, ...]
+    env_from: tuple[EnvironmentSource, ...]
 
 
 @dataclass(frozen=True)
@@ -107,7 +133,7 @@ class WorkerGroup:
     cpus: int
     extended_resources: Mapping[str, int]
     ray_resources: str | None
-    placement: PodPlacement
+    pod: PodTemplate
     readiness: Probe
 
 
@@ -123,16 +149,20 @@ class Autoscaler:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods)."""
+    """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
+
+    pod_options: what the user asks of the pods, for errors about raw parts of them.
+    """
 
     name: str
     namespace: str | None
     runtime: Runtime
     serve: ServeApplication
-    head_placement: PodPlacement
+    head: PodTemplate
     worker: WorkerGroup
     autoscaler: Autoscaler
+    pod_options: Pods
+    pod_security: PodSecurity
     ray: RayOptions
     upgrade: Upgrade
-    env: tuple[EnvVar, ...]
     volumes: tuple[Volume, ...]

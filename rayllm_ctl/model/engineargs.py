@@ -44,8 +44,16 @@ FORBIDDEN_ARGS = {
 RESERVED_ENV = {
     "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and rejects both",
     "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "the rendered configuration requires the ingress that it removes",
-}
-"""Variables that would contradict what is rendered, and why."""
+    **dict.fromkeys(
+        (
+            "FQ_RAY_IP", "KUBERAY_GEN_RAY_START_CMD", "RAY_CLOUD_INSTANCE_ID", "RAY_CLUSTER_NAME",
+            "RAY_CLUSTER_NAMESPACE", "RAY_IP", "RAY_NODE_TYPE_NAME", "RAY_USAGE_STATS_EXTRA_TAGS",
+        ),
+        "KubeRay sets it",
+    ),
+}  # fmt: skip
+"""Variables that would contradict what is rendered, or that KubeRay adds without looking for them
+(ray-operator/controllers/ray/common/pod.go, v1.6.2), and why."""
 
 OLDEST_RAY = (2, 56)
 """The first Ray whose LLMConfig has what is rendered: accelerator_config and placement_group_config.bundle_per_worker

@@ -12,8 +12,11 @@ from rayllm_ctl.model.service import LLMService, Scheduling, Storage, TaintEffec
 
 EFFECTS = get_args(TaintEffect)
 
-# KubeRay adds these to every Ray container (ray-operator/controllers/ray/common/pod.go).
-_KUBERAY_VOLUMES = ("shared-mem", "ray-logs", "ray-token")
+_OTHER_VOLUMES = {
+    **dict.fromkeys(("shared-mem", "ray-logs", "ray-token"), "KubeRay adds a volume of this name"),
+    "autoscaler-token": "the head has a volume of this name",
+}
+# KubeRay mounts volumes there in Ray containers (ray-operator/controllers/ray/common/pod.go).
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
 
@@ -63,8 +66,8 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
             f"{quoted(volume.name)} is not a valid volume name: it must consist of at most 63 lower-case letters, "
             "digits and '-', and start and end with a letter or digit",
         )
-    elif volume.name in _KUBERAY_VOLUMES:
-        yield Problem((*at, "name"), f"{quoted(volume.name)} is reserved: KubeRay adds a volume of this name")
+    elif volume.name in _OTHER_VOLUMES:
+        yield Problem((*at, "name"), f"{quoted(volume.name)} is reserved: {_OTHER_VOLUMES[volume.name]}")
     if not is_absolute(volume.mount_path) or ":" in volume.mount_path or not volume.mount_path.strip("/"):
         yield Problem((*at, "mountPath"), f"{quoted(volume.mount_path)} is not an absolute path of a directory")
     elif volume.mount_path.rstrip("/") in _KUBERAY_PATHS:
@@ -97,7 +100,7 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
 def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
     for key, value in scheduling.node_selector.items():
         at: Path = ("spec", "scheduling", "nodeSelector", key)
-        if not _is_qualified(key):
+        if not is_label_key(key):
             yield Problem(at, f"{quoted(key)} is not a valid label key")
         if not LABEL_VALUE.fullmatch(value):
             yield Problem(at, f"{quoted(value)} is not a valid label value")
@@ -106,7 +109,7 @@ def _scheduling(scheduling: Scheduling) -> Iterator[Problem]:
 
 
 def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:
-    if not _is_qualified(toleration.key):
+    if not is_label_key(toleration.key):
         yield Problem((*at, "key"), f"{quoted(toleration.key)} is not a valid taint key")
     if toleration.value is not None and not LABEL_VALUE.fullmatch(toleration.value):
         yield Problem((*at, "value"), f"{quoted(toleration.value)} is not a valid taint value")
@@ -117,7 +120,7 @@ def _toleration(at: Path, toleration: Toleration) -> Iterator[Problem]:
         )
 
 
-def _is_qualified(key: str) -> bool:
+def is_label_key(key: str) -> bool:
     """A label key: an optional DNS prefix and a name of at most 63 characters."""
     prefix, separator, name = key.rpartition("/")
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))

@@ -20,6 +20,13 @@ def problems(service: LLMService) -> Iterator[Problem]:
     if not found:
         for name in logging_environment(service.ray.logging).keys() & service.engine.env.keys():
             yield Problem(("spec", "engine", "env", name), "is set by spec.ray.logging as well")
+        for role, pod in (("head", service.pods.head), ("worker", service.pods.worker)):
+            for index, variable in enumerate(pod.env):
+                if variable.name in logging_environment(service.ray.logging):
+                    yield Problem(
+                        ("spec", "pods", role, "env", index, "name"),
+                        f"{variable.name} is also set by spec.ray.logging",
+                    )
     yield from _upgrade(service.upgrade)
 
 

@@ -11,7 +11,9 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
+from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -175,6 +177,8 @@ class LLMService:
     storage: Storage = Storage()
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
+    pods: Pods = Pods()
+    security: Security = Security()
     load: Load = Load()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()

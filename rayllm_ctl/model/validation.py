@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayllm_ctl.model import podfields, rayfields
+from rayllm_ctl.model import environment, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
     KV_CACHE_DTYPES,
     OLDEST_RAY,
     OWN_FIELD,
-    RESERVED_ENV,
     holds_a_credential,
-    names_a_secret,
 )
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
-from rayllm_ctl.model.patterns import ENV_NAME, IMAGE, MODEL_ID, QUANTIZATION, REVISION, UNSENDABLE, VERSION
+from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
+from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
 
@@ -33,6 +32,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_placement(service),
         *_replicas(service.replicas),
         *podfields.problems(service),
+        *podchecks.problems(service),
         *_load(service.load),
         *rayfields.problems(service),
     ]
@@ -128,28 +128,20 @@ def _argument(name: str, value: Any) -> Iterator[Problem]:
         yield Problem(at, "not a valid engine argument name")
     elif python_name != name:
         yield Problem(at, "must be the Python name of the argument", python_name)
-    elif not _is_plain_data(value):
+    elif not is_plain_data(value):
         yield Problem(at, "the value has no form in JSON: it contains a number that is not finite or a lone surrogate")
-    elif _any_text(value, holds_a_credential):
+    elif any_text(value, holds_a_credential):
         yield Problem(at, "the value looks like a credential; anyone who can read the RayService could read it")
 
 
 def _variable(name: str, value: str) -> Iterator[Problem]:
     at = ("spec", "engine", "env", name)
-    if not ENV_NAME.fullmatch(name):
-        yield Problem(at, "not a valid environment variable name")
-    elif name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        yield Problem(at, "a token must be in a Secret", "spec.model.tokenSecret, or --hf-token-secret NAME/KEY")
-    elif names_a_secret(name) or holds_a_credential(value):
-        yield Problem(
-            at,
-            "looks like a credential; anyone who can read the RayService could read it",
-            "put it in a Secret and mount that: spec.storage.volumes[].secret, or --volume secret:NAME:/PATH",
-        )
-    elif name in RESERVED_ENV:
-        yield Problem(at, f"cannot be set: {RESERVED_ENV[name]}")
-    elif UNSENDABLE.search(value):
-        yield Problem(at, "the value contains control characters that Kubernetes rejects")
+    yield from list(environment.name_problems(at, name)) or environment.value_problems(
+        at,
+        name,
+        value,
+        "put it in a Secret: spec.pods.worker.env[].valueFrom.secretKeyRef, or --volume secret:NAME:/PATH",
+    )
 
 
 def _placement(service: LLMService) -> Iterator[Problem]:
@@ -216,21 +208,3 @@ def _known(path: Path, word: str | None, words: Iterable[str]) -> Iterator[Probl
 def _release(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int("".join(itertools.takewhile(str.isdigit, minor)))
-
-
-def _is_plain_data(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_plain_data(k) and _is_plain_data(v) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(_is_plain_data(item) for item in value)
-    if isinstance(value, str):
-        return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
-    return value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _any_text(value: Any, test: Callable[[str], bool]) -> bool:
-    if isinstance(value, Mapping):
-        return any(_any_text(item, test) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_any_text(item, test) for item in value)
-    return isinstance(value, str) and test(value)

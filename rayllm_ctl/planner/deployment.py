@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
-from rayllm_ctl.model.deployment import Autoscaler, Deployment, EnvVar, PodPlacement, Probe, Runtime, WorkerGroup
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
+from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.rayoptions import RayOptions, logging_environment
-from rayllm_ctl.model.service import LLMService, Toleration
+from rayllm_ctl.model.rayoptions import RayOptions
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
-
-ENGINE_START_SECONDS = 3600
-"""Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
-
-_START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 
 AUTOSCALER = Autoscaler(cpu="100m", memory="512Mi", memory_limit="1Gi", idle_timeout=60)
 """KubeRay's default limits it to half a core, with which autoscaler v2 stalls (kuberay#3794); without a CPU limit a
@@ -46,15 +41,15 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         namespace=service.namespace,
         runtime=_runtime(runtime, service, gpu),
         serve=serve_application(service, parallelism, engine, pods, gpu, held),
-        # The head needs no GPU: a selector for GPU nodes is not for it.
-        head_placement=PodPlacement(
-            {} if gpu else dict(service.scheduling.node_selector), {}, service.scheduling.tolerations
+        head=head_template(service, plan.startup),
+        worker=_worker(
+            service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling)
         ),
-        worker=_worker(service, parallelism, pods, gpu),
         autoscaler=_autoscaler(service.ray),
         ray=service.ray,
         upgrade=service.upgrade,
-        env=tuple(sorted(_environment(service, plan.startup), key=lambda variable: variable.name)),
+        pod_options=service.pods,
+        pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
     )
     return replace(plan, deployment=deployment)
@@ -72,9 +67,9 @@ def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Ru
     return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
 
 
-def _worker(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> WorkerGroup:
-    scheduling = service.scheduling
-    labels = gpu.node_labels if gpu and not scheduling.node_selector else {}
+def _worker(
+    service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None, pod: PodTemplate
+) -> WorkerGroup:
     kind = gpu.ray_accelerator_type if gpu else None
     return WorkerGroup(
         name=service.accelerator.kind,
@@ -85,9 +80,7 @@ def _worker(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, g
         # Ray finds the type on a running GPU node by itself. The autoscaler decides about workers that do not exist yet
         # and knows of them only what stands here: without it a scale-up is "infeasible".
         ray_resources=json.dumps({f"accelerator_type:{kind}": 1}) if kind else None,
-        placement=PodPlacement(
-            dict(scheduling.node_selector), labels, (*scheduling.tolerations, *(_tolerations(gpu) if gpu else ()))
-        ),
+        pod=pod,
         readiness=READINESS,
     )
 
@@ -101,25 +94,3 @@ def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | N
     processes = 0 if gpu else parallelism.gpus_per_replica
     needed = math.ceil(pods.engine_cpus + processes + INGRESS_CPUS)
     return max(needed, math.floor(parse_quantity(pods.worker_cpu))) if gpu else needed
-
-
-def _environment(service: LLMService, startup: StartupPlan | None) -> Iterator[EnvVar]:
-    engine = service.engine
-    yield from (EnvVar(name, value) for name, value in engine.env.items())
-    if startup is not None and startup.wait_seconds > ENGINE_START_SECONDS and _START_LIMIT not in engine.env:
-        # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
-        # so that a slightly different estimate does not ask for a second cluster.
-        hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
-        yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
-    yield from (EnvVar(name, value) for name, value in logging_environment(service.ray.logging).items())
-    if service.model.token_secret is not None:
-        # On the head as well: it reads the model's configuration when it builds the application.
-        yield EnvVar("HF_TOKEN", secret=service.model.token_secret)
-
-
-def _tolerations(gpu: GPUChoice) -> Iterator[Toleration]:
-    """Those of the taints of the GPU's nodes. A taint with the resource's name is tolerated whatever its value:
-    clouds write present, operators and people true or nothing."""
-    for taint in gpu.taints:
-        key, _, value = taint.partition(":")[0].partition("=")
-        yield Toleration(key, None if key == gpu.resource else value or None)

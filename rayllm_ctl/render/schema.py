@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,29 @@ def check(manifest: Mapping[str, Any], schema_name: str) -> None:
         )
 
 
+def problems_of_part(value: Any, schema_name: str, place: Sequence[str], path: str) -> list[str]:
+    """What the API server would reject of `value` at `place` in a manifest, named by `path`.
+
+    place: fields from the manifest's root, without positions in lists.
+    """
+    schema: Mapping[str, Any] = _schema(schema_name)
+    parts = schema.get("$defs", {})
+    for name in place:
+        schema = _resolved(schema, parts)
+        schema = _resolved(schema.get("items", schema), parts)["properties"][name]
+    return list(_problems(value, schema, parts, path))
+
+
 @cache
 def _schema(name: str) -> dict[str, Any]:
     text = (Path(__file__).parent / "schemas" / f"{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _resolved(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in schema:
+        schema = parts[schema["$ref"].removeprefix("#/$defs/")]
     return schema
 
 
@@ -46,8 +65,7 @@ def _problems(value: Any, schema: Mapping[str, Any], parts: Mapping[str, Any], p
 
     A validator of the whole of JSON Schema would take a fifth of the time that rendering takes, to be imported.
     """
-    while "$ref" in schema:
-        schema = parts[schema["$ref"].removeprefix("#/$defs/")]
+    schema = _resolved(schema, parts)
     wanted = schema.get("type", list(_TYPES))
     names = wanted if isinstance(wanted, list) else [wanted]
     fitting = any(isinstance(value, _TYPES[name]) for name in names)

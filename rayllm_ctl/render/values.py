@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import (
-    Autoscaler,
-    EnvVar,
-    PodPlacement,
-    ServeApplication,
-    WorkerGroup,
-)
+from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, ServeApplication, WorkerGroup
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.service import Volume
@@ -84,9 +78,8 @@ class Values:
     autoscaler: Autoscaler
     ray: RayOptions
     upgrade: Upgrade
-    head_placement: PodPlacement
+    head: PodTemplate
     worker: WorkerGroup
-    env: tuple[EnvVar, ...]
     storage: tuple[Volume, ...]
 
 
@@ -111,9 +104,8 @@ def values_of(plan: Plan) -> Values:
         autoscaler=deployment.autoscaler,
         ray=deployment.ray,
         upgrade=deployment.upgrade,
-        head_placement=deployment.head_placement,
+        head=deployment.head,
         worker=deployment.worker,
-        env=deployment.env,
         storage=deployment.volumes,
     )
 

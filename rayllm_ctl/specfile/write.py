@@ -41,7 +41,7 @@ def _value(field: Field, value: Any) -> Any:
     if field.unit is Unit.SECONDS:
         return _duration(value)
     if isinstance(value, tuple):
-        return [_section(item) for item in value]
+        return [_section(item) if dataclasses.is_dataclass(item) else item for item in value]
     if isinstance(value, Mapping):
         return dict(sorted(value.items()))
     return _section(value) if dataclasses.is_dataclass(value) else value

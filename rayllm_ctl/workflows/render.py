@@ -17,19 +17,25 @@ def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
     require(plan, accept_risk=accept_risk)
     from rayllm_ctl.kinds import WORKLOADS
     from rayllm_ctl.render import render
+    from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
     from rayllm_ctl.render.schema import check
 
     rendered = render(plan)
+    assert plan.deployment is not None  # or there would be nothing to render
     for manifest in rendered:
         kind = WORKLOADS.get(manifest["kind"])
         if kind is not None:  # objects of other kinds are left to the API server
+            check_raw_parts(plan.deployment, kind.schema)
             check(manifest, kind.schema)
+    check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
 
 
-def chart_values(plan: Plan, *, accept_risk: bool = False) -> dict[str, Any]:
-    """The values with which the Helm chart lays out the manifests of `plan`. Raises what `manifests` raises."""
-    manifests(plan, accept_risk=accept_risk)
+def chart_values(plan: Plan) -> dict[str, Any]:
+    """The values with which the Helm chart lays out the manifests of `plan`.
+
+    Raises UserError where a number is more than Helm can hold.
+    """
     from rayllm_ctl.render.helmvalues import helm_values
 
     return helm_values(plan)

@@ -14,7 +14,7 @@ from tests.conftest import Golden
 
 TINY = (
     "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--max-model-len", "1024",
-    "--volume", "hostPath:/srv/models:/models", "--image", "example.com/vllm-cpu:1", "--offline",
+    "--volume", "pvc:models:/models", "--image", "example.com/vllm-cpu:1", "--offline",
 )  # fmt: skip
 DEPLOY = ("deploy", *TINY)
 

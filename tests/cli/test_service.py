@@ -51,7 +51,7 @@ def test_flags_go_above_the_file(spec: Path) -> None:
 
 
 def test_mappings_and_lists_extend_those_of_the_file(spec: Path) -> None:
-    more = Volume(name="data", mount_path="/data", host_path="/data")
+    more = Volume(name="data", mount_path="/data", config_map="data")
     overrides = {
         "engine.args": (("max_loras", 4), ("seed", 1)),
         "storage.volumes": (more,),
@@ -104,7 +104,7 @@ def test_a_fixed_number_excludes_bounds() -> None:
         ({"engine.gpu_memory_utilization": 1.5}, "--gpu-memory-utilization"),
         ({"engine.env": (("A", "1"), ("DB_PASS", "hunter2"))}, "--env DB_PASS"),
         ({"scheduling.node_selector": (("a/b/c", "x"),)}, "--node-selector a/b/c"),
-        ({"storage.volumes": (Volume("A", "/m", host_path="/d"),)}, "--volume"),
+        ({"storage.volumes": (Volume("A", "/m", config_map="d"),)}, "--volume"),
     ],
 )
 def test_a_problem_names_the_flag_that_set_it(overrides: dict[str, Any], flag: str) -> None:

@@ -121,13 +121,15 @@ def test_top_layer_holds_model_engine_and_commands(tmp_path: Path) -> None:
     model.mkdir()
     (model / "config.json").write_text("{}")
     top = tmp_path / "top"
-    serving.lay_out_top(top, model)
+    serving.lay_out_top(top, model, passwd="root:x:0:0:root:/root:/bin/bash\n")
     assert (top / "models/tiny/config.json").exists()
     assert (top / "usr/local/lib/python3.11/dist-packages/rayllm_standin/engine.py").exists()
     ray = top / "usr/local/bin/ray"
     assert ray.stat().st_mode & 0o777 == 0o755
     assert ray.read_text().startswith("#!/usr/bin/python3\n")
     ast.parse(ray.read_text())
+    assert (top / "etc/passwd").read_text().splitlines()[1:] == ["ray:x:1000:100::/home/ray:/bin/bash"]
+    assert (top / "home/ray").is_dir()
 
 
 class Letters:

@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
 from rayllm_ctl.model.patterns import UNSENDABLE
+from rayllm_ctl.model.podoptions import (
+    AllOf,
+    EnvironmentSource,
+    EnvironmentVariable,
+    FieldOf,
+    KeyOf,
+    ObjectName,
+    PodOptions,
+    Pods,
+    ValueFrom,
+)
 from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
+from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -124,12 +136,72 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
     return tuple(found)
 
 
+TERM: dict[str, Any] = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "1e3"]}]}
+raw_affinities: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {},
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+        {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": TERM}]}},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM, TERM]}}},
+    ]
+)
+spreads: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "maxSkew": st.integers(1, 3),
+        "topologyKey": st.just("zone"),
+        "whenUnsatisfiable": st.just("ScheduleAnyway"),
+        "labelSelector": st.sampled_from([{}, {"matchLabels": {"app": "y"}}]),
+    }
+)
+keys = st.builds(KeyOf, labels, st.sampled_from(["token", "y"]), st.booleans())
+sources = st.one_of(
+    st.builds(lambda key: ValueFrom(secret_key_ref=key), keys),
+    st.builds(lambda key: ValueFrom(config_map_key_ref=key), keys),
+    st.just(ValueFrom(field_ref=FieldOf("metadata.name"))),
+)
+plain_texts = texts.filter(lambda text: not UNSENDABLE.search(text))
+
+
+@st.composite
+def pod_variables(draw: st.DrawFn) -> tuple[EnvironmentVariable, ...]:
+    found = draw(st.lists(st.sampled_from(["POD_A", "POD_B", "off"]), unique=True, max_size=3))
+    return tuple(
+        EnvironmentVariable(name, value_from=draw(sources))
+        if draw(st.booleans())
+        else EnvironmentVariable(name, draw(plain_texts))
+        for name in found
+    )
+
+
+env_sources = st.one_of(
+    st.builds(EnvironmentSource, maybe(st.just("A_")), secret_ref=st.builds(AllOf, labels, st.booleans())),
+    st.builds(EnvironmentSource, maybe(st.just("A_")), config_map_ref=st.builds(AllOf, labels, st.booleans())),
+)
+pod_options = st.builds(
+    PodOptions,
+    service_account_name=maybe(labels),
+    image_pull_secrets=st.lists(st.builds(ObjectName, labels), max_size=2).map(tuple),
+    labels=st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
+    annotations=st.dictionaries(labels, plain_texts, max_size=2),
+    priority_class_name=maybe(labels),
+    runtime_class_name=maybe(labels),
+    topology_spread_constraints=st.lists(spreads, max_size=2).map(tuple),
+    affinity=raw_affinities,
+    security_context=st.sampled_from([{}, {"runAsUser": 2000, "fsGroup": None}, {"supplementalGroups": [7]}]),
+    container_security_context=st.sampled_from([{}, {"readOnlyRootFilesystem": False}]),
+    env=pod_variables(),
+    env_from=st.lists(env_sources, max_size=2).map(tuple),
+)
+
+
 @st.composite
 def services(draw: st.DrawFn) -> LLMService:
     """A service that `validate` finds nothing wrong with."""
     cpu = draw(st.booleans())
     low = draw(st.integers(0, 3))
     tensor = draw(maybe(st.integers(1, 8)))
+    mounted = draw(volumes())
+    on_nodes = any(volume.host_path is not None for volume in mounted)
     return LLMService(
         name=draw(names),
         namespace=draw(maybe(labels)),
@@ -149,7 +221,7 @@ def services(draw: st.DrawFn) -> LLMService:
             draw(maybe(seconds)),
             draw(maybe(seconds)),
         ),
-        storage=Storage(draw(volumes())),
+        storage=Storage(mounted),
         scheduling=Scheduling(
             draw(st.dictionaries(labels, st.sampled_from(["y", "1e3", "", "a.b"]), max_size=2)),
             tuple(draw(st.lists(tolerations, max_size=2))),
@@ -158,6 +230,8 @@ def services(draw: st.DrawFn) -> LLMService:
             PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
             PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
         ),
+        pods=Pods(draw(pod_options), draw(pod_options)),
+        security=Security("privileged" if on_nodes else draw(st.sampled_from(["restricted", "baseline"]))),
         ray=draw(ray_options()),
         upgrade=draw(upgrades),
         load=Load(

@@ -101,13 +101,19 @@ def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
     for name, value in service.engine.args.items():
         assert model["engine_kwargs"][name] == value
     head = manifest["spec"]["rayClusterConfig"]["headGroupSpec"]
-    for group in (head, worker_group(manifest)):
+    for group, options in ((head, service.pods.head), (worker_group(manifest), service.pods.worker)):
         given_env = {variable["name"]: variable.get("value", "") for variable in container(group).get("env", [])}
-        assert given_env.items() >= service.engine.env.items()
+        written = {variable.name: variable.value or "" for variable in options.env}
+        assert given_env.items() >= {**service.engine.env, **written}.items()
+        assert list(given_env)[len(given_env) - len(written) :] == list(written)
+        assert group["template"]["metadata"].get("labels", {}) == options.labels
+        assert group["template"]["metadata"].get("annotations", {}) == options.annotations
+        assert len(container(group).get("envFrom", [])) == len(options.env_from)
         assert ("HF_TOKEN" in given_env) == (service.model.token_secret is not None)
         mounts = {mount["name"]: mount["mountPath"] for mount in container(group).get("volumeMounts", [])}
         assert mounts == {volume.name: volume.mount_path for volume in service.storage.volumes}
-        sources = [volume["name"] for volume in group["template"]["spec"].get("volumes", [])]
+        volumes = [volume["name"] for volume in group["template"]["spec"].get("volumes", [])]
+        sources = [name for name in volumes if name != "autoscaler-token"]
         assert sources == list(mounts)
     assert container(head)["image"] == service.engine.image
     limits = container(worker_group(manifest))["resources"]["limits"]

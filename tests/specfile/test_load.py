@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.errors import USAGE, UsageError
+from rayllm_ctl.model.podoptions import AllOf, EnvironmentSource, KeyOf, ObjectName, ValueFrom
 from rayllm_ctl.model.service import Volume
 from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.specfile import load, load_file
@@ -49,6 +50,17 @@ spec:
   resources:
     head: {cpu: 2, memory: 8Gi}
     worker: {cpu: 0.5, memory: 200Gi}
+  pods:
+    head:
+      labels: {team: search}
+    worker:
+      imagePullSecrets: [{name: registry}]
+      affinity: {podAffinity: {}}
+      topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+      securityContext: {fsGroup: null}
+      env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: a}}}, {name: B, value: "1"}]
+      envFrom: [{prefix: X_, configMapRef: {name: c, optional: true}}]
+  security: {podSecurity: privileged}
   load: {objective: latency, concurrency: 100, inputTokens: 1000, outputTokens: 200, ttft: 500ms, tpot: 0.05, rate: 3}
 """
 
@@ -76,6 +88,16 @@ def test_every_field_arrives() -> None:
     assert (service.resources.head.cpu, service.resources.worker.cpu) == ("2", "0.5")
     assert (service.load.ttft, service.load.tpot, service.load.rate) == (0.5, 0.05, 3)
     assert service.scheduling.tolerations[1].value is None
+    worker = service.pods.worker
+    assert service.pods.head.labels == {"team": "search"}
+    assert worker.image_pull_secrets == (ObjectName("registry"),)
+    assert worker.affinity == {"podAffinity": {}}
+    assert worker.topology_spread_constraints[0]["maxSkew"] == 1
+    assert worker.security_context == {"fsGroup": None}
+    assert [variable.name for variable in worker.env] == ["A", "B"]
+    assert worker.env[0].value_from == ValueFrom(secret_key_ref=KeyOf("s", "a"))
+    assert worker.env_from == (EnvironmentSource("X_", config_map_ref=AllOf("c", optional=True)),)
+    assert service.security.pod_security == "privileged"
 
 
 def test_a_model_is_enough() -> None:

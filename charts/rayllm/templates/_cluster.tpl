@@ -14,6 +14,11 @@ autoscalerOptions:
       memory: {{ include "rayllm.yaml" $.Values.autoscaler.memory }}
     limits:
       memory: {{ include "rayllm.yaml" $.Values.autoscaler.memoryLimit }}
+  {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n  " }}
+  volumeMounts:
+  - name: autoscaler-token
+    mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+    readOnly: true
 {{- if eq $.Values.ray.authentication.mode "token" }}
 authOptions:
   mode: token
@@ -39,21 +44,37 @@ headGroupSpec:
     num-cpus: "0"
     num-gpus: "0"
   template:
-    metadata: {}
+    {{- include "rayllm.metadata" (dict "pod" $.Values.head) | replace "\n" "\n    " }}
     spec:
       containers:
       - name: ray-head
         image: {{ include "rayllm.yaml" $.Values.runtime.image }}
         imagePullPolicy: IfNotPresent
-        {{- include "rayllm.environment" (dict "variables" $.Values.env) | replace "\n" "\n        " }}
+        {{- include "rayllm.environment" (dict "pod" $.Values.head) | replace "\n" "\n        " }}
         ports:
         - {name: gcs-server, containerPort: 6379}
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
         - {name: serve, containerPort: 8000}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
+        {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
         {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
-      {{- include "rayllm.placement" (dict "place" $.Values.headPlacement) | replace "\n" "\n      " }}
+      {{- include "rayllm.podFields" (dict "pod" $.Values.head) | replace "\n" "\n      " }}
+      volumes:
+{{- /* What Kubernetes would mount into every container of the pod, for the autoscaler alone: with it one may change
+         RayClusters and delete pods. */}}
+      - name: autoscaler-token
+        projected:
+          sources:
+          - serviceAccountToken: {path: token, expirationSeconds: 3607}
+          - configMap:
+              name: kube-root-ca.crt
+              items:
+              - {key: ca.crt, path: ca.crt}
+          - downwardAPI:
+              items:
+              - path: namespace
+                fieldRef: {fieldPath: metadata.namespace}
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
 workerGroupSpecs:
 - groupName: {{ include "rayllm.yaml" $.Values.worker.name }}
@@ -68,13 +89,13 @@ workerGroupSpecs:
     resources: {{ include "rayllm.yaml" (printf "%v%v%v" "'" $.Values.worker.rayResources "'") }}
 {{- end }}
   template:
-    metadata: {}
+    {{- include "rayllm.metadata" (dict "pod" $.Values.worker.pod) | replace "\n" "\n    " }}
     spec:
       containers:
       - name: ray-worker
         image: {{ include "rayllm.yaml" $.Values.runtime.image }}
         imagePullPolicy: IfNotPresent
-        {{- include "rayllm.environment" (dict "variables" $.Values.env) | replace "\n" "\n        " }}
+        {{- include "rayllm.environment" (dict "pod" $.Values.worker.pod) | replace "\n" "\n        " }}
         ports:
         - {name: serve, containerPort: 8000}
         readinessProbe:
@@ -86,9 +107,13 @@ workerGroupSpecs:
           timeoutSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.timeout }}
           failureThreshold: {{ include "rayllm.yaml" $.Values.worker.readiness.failureThreshold }}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.workerCpu "memory" $.Values.pods.workerMemory "extended" $.Values.worker.extendedResources) | replace "\n" "\n        " }}
+        {{- include "rayllm.securityContext" (dict "context" $.Values.worker.pod.containerSecurityContext) | replace "\n" "\n        " }}
         {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
-      {{- include "rayllm.placement" (dict "place" $.Values.worker.placement) | replace "\n" "\n      " }}
+      {{- include "rayllm.podFields" (dict "pod" $.Values.worker.pod) | replace "\n" "\n      " }}
+{{- if $.Values.storage }}
+      volumes:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
+{{- end }}
 {{- end }}
 
 {{- /* The spec of a RayCluster: a head without replicas, and workers. Imported with its context. */}}

@@ -16,19 +16,53 @@ resources:
 {{- end }}
 
 {{- define "rayllm.environment" }}
-{{- if $.variables }}
+{{- if $.pod.env }}
 env:
-{{- range $variable := $.variables }}
+{{- range $variable := $.pod.env }}
 - name: {{ include "rayllm.yaml" $variable.name }}
 {{- if not (kindIs "invalid" $variable.secret) }}
   valueFrom:
     secretKeyRef:
-      name: {{ include "rayllm.yaml" $variable.secret.name }}
-      key: {{ include "rayllm.yaml" $variable.secret.key }}
+      {{- include "rayllm.keyOf" (dict "reference" $variable.secret) | replace "\n" "\n      " }}
+{{- else if not (kindIs "invalid" $variable.configMap) }}
+  valueFrom:
+    configMapKeyRef:
+      {{- include "rayllm.keyOf" (dict "reference" $variable.configMap) | replace "\n" "\n      " }}
+{{- else if not (kindIs "invalid" $variable.fieldPath) }}
+  valueFrom:
+    fieldRef:
+      fieldPath: {{ include "rayllm.yaml" $variable.fieldPath }}
 {{- else if $variable.value }}
   value: {{ include "rayllm.yaml" $variable.value }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- if $.pod.envFrom }}
+envFrom:
+{{- range $source := $.pod.envFrom }}
+{{- if not (kindIs "invalid" $source.secretRef) }}
+- secretRef:
+    {{- include "rayllm.allOf" (dict "reference" $source.secretRef) | replace "\n" "\n    " }}
+{{- else }}
+- configMapRef:
+    {{- include "rayllm.allOf" (dict "reference" $source.configMapRef) | replace "\n" "\n    " }}
+{{- end }}
+{{- if $source.prefix }}
+  prefix: {{ include "rayllm.yaml" $source.prefix }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "rayllm.keyOf" }}
+{{- include "rayllm.allOf" (dict "reference" $.reference) }}
+key: {{ include "rayllm.yaml" $.reference.key }}
+{{- end }}
+
+{{- define "rayllm.allOf" }}
+name: {{ include "rayllm.yaml" $.reference.name }}
+{{- if $.reference.optional }}
+optional: true
 {{- end }}
 {{- end }}
 
@@ -46,8 +80,6 @@ volumeMounts:
 {{- end }}
 
 {{- define "rayllm.volumes" }}
-{{- if $.volumes }}
-volumes:
 {{- range $volume := $.volumes }}
 - name: {{ include "rayllm.yaml" $volume.name }}
 {{- if not (kindIs "invalid" $volume.persistentVolumeClaim) }}
@@ -70,24 +102,61 @@ volumes:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{- define "rayllm.metadata" }}
+{{- if or $.pod.labels $.pod.annotations }}
+metadata:
+{{- if $.pod.labels }}
+  labels:
+{{- range $label, $value := $.pod.labels }}
+    {{ include "rayllm.yaml" $label }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
+{{- end }}
+{{- if $.pod.annotations }}
+  annotations:
+{{- range $annotation, $value := $.pod.annotations }}
+    {{ include "rayllm.yaml" $annotation }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
+{{- end }}
+{{- else }}
+metadata: {}
+{{- end }}
+{{- end }}
+
+{{- define "rayllm.securityContext" }}
+{{- if $.context }}
+securityContext: {{ include "rayllm.yaml" $.context }}
+{{- end }}
+{{- end }}
+
+{{- define "rayllm.podFields" }}
+{{- if not (kindIs "invalid" $.pod.serviceAccountName) }}
+serviceAccountName: {{ include "rayllm.yaml" $.pod.serviceAccountName }}
+{{- end }}
+{{- /* Models do not ask the API server anything. The one container that does has a token of its own. */}}
+automountServiceAccountToken: false
+{{- if $.pod.imagePullSecrets }}
+imagePullSecrets:
+{{- range $secret := $.pod.imagePullSecrets }}
+- name: {{ include "rayllm.yaml" $secret.name }}
+{{- end }}
+{{- end }}
+{{- if not (kindIs "invalid" $.pod.priorityClassName) }}
+priorityClassName: {{ include "rayllm.yaml" $.pod.priorityClassName }}
+{{- end }}
+{{- if not (kindIs "invalid" $.pod.runtimeClassName) }}
+runtimeClassName: {{ include "rayllm.yaml" $.pod.runtimeClassName }}
+{{- end }}
+{{- include "rayllm.securityContext" (dict "context" $.pod.securityContext) }}
+{{- if $.pod.topologySpreadConstraints }}
+topologySpreadConstraints: {{ include "rayllm.yaml" $.pod.topologySpreadConstraints }}
+{{- end }}
+{{- include "rayllm.placement" (dict "place" $.pod.placement) }}
 {{- end }}
 
 {{- define "rayllm.placement" }}
-{{- if $.place.nodeLabels }}
-affinity:
-  nodeAffinity:
-    requiredDuringSchedulingIgnoredDuringExecution:
-{{- /* Terms are alternatives: clouds and device plugins label the same GPU differently. */}}
-      nodeSelectorTerms:
-{{- range $label, $values := $.place.nodeLabels }}
-      - matchExpressions:
-        - key: {{ include "rayllm.yaml" $label }}
-          operator: In
-          values:
-{{- range $value := $values }}
-          - {{ include "rayllm.yaml" $value }}
-{{- end }}
-{{- end }}
+{{- if $.place.affinity }}
+affinity: {{ include "rayllm.yaml" $.place.affinity }}
 {{- end }}
 {{- if $.place.nodeSelector }}
 nodeSelector:
