@@ -95,7 +95,7 @@ def test_misspelled_values_are_rejected(helm: Path) -> None:
 
 def test_name_replicas_and_environment_can_be_set(helm: Path) -> None:
     settings = ["runtime.image=r/i:1", "serve.autoscaling.maxReplicas=5", "worker.maxWorkers=5"]
-    settings += ["env[0].name=A", "env[0].value=b"]
+    settings += ["worker.pod.env[0].name=A", "worker.pod.env[0].value=b"]
     argv = [part for setting in settings for part in ("--set", setting)]
     [service] = objects(run(helm, "template", "mine", CHART, "-n", "llm", *argv))
     assert service["metadata"]["name"] == "mine"

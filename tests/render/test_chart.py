@@ -73,7 +73,7 @@ def test_the_schema_accepts_the_values_of_a_spec(spec: Any, capsys: pytest.Captu
 def test_the_schema_rejects_what_no_template_reads() -> None:
     validator = jsonschema_rs.validator_for(form.schema())
     assert validator.is_valid(form.defaults())
-    for change in ({"replicas": 2}, {"engine": {"maxModelLength": 1}}, {"env": [{"value": "x"}]}, {"name": "Upper"}):
+    for change in ({"replicas": 2}, {"engine": {"maxModelLength": 1}}, {"storage": [{"name": "x"}]}, {"name": "Upper"}):
         assert not validator.is_valid(form.defaults() | change), change
 
 
@@ -100,7 +100,7 @@ def test_values_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["render", *flags, "--format", "helm-values", "-o", "json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert (values["name"], values["serve"]["modelId"]) == ("qwen", "Qwen/Qwen3-8B")
-    assert values["env"] == [{"name": "A", "secret": None, "value": "b"}]
+    assert [(variable["name"], variable["value"]) for variable in values["head"]["env"]] == [("A", "b")]
     assert not {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance"} & set(values["labels"])
 
 
