@@ -3,11 +3,12 @@
 Exit codes (the one table; `rayllm-ctl --help` prints it):
 
 0  done
-1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster)
+1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster); of diff: there are differences
 2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
-3  timed out while waiting; the service may still become ready
+3  timed out while waiting; the service may still become ready; of diff: it failed
 4  conflict: another client owns or has changed the same fields
 5  the cluster is unreachable, or denies the credentials or the permissions
+6  diff only: a change has an effect that --fail-on rules out
 130  interrupted
 """
 
@@ -21,15 +22,21 @@ USAGE = 2
 TIMED_OUT = 3
 CONFLICT = 4
 CLUSTER = 5
+RULED_OUT = 6
 INTERRUPTED = 130
+
+DIFFERS = FAILED
+DIFF_FAILED = TIMED_OUT
+"""As of kubectl diff, 1 says that there are differences, and failures are above it; diff waits for nothing."""
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
-    FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster)",
+    FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster); diff: differences",
     USAGE: "usage: flags, spec file or kubeconfig are invalid; nothing was attempted",
-    TIMED_OUT: "timed out while waiting; the service may still become ready",
+    TIMED_OUT: "timed out while waiting; the service may still become ready; diff: failed",
     CONFLICT: "conflict: another client owns or has changed the same fields",
     CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
+    RULED_OUT: "diff only: a change has an effect that --fail-on rules out",
     INTERRUPTED: "interrupted",
 }
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "plan": "Say on which GPUs a model fits, how large, and why.",
         "render": "Print the manifests that deploy would apply.",
         "apply": "Apply the services of spec files.",
+        "diff": "Say what a change would do to what runs.",
     },
     "Operate services": {
         "status": "Say how a service is and why.",
@@ -106,14 +107,15 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     """Run the command line; return the exit code. With --debug a traceback is shown, of a defect by raising it."""
     debug, color = _global_options(arguments, program)
     printer = Printer.for_error(color)
+    codes = {"failed": FAILED}  # diff changes it: there, 1 says that there are differences
     try:
-        result = group.main(list(arguments), prog_name=program, standalone_mode=False)
+        result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
     except UserError as error:
         if debug:
             traceback.print_exception(error)
         accept = ("--accept-risk to go on nevertheless",) if isinstance(error, RiskyPlanError) else ()
         printer.error(error.message, (*error.hints, *accept))
-        return error.exit_code
+        return codes["failed"] if error.exit_code == FAILED else error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return USAGE
@@ -135,7 +137,7 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
             raise
         hint = f"{program} --debug COMMAND shows where it occurred"
         printer.error(f"internal error: {type(error).__name__}: {error}", (hint,))
-        return FAILED
+        return codes["failed"]
     return result if isinstance(result, int) else OK
 
 

@@ -13,6 +13,7 @@ from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ApiError, NotFoundError
 from rayllm_ctl.errors import ConflictError, FieldConflictError, UserError
 from rayllm_ctl.model.apikinds import Kind, kind_of, label
+from rayllm_ctl.model.content import content
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.kuberay import GROUP_NAME
 from rayllm_ctl.model.labels import MANAGER
@@ -26,9 +27,6 @@ _ORDER = (
 
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|: \.?([^\s:]+): field not declared in schema')
 _MANAGER = re.compile(r'conflicts? with "(?P<manager>[^"]+)"(?: with subresource "(?P<subresource>[^"]+)")?')
-
-_VOLATILE = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
-"""Metadata that the API server keeps by itself."""
 
 
 def apply(
@@ -45,17 +43,42 @@ def apply(
     is written. Raises ConflictError (another manager owns a field that would change) and UserError for what the API
     server rejects; objects before the rejected one stay applied, and a second run goes on from there.
     """
+    dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
-        yield _apply_one(cluster, manifest, dry_run, force_conflicts, field_manager)
+        before, after, created = _patched(cluster, manifest, dry, force_conflicts, field_manager)
+        if created:
+            action = "created"
+        else:
+            action = "unchanged" if before is not None and content(before) == content(after) else "configured"
+        metadata = after["metadata"]
+        done = f"{action} (dry run)" if dry else action
+        yield Applied(str(manifest["kind"]), metadata["name"], metadata.get("namespace", ""), done), after
+
+
+def would_apply(
+    cluster: Cluster,
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    force_conflicts: bool = False,
+    field_manager: str = MANAGER,
+) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
+    """Each object as it is stored (None: not there) and as `apply` would leave it; nothing is written.
+
+    In the order of `apply`, with the same errors.
+    """
+    for manifest in sorted(manifests, key=_rank):
+        before, after, _ = _patched(cluster, manifest, True, force_conflicts, field_manager)
+        yield before, after
 
 
 def _rank(manifest: Mapping[str, Any]) -> int:
     return next((rank for rank, kinds in enumerate(_ORDER) if manifest.get("kind") in kinds), len(_ORDER))
 
 
-def _apply_one(
-    cluster: Cluster, manifest: Mapping[str, Any], dry_run: str, force_conflicts: bool, field_manager: str
-) -> tuple[Applied, dict[str, Any]]:
+def _patched(
+    cluster: Cluster, manifest: Mapping[str, Any], dry: bool, force_conflicts: bool, field_manager: str
+) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
+    """The object before and after the apply of `manifest`, and whether that created it."""
     what = kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
@@ -63,7 +86,6 @@ def _apply_one(
         raise UserError(f"a {what.name} manifest has no metadata.name", hint="objects that are applied need a name")
     namespace = str(metadata.get("namespace") or cluster.namespace) if what.namespaced else None
 
-    dry = dry_run == "server"
     query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
     query += [("dryRun", "All")] if dry else []
     try:
@@ -73,11 +95,7 @@ def _apply_one(
         )
     except ApiError as error:
         raise _explained(error, what, name, namespace) from error
-    if created:
-        action = "created"
-    else:
-        action = "unchanged" if before is not None and _content(before) == _content(after) else "configured"
-    return Applied(what.name, name, namespace or "", f"{action} (dry run)" if dry else action), after
+    return before, after, created
 
 
 def _before(cluster: Cluster, what: Kind, name: str, namespace: str | None) -> dict[str, Any] | None:
@@ -87,15 +105,6 @@ def _before(cluster: Cluster, what: Kind, name: str, namespace: str | None) -> d
         if error.about:
             return None
         raise
-
-
-def _content(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user could have changed: everything but the status and the API server's own metadata.
-
-    Comparing resourceVersions would call an object configured whenever a controller wrote its status in between.
-    """
-    metadata = {key: value for key, value in stored.get("metadata", {}).items() if key not in _VOLATILE}
-    return {**{key: value for key, value in stored.items() if key != "status"}, "metadata": metadata}
 
 
 def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) -> UserError:

@@ -9,7 +9,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.clusterspec import Group, read_cluster_spec
 from rayllm_ctl.health.node import Node, read_nodes
 from rayllm_ctl.health.pod import Pod, is_accelerator, read_pod
-from rayllm_ctl.health.quantity import format_number, show
+from rayllm_ctl.health.quantity import format_number, pod_requests, show
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.health import Object
 
@@ -21,8 +21,7 @@ def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Obj
 
     At least one worker of each group is counted. It is no refusal: an autoscaler may add nodes, other pods may end.
     """
-    spec = fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
-    groups = list(zip(read_cluster_spec(spec).groups, fields.items(spec, "workerGroupSpecs"), strict=True))
+    groups = _groups(_cluster_spec(manifest))
     if not groups:
         return Checked(_NAME, True, "no worker groups")
     ready = [node for node in read_nodes(nodes, pods).values() if node.ready]
@@ -32,6 +31,36 @@ def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Obj
         return Checked(_NAME, found[0].ok, found[0].detail)
     details = [f"group {group.name}: {one.detail}" for (group, _), one in zip(groups, found, strict=True)]
     return Checked(_NAME, True if all(one.ok for one in found) else None, "; ".join(details))
+
+
+def first_requests(manifest: Object) -> dict[str, str]:
+    """What the pods of a rendered RayService or RayCluster ask for when it starts, by resource, for people.
+
+    The head, and the fewest workers as `capacity_check` counts them.
+    """
+    spec = _cluster_spec(manifest)
+    total = pod_requests(fields.mapping(spec, "headGroupSpec", "template"))
+    for group, item in _groups(spec):
+        for resource, amount in pod_requests(fields.mapping(item, "template")).items():
+            total[resource] = total.get(resource, 0.0) + amount * _first_workers(group)
+    return {resource: show(resource, total[resource]) for resource in sorted(total, key=_accelerators_first)}
+
+
+def _accelerators_first(resource: str) -> tuple[bool, str]:
+    return not is_accelerator(resource), resource
+
+
+def _cluster_spec(manifest: Object) -> Object:
+    return fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
+
+
+def _groups(spec: Object) -> list[tuple[Group, Object]]:
+    """The worker groups of a RayCluster's spec, as they are read and as they are written."""
+    return list(zip(read_cluster_spec(spec).groups, fields.items(spec, "workerGroupSpecs"), strict=True))
+
+
+def _first_workers(group: Group) -> int:
+    return max(1, group.low) * group.hosts
 
 
 @dataclass(frozen=True)
@@ -47,7 +76,7 @@ def _group_check(
 ) -> _Outcome:
     """The places of one group's workers. `free`, by node, shrinks by what they take."""
     worker = read_pod({"metadata": {}, "spec": fields.mapping(item, "template", "spec")})
-    wanted = max(1, group.low) * group.hosts
+    wanted = _first_workers(group)
     selected = [node for node in ready if node.selected_by(worker)]
     open_to = [node for node in selected if not node.untolerated(worker)]
     if not open_to:

@@ -145,9 +145,11 @@ class ServiceContext:
         ]  # fmt: skip
         if not slices:
             return self.service.endpoints if self.service else 0
+        # A slice without ports holds the pods that lack the Service's ports: workers, where the head alone has a proxy.
         return sum(
             len(fields.words(endpoint, "addresses"))
             for item in slices
+            if item.get("ports", True)
             for endpoint in fields.items(item, "endpoints")
             if fields.at(endpoint, "conditions", "ready") is not False
         )

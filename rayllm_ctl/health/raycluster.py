@@ -111,6 +111,9 @@ class RayCluster:
 
     @property
     def models(self) -> tuple[Deployment, ...]:
-        """The deployments that hold the model: all but the ingress, where Serve says which one that is."""
-        found = tuple(one for one in self.serve.deployments if not one.ingress)
-        return found or self.serve.deployments
+        """The deployments that hold the model: of each application all but the ingress, where Serve says which one
+        that is, and where it is not the only one."""
+        found: list[Deployment] = []
+        for app in self.serve.applications:
+            found += [one for one in app.deployments if not one.ingress] or app.deployments
+        return tuple(found)

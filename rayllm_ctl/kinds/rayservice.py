@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
@@ -47,6 +48,12 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     return diagnose(snapshot, name, namespace)
 
 
+def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.rayservice import explain
+
+    return explain(before, after, running)
+
+
 RAY_SERVICE = WorkloadKind(
     name=_KIND,
     schema="rayservice-v1",
@@ -79,4 +86,5 @@ RAY_SERVICE = WorkloadKind(
     made_for=kuberay.made_for,
     serve_service=kuberay.serve_service,
     diagnose=_diagnose,
+    explain=_explain,
 )  # fmt: skip

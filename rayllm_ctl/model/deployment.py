@@ -12,6 +12,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Toleration, Volume
 
 
@@ -112,8 +113,11 @@ class PodTemplate:
 
 @dataclass(frozen=True)
 class Probe:
-    """The readiness probe of workers, which asks the Serve proxy of their node."""
+    """The readiness probe of workers, an HTTP request to their own pod."""
 
+    path: str
+    port: int
+    https: bool
     initial_delay: int
     period: int
     timeout: int
@@ -151,6 +155,7 @@ class Autoscaler:
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
+    serve_options: what the Serve configuration says beside its applications.
     pod_options: what the user asks of the pods, for errors about raw parts of them.
     """
 
@@ -166,3 +171,5 @@ class Deployment:
     ray: RayOptions
     upgrade: Upgrade
     volumes: tuple[Volume, ...]
+    proxies: ServeProxies
+    serve_options: Mapping[str, Any]

@@ -42,6 +42,11 @@ def service_name(model_id: str) -> str:
     return name[:MAX_SERVICE_NAME].rstrip("-")
 
 
+def engine_deployment(model_id: str) -> str:
+    """The name that Ray Serve LLM gives to the deployment of a model (Ray 2.60, ray/llm/_internal/serve)."""
+    return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, or None."""
     import difflib  # only for those who mistyped

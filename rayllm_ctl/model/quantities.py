@@ -81,6 +81,11 @@ def format_duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def format_estimate(seconds: float) -> str:
+    """An estimated time for people: 40 s, 3 min."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def gib(number_of_bytes: float) -> str:
     """Bytes as GiB with one decimal, without the unit."""
     return f"{number_of_bytes / GIB:.1f}"

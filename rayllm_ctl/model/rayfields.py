@@ -28,6 +28,11 @@ def problems(service: LLMService) -> Iterator[Problem]:
                         f"{variable.name} is also set by spec.ray.logging",
                     )
     yield from _upgrade(service.upgrade)
+    if service.upgrade.strategy == _INCREMENTAL and service.serve.proxy_location == "HeadOnly":
+        yield Problem(
+            ("spec", "serve", "proxyLocation"),
+            f"HeadOnly cannot be combined with {_INCREMENTAL}: KubeRay would send requests to workers as well",
+        )
 
 
 def _ray(ray: RayOptions) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
 
 API_VERSION = "rayllm.io/v1alpha1"
@@ -177,6 +178,7 @@ class LLMService:
     storage: Storage = Storage()
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
+    serve: Serve = Serve()
     pods: Pods = Pods()
     security: Security = Security()
     load: Load = Load()

@@ -20,6 +20,7 @@ from rayllm_ctl.model.names import namespace_problem, nearest, service_name, ser
 from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.serveoptions import serve_problems
 from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Replicas
 
 
@@ -32,6 +33,7 @@ def validate(service: LLMService) -> list[Problem]:
         *_placement(service),
         *_replicas(service.replicas),
         *podfields.problems(service),
+        *serve_problems(service.serve),
         *podchecks.problems(service),
         *_load(service.load),
         *rayfields.problems(service),

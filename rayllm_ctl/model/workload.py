@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.changes import Explain
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
 Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "delete"]
@@ -42,6 +43,7 @@ class WorkloadKind:
     schema: name of its schema in render/schemas. rights: what each activity asks of the API server.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
+    explain: what a change of an object of this kind does to what runs.
     """
 
     name: str
@@ -51,6 +53,7 @@ class WorkloadKind:
     made_for: Callable[[str], str]
     serve_service: Callable[[str], str]
     diagnose: Callable[[Snapshot, str, str], Health]
+    explain: Explain
 
     def rights_for(self, *activities: Activity) -> Rights:
         """The rights of several activities together."""

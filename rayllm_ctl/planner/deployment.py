@@ -15,18 +15,29 @@ from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Pro
 from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.rayoptions import RayOptions
+from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
-from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application
+from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
+
+AGENT_PORT = 52365
+"""Ray's dashboard agent, which knows how the raylet of its node is."""
 
 AUTOSCALER = Autoscaler(cpu="100m", memory="512Mi", memory_limit="1Gi", idle_timeout=60)
 """KubeRay's default limits it to half a core, with which autoscaler v2 stalls (kuberay#3794); without a CPU limit a
 small request is enough. The idle timeout is Ray's default, written so that it does not change with Ray's version."""
 
-READINESS = Probe(initial_delay=10, period=5, timeout=5, failure_threshold=2)
-"""KubeRay's own figures. Its probe runs `wget` in the container, which not every image has (kuberay#2063); an HTTP
-probe asks the Serve proxy for the same answer. A worker without a Serve replica has no proxy and is not ready: that is
-by design."""
+
+def readiness(proxies: ServeProxies) -> Probe:
+    """The probe of workers, with KubeRay's own figures.
+
+    KubeRay's probe runs `wget` in the container, which not every image has (kuberay#2063); an HTTP probe asks the Serve
+    proxy for the same answer. A worker without a Serve replica has no proxy and is not ready: that is by design. Where
+    no worker has a proxy, Ray's agent is asked, as KubeRay does for a RayCluster (requires Ray 2.53).
+    """
+    path, port = ("/-/healthz", proxies.http_port) if proxies.on_workers else ("/api/healthz", AGENT_PORT)
+    https = proxies.https and proxies.on_workers
+    return Probe(path, port, https, initial_delay=10, period=5, timeout=5, failure_threshold=2)
 
 
 def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
@@ -51,6 +62,8 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         pod_options=service.pods,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
+        proxies=proxies_of(service.serve),
+        serve_options=serve_options(service.serve),
     )
     return replace(plan, deployment=deployment)
 
@@ -81,7 +94,7 @@ def _worker(
         # and knows of them only what stands here: without it a scale-up is "infeasible".
         ray_resources=json.dumps({f"accelerator_type:{kind}": 1}) if kind else None,
         pod=pod,
-        readiness=READINESS,
+        readiness=readiness(proxies_of(service.serve)),
     )
 
 

@@ -8,9 +8,12 @@ ongoing requests where none is written, which would never scale up.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from rayllm_ctl.model.deployment import Autoscaling, ServeApplication
+from rayllm_ctl.model.names import engine_deployment
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, PodSizes
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
 
 INGRESS_CPUS = 0.5
@@ -79,6 +82,31 @@ def serve_application(
     )
 
 
+def serve_options(serve: Serve) -> dict[str, Any]:
+    """What the Serve configuration says beside its applications; empty where all is Ray's default."""
+    http, grpc, logging = serve.http, serve.grpc, serve.logging
+    sections: dict[str, Any] = {
+        "proxy_location": serve.proxy_location if serve.proxy_location != "EveryNode" else None,
+        "http_options": {
+            "request_timeout_s": _whole(http.request_timeout),
+            "keep_alive_timeout_s": _whole(http.keep_alive_timeout),
+        },
+        "grpc_options": {
+            "port": grpc.port,
+            "grpc_servicer_functions": list(grpc.servicer_functions) or None,
+            "request_timeout_s": _whole(grpc.request_timeout),
+        },
+        "logging_config": {
+            "encoding": logging.encoding,
+            "log_level": logging.level,
+            "enable_access_log": logging.enable_access_log,
+        },
+    }
+    for name in ("http_options", "grpc_options", "logging_config"):
+        sections[name] = {key: value for key, value in sections[name].items() if value is not None}
+    return {name: section for name, section in sections.items() if section}
+
+
 def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity: float | None = None) -> int:
     """Requests in flight that a replica should have: half of what it can batch and hold, unless the user said so.
 
@@ -88,10 +116,10 @@ def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity
     return replicas.target_ongoing_requests or max(1, most // 2)
 
 
-def engine_deployment(model_id: str) -> str:
-    """The name that Ray Serve LLM gives to the deployment of a model."""
-    return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")
-
-
 def _or(value: float | None, default: float) -> float:
     return default if value is None else value
+
+
+def _whole(seconds: float | None) -> float | int | None:
+    """2.0 as 2: what is an integer to Ray has to be written as one."""
+    return int(seconds) if seconds is not None and seconds == int(seconds) else seconds

@@ -15,6 +15,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, ServeApplication, WorkerGroup
 from rayllm_ctl.model.labels import service_labels
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
+from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Volume
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Values:
     upgrade: Upgrade
     head: PodTemplate
     worker: WorkerGroup
+    proxies: ServeProxies
+    serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
 
 
@@ -106,6 +109,8 @@ def values_of(plan: Plan) -> Values:
         upgrade=deployment.upgrade,
         head=deployment.head,
         worker=deployment.worker,
+        proxies=deployment.proxies,
+        serve_options=deployment.serve_options,
         storage=deployment.volumes,
     )
 

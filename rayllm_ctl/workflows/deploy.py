@@ -14,6 +14,7 @@ from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows.manifests import apply_rights, placed
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -99,10 +100,12 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
     yield from _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options))
-    placed = [_placed(item, namespace) for item in one.manifests]
     stored: dict[str, Any] = {}
     for applied, item in apply(
-        cluster, placed, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
+        cluster,
+        [placed(item, namespace) for item in one.manifests],
+        dry_run="server" if dry else "none",
+        force_conflicts=options.force_conflicts,
     ):
         yield applied
         if applied.kind == kind.name:
@@ -115,18 +118,9 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
 
 
-def _placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """A manifest in the namespace that it goes to; the manifests of `render` may leave it open."""
-    metadata = {"namespace": namespace, **manifest["metadata"]}
-    return {**manifest, "metadata": metadata}
-
-
 def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
-    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
-    rights = kind.rights_for("apply") | Rights(
-        tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
-    )
+    rights = apply_rights(kind, manifests)
     if options.dry_run == "server":
         return rights
     if any(_asks_for_a_token(item) for item in manifests):

@@ -55,3 +55,12 @@ def test_without_serve_no_more_replicas_run_than_are_wanted() -> None:
     health = diagnose(load_case(SAMPLES / "healthy-while-the-dashboard-is-slow"), NAME, NAMESPACE)
     assert health.replicas_running <= health.replicas_wanted
     assert health.serve_unread == ("demo-bcdfg",)
+
+
+def test_pods_without_a_port_of_the_service_are_no_endpoints() -> None:
+    assert diagnose(load_case(SAMPLES / "only-the-head-answers"), NAME, NAMESPACE).endpoints == 1
+
+
+def test_replicas_of_every_application_count_but_those_of_an_ingress_before_others() -> None:
+    health = diagnose(load_case(SAMPLES / "two-applications"), NAME, NAMESPACE)
+    assert (health.replicas_running, health.replicas_wanted) == (3, 3)

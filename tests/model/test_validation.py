@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
+from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -30,6 +31,7 @@ from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.model.validation import validate
 from tests.model.services import services
 
+INCREMENTAL = Upgrade("NewClusterWithIncrementalUpgrade", step_size_percent=10, interval=10, gateway_class_name="istio")
 GOOD = LLMService("qwen", Model("Qwen/Qwen3-32B"))
 
 
@@ -51,6 +53,11 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
         ({"name": "x" * 48}, "metadata.name", "47 characters, not 48"),
         ({"name": "Qwen"}, "metadata.name", "DNS-1035"),
         ({"name": "1x"}, "metadata.name", "DNS-1035"),
+        (
+            {"serve": Serve("HeadOnly"), "upgrade": INCREMENTAL},
+            "spec.serve.proxyLocation",
+            "send requests to workers as well",
+        ),
         ({"namespace": "A"}, "metadata.namespace", "not a valid namespace"),
         ({"model": Model("")}, "spec.model.id", "not a valid model name"),
         ({"model": Model("/models/x")}, "spec.model.id", "not a valid model name"),

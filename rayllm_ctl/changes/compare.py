@@ -1,0 +1,42 @@
+"""Two versions of one object: what changes, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rayllm_ctl.changes.masking import comparable
+from rayllm_ctl.model.changes import Action, Consequence, Explain, Explanation, ObjectDiff, Running
+
+_PRUNED = "not rendered any more: Argo CD and Flux delete it where pruning is on, kubectl apply leaves it"
+
+
+def compare(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, explain: Explain, running: Running
+) -> ObjectDiff:
+    """The change from `before` to `after`; one of them may be None: the object is created or deleted."""
+    old, new = comparable(before, after)
+    if old is None:
+        action, explanation = _whole("created", "not there yet")
+    elif new is None:
+        action, explanation = _whole("deleted", _PRUNED)
+    elif old == new:
+        action, explanation = "unchanged", Explanation()
+    else:
+        action, explanation = "configured", explain(old, new, running)
+    item = new or old or {}
+    metadata = item.get("metadata") or {}
+    return ObjectDiff(
+        api_version=str(item.get("apiVersion") or ""),
+        kind=str(item.get("kind") or ""),
+        name=str(metadata.get("name") or ""),
+        namespace=str(metadata.get("namespace") or ""),
+        action=action,
+        explanation=explanation,
+        before=old,
+        after=new,
+    )
+
+
+def _whole(action: Literal["created", "deleted"], message: str) -> tuple[Action, Explanation]:
+    return action, Explanation((), (Consequence(action, message),))

@@ -1,0 +1,46 @@
+"""The two sides of an object without what must not or need not be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.model.content import content
+
+MASK = "***"
+"""What stands for a value of a Secret; with a word where it changes, as in `kubectl diff`."""
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's copy of the whole object, data of Secrets included."""
+
+_OF_SECRETS = ("data", "stringData")
+
+Side = dict[str, Any] | None
+
+
+def comparable(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[Side, Side]:
+    """Both sides (None: absent) as they are compared and shown."""
+    old, new = (_cleaned(side) if side is not None else None for side in (before, after))
+    if (new or old or {}).get("kind") == "Secret":
+        for part in _OF_SECRETS:
+            _mask(old, new, part)
+    return old, new
+
+
+def _cleaned(item: Mapping[str, Any]) -> dict[str, Any]:
+    kept = content(item)
+    metadata = kept["metadata"]
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != _LAST_APPLIED}
+    if "annotations" in metadata:
+        kept["metadata"] = {**metadata, "annotations": annotations}
+        if not annotations:
+            del kept["metadata"]["annotations"]
+    return kept
+
+
+def _mask(old: Side, new: Side, part: str) -> None:
+    before, after = ((side or {}).get(part) or {} for side in (old, new))
+    changed = {key for key in before if key in after and before[key] != after[key]}
+    for side, values, word in ((old, before, "before"), (new, after, "after")):
+        if side is not None and values:
+            side[part] = {key: f"{MASK} ({word})" if key in changed else MASK for key in values}

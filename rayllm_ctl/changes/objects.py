@@ -1,0 +1,33 @@
+"""What a change of an object next to the service does: Services, policies, configuration, Deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.labels import named
+from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+
+_WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
+_OF_FILES = ("ConfigMap", "Secret")
+
+
+def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
+    """What becomes of each change, and what that comes to."""
+    kind = str(after.get("kind") or "")
+    judged: list[Judged] = [(one, _effect(kind, one)) for one in differences(before, after) if one.path[0] != "status"]
+    if any(effect == "restart" for _, effect in judged):
+        strategy = (after.get("spec") or {}).get("strategy") or (after.get("spec") or {}).get("updateStrategy") or {}
+        at_once = strategy.get("type") == "Recreate"
+        how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
+        return Explanation(named(judged), (Consequence("restart", f"the {kind} {how}", outage=at_once),))
+    message = "takes effect at once; no pod restarts"
+    if kind in _OF_FILES:
+        message = "mounted files change within a minute or two; a process that has read them goes on with what it read"
+    return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
+
+
+def _effect(kind: str, found: Difference) -> Effect:
+    return "restart" if kind in _WITH_TEMPLATE and found.path[:2] == ("spec", "template") else "in-place"

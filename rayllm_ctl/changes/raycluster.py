@@ -1,0 +1,73 @@
+"""What KubeRay does with a changed RayCluster that stands on its own.
+
+Read in KubeRay 1.6.2, ray-operator/controllers/ray/raycluster_controller.go (reconcilePods,
+shouldRecreatePodsForUpgrade): pods are compared with the spec in number only. A changed template reaches pods that are
+created later, unless upgradeStrategy is Recreate: then all pods are deleted when the hash of the spec changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.changes.clusterhash import Part, part_of
+from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.labels import named
+from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+
+
+def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
+    """What becomes of each change of a RayCluster, and what that comes to."""
+    old, new = before.get("spec") or {}, after.get("spec") or {}
+    found = [(one, _part(one, old, new, running)) for one in differences(old, new)]
+    recreates = (new.get("upgradeStrategy") or {}).get("type") == "Recreate" and any(
+        part == "hash" or _group(one) for one, part in found
+    )
+    judged: list[Judged] = [
+        (one, "in-place")
+        for one in differences(before.get("metadata") or {}, after.get("metadata") or {}, ("metadata",))
+    ]
+    judged += [
+        (Difference(("spec", *one.path), one.old, one.new), _effect(one, part, recreates)) for one, part in found
+    ]
+    effects = {effect for _, effect in judged}
+    consequences = []
+    if "recreate" in effects:
+        consequences.append(
+            Consequence("recreate", "KubeRay deletes all pods of the RayCluster, the head too, and creates them again; "
+                        "nothing answers until they are ready", outage=True)
+        )  # fmt: skip
+    if "not-rolled-out" in effects:
+        consequences.append(
+            Consequence(
+                "not-rolled-out",
+                "running pods keep what they have: KubeRay applies a changed template to pods that it creates later",
+                hints=("with upgradeStrategy Recreate KubeRay replaces all pods at once (KubeRay 1.6 or newer)",
+                       f"kubectl delete pod -l ray.io/cluster={(after.get('metadata') or {}).get('name', '')}"),
+            )
+        )  # fmt: skip
+    if "suspend" in {part for _, part in found}:
+        consequences.append(Consequence("in-place", "KubeRay deletes all pods or starts them again", outage=True))
+    if judged and not consequences:
+        consequences.append(Consequence("in-place", "no running pod restarts"))
+    return Explanation(named(judged), tuple(consequences))
+
+
+def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Part:
+    part = part_of(one, old, new, running.kuberay)
+    # The autoscaler and KubeRay read the bounds where they stand here, so there is nothing to propagate.
+    return "ignored" if part == "bounds" else part
+
+
+def _group(one: Difference) -> bool:
+    """Whether a whole worker group comes or goes."""
+    return one.path[0] == "workerGroupSpecs" and len(one.path) <= 2
+
+
+def _effect(one: Difference, part: Part, recreates: bool) -> Effect:
+    if part in ("ignored", "suspend"):
+        return "in-place"
+    if recreates and part != "placement":
+        return "recreate"
+    return "in-place" if _group(one) and one.old is None else "not-rolled-out"

@@ -1,0 +1,170 @@
+"""What KubeRay does with a changed RayService.
+
+Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayservice_controller.go (shouldPrepareNewCluster,
+shouldUpdateCluster, Reconcile). Fields of rayClusterConfig that count for a hash start a second RayCluster. While it
+starts, the first one is not touched: neither serveConfigV2 nor another change reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.changes import serve
+from rayllm_ctl.changes.clusterhash import Part, part_of
+from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.labels import named
+from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+
+_CONFIG = "rayClusterConfig"
+_FILE = "serveConfigV2"
+_AT_THE_SWITCH = frozenset({"serveService"})
+"""Fields that KubeRay reads only when another RayCluster takes over."""
+
+_SAME_CLUSTER: Mapping[Part, Effect] = {
+    "bounds": "bounds", "placement": "not-rolled-out", "appended": "in-place", "suspend": "in-place",
+    "ignored": "in-place",
+}  # fmt: skip
+
+
+def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
+    """What becomes of each change of a RayService, and what that comes to."""
+    old, new = before.get("spec") or {}, after.get("spec") or {}
+    old_config, new_config = old.get(_CONFIG) or {}, new.get(_CONFIG) or {}
+    of_cluster = [
+        (one, part_of(one, old_config, new_config, running.kuberay)) for one in differences(old_config, new_config)
+    ]
+    parts = {part for _, part in of_cluster}
+    strategy = str((new.get("upgradeStrategy") or {}).get("type") or "NewCluster")
+    replaced = "hash" in parts and strategy != "None"
+
+    file = _serve_changes(old, new, running)
+    outside = [
+        one for one in differences(_without(before), _without(after)) if one.path[0] in ("metadata", "spec")
+    ]  # fmt: skip
+    judged: list[Judged] = [(one, _outside(one)) for one in outside]
+    judged += [(_below(one, _FILE), "with-new-cluster" if replaced else effect) for one, effect in file[0]]
+    judged += [(_below(one, _CONFIG), _of_cluster(part, parts, replaced)) for one, part in of_cluster]
+
+    consequences = [] if replaced else file[1]
+    if replaced:
+        consequences += [_new_cluster(strategy, running), *_renamed(old, new)]
+    elif "hash" in parts:
+        consequences.append(_held_back(running))
+    consequences += _same_cluster({effect for _, effect in judged}, parts, replaced, running)
+    consequences += _strategy_changed(old, new)
+    if judged and not consequences:
+        consequences.append(Consequence("in-place", "no pod and no replica restarts"))
+    return Explanation(named(judged), tuple(consequences))
+
+
+def _serve_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], running: Running
+) -> tuple[list[Judged], list[Consequence]]:
+    texts = (str(old.get(_FILE) or ""), str(new.get(_FILE) or ""))
+    if texts[0] == texts[1]:
+        return [], []
+    files = [_parsed(text) for text in texts]
+    if files[0] is None or files[1] is None:
+        unread = Difference((), texts[0], texts[1])
+        message = "serveConfigV2 cannot be read as YAML: what Serve would restart is unknown"
+        return [(unread, "restart")], [Consequence("restart", message, outage=True)]
+    judged, consequences = serve.explain(files[0], files[1], running)
+    if not judged:
+        return [(Difference((), "", "(another layout)"), "in-place")], []
+    return judged, consequences
+
+
+def _renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Consequence]:
+    files = [_parsed(str(side.get(_FILE) or "")) for side in (old, new)]
+    return serve.renamed(files[0] or {}, files[1] or {}, "with-new-cluster")
+
+
+def _parsed(text: str) -> Mapping[str, Any] | None:
+    import yaml
+
+    try:
+        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    except (yaml.YAMLError, ValueError):
+        return None
+    return found if isinstance(found, Mapping) else None if found is not None else {}
+
+
+def _without(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without the parts that are compared on their own."""
+    spec = {key: value for key, value in (item.get("spec") or {}).items() if key not in (_CONFIG, _FILE)}
+    return {**item, "spec": spec}
+
+
+def _below(found: Difference, field: str) -> Difference:
+    return Difference(("spec", field, *found.path), found.old, found.new)
+
+
+def _outside(found: Difference) -> Effect:
+    """A change of the object beside rayClusterConfig and serveConfigV2."""
+    return "not-rolled-out" if found.path[:1] == ("spec",) and found.path[1] in _AT_THE_SWITCH else "in-place"
+
+
+def _of_cluster(part: Part, parts: set[Part], replaced: bool) -> Effect:
+    if replaced:
+        return "new-cluster" if part == "hash" else "with-new-cluster"
+    if part == "hash" or ("hash" in parts and part == "appended"):
+        return "not-rolled-out"
+    if part == "bounds" and "appended" in parts and "hash" not in parts:
+        return "in-place"  # KubeRay writes the whole spec to the RayCluster then
+    return _SAME_CLUSTER[part]
+
+
+def _new_cluster(strategy: str, running: Running) -> Consequence:
+    live = running.clusters[0] if running.clusters else "the one that runs"
+    if not running.clusters:
+        message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
+    elif strategy == "NewClusterWithIncrementalUpgrade":
+        message = (
+            f"KubeRay starts a second RayCluster and moves traffic to it step by step; {live} is deleted at the end"
+        )
+    else:
+        message = f"KubeRay starts a second RayCluster; {live} serves until the new one does, and is then deleted"
+    if len(running.clusters) > 1:
+        message += f". An upgrade is in progress: {running.clusters[1]}, which has not taken over yet, is replaced too"
+    return Consequence("new-cluster", message)
+
+
+def _held_back(running: Running) -> Consequence:
+    live = running.clusters[0] if running.clusters else "the RayCluster that runs"
+    return Consequence(
+        "not-rolled-out",
+        f"spec.upgradeStrategy.type is None: KubeRay leaves {live} as it is",
+        hints=("with upgradeStrategy NewCluster a second RayCluster takes the change over",
+               "or delete the service and deploy it again (outage until it is ready)"),
+    )  # fmt: skip
+
+
+def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, running: Running) -> Iterator[Consequence]:
+    if replaced:
+        return
+    live = running.clusters[0] if running.clusters else "the live RayCluster"
+    if "bounds" in effects:
+        yield Consequence(
+            "bounds",
+            f"KubeRay does not carry replica bounds to {live}: rayllm-ctl deploy writes them there, "
+            "kubectl apply, Argo CD and Flux do not",
+        )
+    if "appended" in parts and "hash" not in parts:
+        yield Consequence("in-place", f"KubeRay adds the worker group to {live}; no pod restarts")
+    if "placement" in parts:
+        yield Consequence(
+            "not-rolled-out",
+            f"KubeRay ignores tolerations when it compares: {live} keeps the old ones until another change replaces it",
+        )
+    if "suspend" in parts:
+        yield Consequence("in-place", f"KubeRay deletes all pods of {live} or starts them again", outage=True)
+
+
+def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Consequence]:
+    before, after = ((side.get("upgradeStrategy") or {}).get("type") for side in (old, new))
+    if before == "None" and after != "None":
+        yield Consequence(
+            "new-cluster", "changes that upgradeStrategy None has held back are rolled out now, if there are any"
+        )

@@ -1,0 +1,68 @@
+"""How Ray Serve replaces the replicas of an application, in words.
+
+Ray 2.60, ray/serve/_private/deployment_state.py: old replicas stop first, as many at a time as
+rolling_update_percentage (0.2) of the target allows, at least one; with max_surge_percent new ones start first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.changes import Consequence
+from rayllm_ctl.model.quantities import format_estimate
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A deployment whose replicas restart. replicas: how many run (None: unknown). engine: it runs a model's engine.
+
+    step: the fraction of replicas that restarts at a time. surge: percent of replicas that start beforehand.
+    """
+
+    name: str
+    replicas: int | None
+    engine: bool
+    step: float
+    surge: int
+
+    @property
+    def batch(self) -> int:
+        return max(int(self.step * (self.replicas or 0)), 1)
+
+    @property
+    def stops_answering(self) -> bool:
+        """Whether all of its replicas stop before a new one runs."""
+        return not self.surge and self.replicas is not None and 0 < self.replicas <= self.batch
+
+
+def restart(application: str, deployments: Sequence[Deployment], seconds: float | None) -> Consequence:
+    """The restart of `deployments`; seconds: how long a replica with an engine takes to start."""
+    running = [one for one in deployments if one.replicas != 0]
+    if deployments and not running:
+        return Consequence(
+            "restart", f"application {application}: no replica runs now; the next ones start with the change"
+        )
+    parts = [_part(one) for one in running]
+    message = f"application {application}: replicas restart on the same Ray cluster"
+    message += f": {', '.join(parts)}" if parts else ""
+    down = [one for one in running if one.stops_answering]
+    if down:
+        waits = [one for one in down if one.engine] or ([] if any(one.engine for one in running) else down)
+        how_long = f"for about {format_estimate(seconds)}" if seconds and waits else "until the new one is ready"
+        names = ", ".join(one.name for one in waits or down)
+        return Consequence("restart", f"{message}; {names} does not answer {how_long}", outage=True)
+    slowest = max((math.ceil((one.replicas or 0) / one.batch) for one in running if one.engine), default=0)
+    if slowest and seconds:
+        message += f"; the others answer meanwhile, about {format_estimate(slowest * seconds)} in total"
+    return Consequence("restart", message)
+
+
+def _part(one: Deployment) -> str:
+    if one.replicas is None:
+        return one.name
+    count = f"{one.replicas} replica{'' if one.replicas == 1 else 's'}"
+    if one.surge:
+        return f"{one.name} ({count}, new ones first)"
+    return f"{one.name} ({count}{f', {one.batch} at a time' if one.replicas > 1 else ''})"

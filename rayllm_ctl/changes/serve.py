@@ -1,0 +1,198 @@
+"""What Ray Serve does with a changed configuration file (serveConfigV2).
+
+KubeRay sends the file to Serve's REST API as soon as its text changes. What Serve then restarts was read in Ray 2.60:
+deploy_utils.py (get_app_code_version: what rebuilds an application), version.py (DeploymentVersion: what restarts or
+reconfigures a deployment's replicas), api.py (serve_start: what a running Serve ignores), all in ray/serve/_private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.changes.fields import Difference, Path, differences
+from rayllm_ctl.changes.rollout import Deployment, restart
+from rayllm_ctl.model.changes import Consequence, Effect, Running
+from rayllm_ctl.model.names import engine_deployment
+
+Judged = tuple[Difference, Effect]
+"""A difference (its path starts at the root of the file) and what becomes of it."""
+
+_AT_START = frozenset({"proxy_location", "http_options", "grpc_options", "controller_options", "tracing_config"})
+"""What Serve reads when it starts, and ignores (with a line in its log) while it runs."""
+
+_CODE = frozenset({"import_path", "runtime_env", "args", "autoscaling_policy"})
+"""Fields of an application whose change rebuilds it: each of its deployments gets a new version."""
+
+_CODE_OF_DEPLOYMENTS = frozenset({"request_router_config", "deployment_actors"})
+"""The same among the options of a deployment; and the policy of its autoscaling_config."""
+
+_RESTARTING = frozenset(
+    {
+        "ray_actor_options", "placement_group_bundles", "placement_group_strategy", "max_replicas_per_node",
+        "placement_group_bundle_label_selector", "placement_group_fallback_strategy", "gang_scheduling_config",
+    }
+)  # fmt: skip
+"""Options whose change restarts the replicas of their deployment. All others reach replicas that run."""
+
+_LLM = "ray.serve.llm:"
+
+
+def explain(old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> tuple[list[Judged], list[Consequence]]:
+    """The differences of two configuration files, and what they come to while the Ray cluster stays."""
+    judged = [(found, _effect(found)) for found in differences(old, new)]
+    return judged, list(_consequences(judged, old, new, running))
+
+
+def _effect(found: Difference) -> Effect:
+    first, rest = found.path[0], found.path[1:]
+    if first in _AT_START:
+        return "not-rolled-out"
+    if first != "applications" or not rest or rest == ("order",):
+        return "in-place"
+    if len(rest) == 1:
+        return "created" if found.old is None else "deleted" if found.new is None else "restart"
+    if rest[1] in _CODE:
+        return "restart"
+    if rest[1] in ("host", "port"):
+        return "not-rolled-out"
+    if rest[1] == "deployments":
+        return "restart" if _whole_app(found, rest[2:]) or _one_deployment(found, rest[2:]) else "in-place"
+    return "in-place"
+
+
+def _whole_app(found: Difference, path: Path) -> bool:
+    """Whether a difference below `deployments` changes the application's code version.
+
+    That covers the policies of all deployments that have an autoscaling_config, so adding or removing one counts too.
+    """
+    if len(path) < 2:
+        options = {key for side in _options(found) for key in side}
+        return bool(options & {*_CODE_OF_DEPLOYMENTS, "autoscaling_config"})
+    if path[1] == "autoscaling_config":
+        whole = len(path) == 2 and not (isinstance(found.old, Mapping) and isinstance(found.new, Mapping))
+        return whole or path[2:3] == ("policy",)
+    return path[1] in _CODE_OF_DEPLOYMENTS
+
+
+def _one_deployment(found: Difference, path: Path) -> bool:
+    if len(path) < 2:
+        return any(key in _RESTARTING for side in _options(found) for key in side)
+    return path[1] in _RESTARTING
+
+
+def _options(found: Difference) -> Iterator[Mapping[str, Any]]:
+    """The options of the deployments that a difference of whole entries adds or removes."""
+    for side in (found.old, found.new):
+        for item in side if isinstance(side, (list, tuple)) else (side,):
+            if isinstance(item, Mapping):
+                yield item
+
+
+def _consequences(
+    judged: Iterable[Judged], old: Mapping[str, Any], new: Mapping[str, Any], running: Running
+) -> Iterator[Consequence]:
+    before, after = _applications(old), _applications(new)
+    restarted: dict[str, list[str]] = {}
+    reconfigured = False
+    for found, effect in judged:
+        name = _application(found, new)
+        if effect == "restart" and name in after:
+            path = found.path[2:]
+            whole = path[:1] != ("deployments",) or _whole_app(found, path[1:])
+            scope = "" if whole else path[1].strip("[]")
+            restarted.setdefault(name, []).append(scope)
+        reconfigured = reconfigured or (effect == "in-place" and "user_config" in found.path)
+    for name, scopes in restarted.items():
+        whole = "" in scopes or name not in before
+        parts = [
+            part
+            for part in _deployments(name, before.get(name, {}), after[name], running)
+            if whole or part.name in scopes
+        ]
+        yield restart(name, parts, running.start_seconds)
+    yield from renamed(old, new, "restart")
+    if reconfigured:
+        yield Consequence("in-place", "Serve passes the new user_config to reconfigure() of every running replica")
+    for name in (name for name in before if name not in after):
+        yield Consequence("deleted", f"Serve deletes application {name}: its replicas stop", outage=True)
+    for name in (name for name in after if name not in before):
+        yield Consequence("created", f"Serve deploys application {name} next to the others, on the same Ray cluster")
+    ignored = sorted({found.path[0] for found, effect in judged if effect == "not-rolled-out"} & _AT_START)
+    if ignored:
+        yield Consequence(
+            "not-rolled-out",
+            f"Serve reads {', '.join(ignored)} when it starts, and ignores the change until a new RayCluster replaces "
+            "this one",
+        )
+
+
+def _applications(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    items = config.get("applications")
+    found = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    return {str(item.get("name", "default")): item for item in found}
+
+
+def _application(found: Difference, new: Mapping[str, Any]) -> str:
+    """The application that a difference is about; of a list without names, by its position."""
+    if found.path[0] != "applications" or len(found.path) < 2:
+        return ""
+    part = found.path[1].strip("[]")
+    names = list(_applications(new))
+    return names[int(part)] if part.isdigit() and int(part) < len(names) and part not in names else part
+
+
+def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> Iterator[Consequence]:
+    """Models that get another name: Serve deletes the old deployments while it starts the new ones."""
+    before = _applications(old)
+    for name, app in _applications(new).items():
+        earlier = before.get(name, {})
+        gone, added = (
+            [one for one in _models(side) if one not in _models(other)]
+            for side, other in ((earlier, app), (app, earlier))
+        )
+        if gone and added:
+            yield Consequence(
+                effect,
+                f"application {name}: deployment {', '.join(added)} takes the place of {', '.join(gone)}; "
+                "clients have to ask for the model by its new name",
+                outage=effect == "restart",
+            )
+
+
+def _models(app: Mapping[str, Any]) -> list[str]:
+    """The deployments that Ray Serve LLM makes for the models of an application."""
+    args = app.get("args")
+    configs = args.get("llm_configs") if isinstance(args, Mapping) else None
+    if not str(app.get("import_path", "")).startswith(_LLM) or not isinstance(configs, list):
+        return []
+    loading = [config.get("model_loading_config") for config in configs if isinstance(config, Mapping)]
+    return [
+        engine_deployment(str(one["model_id"])) for one in loading if isinstance(one, Mapping) and "model_id" in one
+    ]
+
+
+def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Iterator[Deployment]:
+    """The deployments of an application as far as they are known, with how many of their replicas run."""
+    options = {str(item.get("name")): item for item in new.get("deployments") or () if isinstance(item, Mapping)}
+    earlier = {str(item.get("name")): item for item in old.get("deployments") or () if isinstance(item, Mapping)}
+    live = {
+        key.removeprefix(f"{name}/"): count for key, count in running.replicas.items() if key.startswith(f"{name}/")
+    }
+    for one in dict.fromkeys((*live, *options, *_models(new))):
+        option = options.get(one, {})
+        count = live.get(one)
+        yield Deployment(
+            one,
+            replicas=_planned(earlier.get(one, option)) if count is None else count,
+            engine=one in _models(new) or one in _models(old),
+            step=float(option.get("rolling_update_percentage", 0.2)),
+            surge=int(option.get("max_surge_percent", 0)),
+        )
+
+
+def _planned(option: Mapping[str, Any]) -> int | None:
+    """The replicas that a deployment has at least, by its options; None where they do not say."""
+    scaling = option.get("autoscaling_config")
+    count = scaling.get("min_replicas") if isinstance(scaling, Mapping) else option.get("num_replicas")
+    return count if isinstance(count, int) else None

@@ -1,0 +1,149 @@
+"""`diff`: what deploy would change, and what that does to what runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.changes import Diff
+
+_RULES = (
+    "new-cluster",
+    "recreate",
+    "restart",
+    "outage",
+    "bounds",
+    "not-rolled-out",
+    "deleted",
+    "not-pruned",
+    "no-capacity",
+)
+
+
+@click.command(short_help="Say what a change would do to what runs.")
+@service_options()
+@facts_options
+@click.option(
+    "--local",
+    type=click.Path(path_type=Path),
+    nargs=2,
+    metavar="OLD NEW",
+    help="Compare two rendered files or folders, or two spec files, without a cluster.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(_RULES),
+    multiple=True,
+    help="Exit with 6 if a change has this effect. Can be repeated.",
+)
+@click.option("--accept-risk", is_flag=True, help="Compare a plan that is risky.")
+@click.option("--force-conflicts", is_flag=True, help="Compare as if fields of other field managers were taken over.")
+@output_option("diff", "markdown", "json")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path | None,
+    overrides: dict[str, Any],
+    model_config: Path | None,
+    offline: bool,
+    prices: Path | None,
+    local: tuple[Path, Path] | None,
+    fail_on: tuple[str, ...],
+    accept_risk: bool,
+    force_conflicts: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> int:
+    """Say what deploy would change in the cluster, and what that does to what runs. Nothing is written.
+
+    Exit codes: 0 no differences, 1 differences, 6 ruled out by --fail-on, others failed. -o diff prints what kubectl
+    diff prints.
+
+    \b
+      rayllm-ctl diff -f qwen.yaml
+      rayllm-ctl diff --local main/qwen.yaml qwen.yaml -o markdown --fail-on new-cluster
+    """
+    ctx.obj["failed"] = DIFF_FAILED
+    from rayllm_ctl.workflows.diff import DiffOptions, diff
+
+    options = DiffOptions(force_conflicts, accept_risk, model_config, offline, prices)
+    if local:
+        if file is not None or overrides:
+            raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
+        found = _local(*local, options)
+    else:
+        from rayllm_ctl.cli.service import resolve
+        from rayllm_ctl.cli.session import connect
+
+        service = resolve(file, overrides, kube.namespace, FLAGS)
+        try:
+            found = diff(service, options, lambda: connect(kube))
+        except FieldConflictError as error:
+            as_if = "--force-conflicts    compare as if these fields were taken over"
+            raise FieldConflictError(error.message, hint=(as_if, *error.hints)) from error
+    _print(ctx, found, output)
+    _judge(found, fail_on)
+    return DIFFERS if found else OK
+
+
+def _local(old: Path, new: Path, options: Any) -> Diff:
+    from rayllm_ctl.workflows.diff import diff_files
+    from rayllm_ctl.workflows.rendered import read
+
+    before, _ = read(old, options)
+    after, seconds = read(new, options)
+    return diff_files(before, after, seconds)
+
+
+def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.console import diff as console
+
+    if output == "json":
+        print_data(console.to_document(found), "json")
+    elif output == "markdown":
+        click.echo(console.format_markdown(found), nl=False)
+    elif found:
+        if output is None:
+            for line in console.format_meaning(found, printer(ctx)):
+                click.echo(line)
+            click.echo()
+        _print_unified(found)
+
+
+def _print_unified(found: Diff) -> None:
+    """The differences themselves: by the user's own program if there is one."""
+    from rayllm_ctl.console import diff as console
+
+    variable = os.environ.get("KUBECTL_EXTERNAL_DIFF")
+    if not variable:
+        click.echo(console.format_unified(found), nl=False)
+        return
+    from rayllm_ctl.console.externaldiff import show, split
+
+    program, parameters, dropped = split(variable)
+    for one in dropped:
+        click.echo(f"KUBECTL_EXTERNAL_DIFF: {one} is left out, as kubectl does: it has other characters "
+                   "than letters, digits, - and =", err=True)  # fmt: skip
+    show(found, program, parameters)
+
+
+def _judge(found: Diff, fail_on: tuple[str, ...]) -> None:
+    """Raise UserError if a change has an effect of `fail_on`."""
+    broken = []
+    for item in found.objects:
+        for rule in fail_on:
+            if rule in item.effects or (rule == "outage" and item.outage) or (rule == "no-capacity" and item.waits):
+                fields = [change.field for change in item.explanation.changes if change.effect == rule]
+                because = f" ({', '.join(fields)})" if fields else ""
+                broken.append(f"{rule}: {item.kind} {item.name}{because}")
+    if broken:
+        raise UserError("\n".join(["ruled out by --fail-on", *(f"  {line}" for line in broken)]), exit_code=RULED_OUT)

@@ -1,0 +1,140 @@
+"""What a change of manifests does to what runs: the words for it, and what one comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Literal, get_args
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.jsonform import OMIT_NONE
+
+Effect = Literal[
+    "in-place",
+    "bounds",
+    "not-rolled-out",
+    "created",
+    "restart",
+    "new-cluster",
+    "with-new-cluster",
+    "recreate",
+    "deleted",
+    "not-pruned",
+]
+"""What becomes of a change:
+
+in-place          taken up by what runs; no pod and no replica restarts
+bounds            limits of a worker group: `rayllm-ctl deploy` writes them to the live RayCluster, KubeRay does not
+not-rolled-out    stored by the API server, and left out of what runs
+created           an object that was not there
+restart           Ray Serve replaces replicas on the same Ray cluster, or a controller replaces pods
+new-cluster       KubeRay starts a second RayCluster, and deletes the first when the second serves
+with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
+recreate          KubeRay deletes all pods of the RayCluster and creates them again
+deleted           an object goes away, and what it runs with it
+not-pruned        an object is not rendered any more, and stays until somebody deletes it
+"""
+
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+
+Action = Literal["created", "configured", "unchanged", "deleted", "not-pruned"]
+"""What becomes of an object."""
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field that changes. `field`: its name as users know it; `where`: the parts of the object that have it.
+
+    path: where it stands in the object (the first place, if there are several). old, new: None where it is absent.
+    """
+
+    path: str
+    field: str
+    where: tuple[str, ...]
+    old: Any
+    new: Any
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """What one effect means for one object. outage: nothing answers for a while (None: that depends on the load).
+
+    `hints`: what to type or do about it. `extra`: the resources that are needed on top of what runs, as quantities;
+    `capacity`: whether the nodes have them now (None: unknown).
+    """
+
+    effect: Effect
+    message: str
+    outage: bool = False
+    hints: tuple[str, ...] = ()
+    extra: Mapping[str, str] | None = field(default=None, metadata=OMIT_NONE)
+    capacity: bool | None = field(default=None, metadata=OMIT_NONE)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The changes of one object, and what they come to."""
+
+    changes: tuple[FieldChange, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Running:
+    """What is known of what runs. All of it may be unknown: a comparison of files knows no cluster.
+
+    kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
+    replicas of each Serve deployment. start_seconds: how long a replica takes to start, as planned.
+    """
+
+    kuberay: str = ""
+    clusters: tuple[str, ...] = ()
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    start_seconds: float | None = None
+
+
+Explain = Callable[[Mapping[str, Any], Mapping[str, Any], Running], Explanation]
+"""What a kind makes of a changed object: (before, after, what runs). Both sides are there, and differ."""
+
+
+@dataclass(frozen=True)
+class ObjectDiff:
+    """One object: as it is and as it would be, cleaned of what the API server keeps by itself; Secrets are masked."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    action: Action
+    explanation: Explanation
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Every effect of the change, once."""
+        found = [change.effect for change in self.explanation.changes]
+        found += [consequence.effect for consequence in self.explanation.consequences]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def outage(self) -> bool:
+        """Whether nothing answers for a while."""
+        return any(consequence.outage for consequence in self.explanation.consequences)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a RayCluster that it starts asks for more than the nodes have now."""
+        return any(consequence.capacity is False for consequence in self.explanation.consequences)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The objects that change, in the order in which they are applied; `sides`: what the two versions are called."""
+
+    objects: tuple[ObjectDiff, ...]
+    sides: tuple[str, str] = ("LIVE", "MERGED")
+
+    def __bool__(self) -> bool:
+        return bool(self.objects)

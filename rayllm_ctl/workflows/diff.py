@@ -1,0 +1,211 @@
+"""What applying a service would change, and what that does to what runs. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.changes import objects
+from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.capacity import capacity_check, first_requests
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running
+from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows.manifests import apply_rights, placed
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_RUNNING = Rights(
+    display=(
+        Right("get", "RayCluster"),
+        Right("get", "Service", "proxy"),
+        Right("list", "Node"),
+        Right("list", "Pod", everywhere=True),
+    )
+)
+"""What tells how many replicas run, and what the nodes have free."""
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """Where the facts of the plan come from, see workflows.plan; accept_risk: compare a plan that is risky.
+
+    force_conflicts: compare with what taking over the fields of other managers would leave.
+    """
+
+    force_conflicts: bool = False
+    accept_risk: bool = False
+    model_config: Path | None = None
+    offline: bool = False
+    prices: Path | None = None
+
+
+def diff(service: LLMService, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
+    """What `deploy` of `service` would change in the cluster.
+
+    Raises UserError as `deploy --dry-run=server` does, FieldConflictError where another manager owns changed fields.
+    """
+    plan, manifests = rendered(service, options)
+    cluster = connect()
+    return diff_live(
+        cluster, manifests, service.namespace or cluster.namespace, start_seconds(plan), options.force_conflicts
+    )
+
+
+def rendered(service: LLMService, options: DiffOptions) -> tuple[Plan, list[dict[str, Any]]]:
+    """The plan of a service and its manifests."""
+    from rayllm_ctl.workflows.plan import make_plan
+    from rayllm_ctl.workflows.render import manifests
+
+    plan = make_plan(service, model_config=options.model_config, offline=options.offline, prices=options.prices)
+    return plan, manifests(plan, accept_risk=options.accept_risk)
+
+
+def diff_live(
+    cluster: Cluster,
+    manifests: Sequence[Mapping[str, Any]],
+    namespace: str,
+    seconds: float | None = None,
+    force_conflicts: bool = False,
+) -> Diff:
+    """What applying `manifests` of one service would change. seconds: how long a replica takes to start."""
+    from rayllm_ctl.cluster.apply import would_apply
+    from rayllm_ctl.cluster.preflight import preflight
+
+    kind, manifest = workload(manifests)
+    rights = apply_rights(kind, manifests) | _RUNNING
+    checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
+    version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
+    running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
+    target = [placed(item, namespace) for item in manifests]
+    found = [
+        compare(before, after, _explain_of(after), running)
+        for before, after in would_apply(cluster, target, force_conflicts=force_conflicts)
+    ]
+    changed = [_completed(item, cluster) for item in found if item.action != "unchanged"]
+    left = _no_longer_rendered(cluster, target, namespace) if existing is not None else ()
+    return Diff((*changed, *left))
+
+
+def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
+    """What changes between two sets of manifests, without a cluster: what runs, and what is free, is unknown."""
+    before, after = ({_key(item): item for item in side} for side in (old, new))
+    running = Running(start_seconds=seconds)
+    found = [compare(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
+    found += [compare(item, None, _explain_of(item), running) for key, item in before.items() if key not in after]
+    return Diff(tuple(_completed(item, None) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
+
+
+def start_seconds(plan: Plan) -> float | None:
+    """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
+    startup = plan.startup
+    return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
+
+
+def _key(item: Object) -> tuple[str, str, str, str]:
+    metadata = item.get("metadata") or {}
+    group = str(item.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(item.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
+def _explain_of(item: Object) -> Explain:
+    kind = WORKLOADS.get(str(item.get("kind")))
+    return kind.explain if kind else objects.explain
+
+
+def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
+    clusters = kind.clusters_of(existing)
+    namespace = existing["metadata"]["namespace"]
+    replicas = dict(_replicas(_serve_state(cluster, clusters[0], namespace))) if clusters else {}
+    return Running(version, clusters, replicas, seconds)
+
+
+def _serve_state(cluster: Cluster, name: str, namespace: str) -> Mapping[str, Any]:
+    """What Serve on a RayCluster says of itself; empty where it cannot be asked."""
+    from rayllm_ctl.cluster.dashboard import dashboard_of
+    from rayllm_ctl.cluster.serve import state
+
+    try:
+        return state(dashboard_of(cluster, cluster.get("RayCluster", name, namespace)))
+    except UserError:
+        return {}
+
+
+def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """application/deployment -> running replicas, of Serve's own answer."""
+    for name, application in (answer.get("applications") or {}).items():
+        for one, deployment in (application.get("deployments") or {}).items():
+            replicas = deployment.get("replicas") or ()
+            yield f"{name}/{one}", sum(replica.get("state") == "RUNNING" for replica in replicas)
+
+
+def _completed(item: ObjectDiff, cluster: Cluster | None) -> ObjectDiff:
+    """`item` with what is specific to objects that run a service: the RayCluster that one starts, what it needs."""
+    if item.kind not in WORKLOADS:
+        return item
+    if item.action == "deleted":
+        gone = tuple(
+            replace(one, message=f"{one.message}; its pods go with it", outage=True)
+            for one in item.explanation.consequences
+        )
+        return replace(item, explanation=Explanation((), gone))
+    if item.action == "created":
+        starts = Consequence("created", "KubeRay starts a RayCluster")
+        return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster),)))
+    if not any(change.effect == "new-cluster" for change in item.explanation.changes):
+        return item
+    consequences = tuple(
+        _with_needs(one, item, cluster) if one.effect == "new-cluster" else one for one in item.explanation.consequences
+    )
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
+
+
+def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) -> Consequence:
+    """The start of a RayCluster with what its pods ask for, and whether the nodes have it now."""
+    from rayllm_ctl.cluster.nodes import all_nodes
+
+    manifest = item.after or {}
+    extra = first_requests(manifest)
+    message = f"{starts.message}. Its pods ask for {', '.join(f'{amount} {name}' for name, amount in extra.items())}"
+    found = all_nodes(cluster) if cluster is not None else None
+    if found is None:
+        return replace(starts, message=message, extra=extra)
+    check = capacity_check(manifest, *found)
+    message = f"{message}: {check.detail}"
+    if check.ok:
+        return replace(starts, message=message, extra=extra, capacity=True)
+    hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
+    if item.action == "configured":
+        message = f"{message}; the new RayCluster waits without a time limit, and what runs goes on serving"
+        hints.append(f"rayllm-ctl delete {item.name} -n {item.namespace}    # then deploy: an outage, one RayCluster")
+    return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
+
+
+def _no_longer_rendered(
+    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str
+) -> Iterator[ObjectDiff]:
+    """What an earlier deployment of the service applied, and this one does not."""
+    from rayllm_ctl.cluster.inventory import inventory
+    from rayllm_ctl.model.apikinds import kind as kind_named
+
+    _, manifest = workload(manifests)
+    name = manifest["metadata"]["name"]
+    now = {(item["kind"], item["metadata"]["name"]) for item in manifests}
+    for entry in inventory(cluster, name, namespace):
+        if (entry.kind, entry.name) in now:
+            continue
+        delete = f"kubectl delete {kind_named(entry.kind).resource} {entry.name} -n {entry.namespace}"
+        message = "not rendered any more: rayllm-ctl deploy and kubectl apply leave it, Argo CD and Flux may prune it"
+        consequence = Consequence("not-pruned", message, hints=(delete,))
+        yield ObjectDiff(
+            kind_named(entry.kind).api_version, entry.kind, entry.name, entry.namespace, "not-pruned",
+            Explanation((), (consequence,)), None, None,
+        )  # fmt: skip

@@ -1,0 +1,21 @@
+"""What applying manifests needs, whoever applies them: their namespace, and the user's rights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+
+
+def placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """A manifest in the namespace that it goes to; the manifests of `render` may leave it open."""
+    return {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
+
+
+def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:
+    """The rights that an apply of `manifests` needs, with or without a dry run."""
+    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
+    return kind.rights_for("apply") | Rights(
+        tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
+    )

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.changes.serve import explain
+from rayllm_ctl.model.changes import Consequence, Running
+from tests.changes.services import MODEL, serve_config, set_at
+
+APP = ("applications", 0)
+ENGINE = (*APP, "args", "llm_configs", 0, "engine_kwargs")
+DEPLOYMENT = (*APP, "deployments", 0)
+SCALING = (*DEPLOYMENT, "autoscaling_config")
+
+
+def judge(
+    change: Callable[[Any], object],
+    running: Running = Running(),  # noqa: B008  a frozen value
+) -> tuple[list[tuple[str, str]], list[Consequence]]:
+    old = serve_config()
+    new = copy.deepcopy(old)
+    change(new)
+    judged, consequences = explain(old, new, running)
+    return [(one.path[-1], effect) for one, effect in judged], consequences
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "effect"),
+    [
+        # What rebuilds the application: get_app_code_version.
+        ((*ENGINE, "max_num_seqs"), 512, "restart"),
+        ((*ENGINE, "enforce_eager"), True, "restart"),
+        ((*APP, "import_path"), "my.module:app", "restart"),
+        ((*APP, "runtime_env"), {"env_vars": {"A": "1"}}, "restart"),
+        ((*APP, "autoscaling_policy"), {"policy_function": "p:f"}, "restart"),
+        ((*SCALING, "policy"), {"policy_function": "p:f"}, "restart"),
+        ((*DEPLOYMENT, "autoscaling_config"), None, "restart"),
+        ((*DEPLOYMENT, "request_router_config"), {"request_router_class": "r:C"}, "restart"),
+        # What restarts one deployment: DeploymentVersion.requires_actor_restart.
+        ((*DEPLOYMENT, "ray_actor_options"), {"num_cpus": 2}, "restart"),
+        ((*DEPLOYMENT, "placement_group_strategy"), "PACK", "restart"),
+        ((*DEPLOYMENT, "max_replicas_per_node"), 1, "restart"),
+        # What replicas that run take up.
+        ((*SCALING, "max_replicas"), 5, "in-place"),
+        ((*SCALING, "min_replicas"), 0, "in-place"),
+        ((*SCALING, "target_ongoing_requests"), 9, "in-place"),
+        ((*SCALING, "upscale_delay_s"), 3, "in-place"),
+        ((*DEPLOYMENT, "max_ongoing_requests"), 9, "in-place"),
+        ((*DEPLOYMENT, "user_config"), {"a": 1}, "in-place"),
+        ((*DEPLOYMENT, "graceful_shutdown_timeout_s"), 9, "in-place"),
+        ((*DEPLOYMENT, "health_check_period_s"), 9, "in-place"),
+        ((*DEPLOYMENT, "num_replicas"), 3, "in-place"),
+        ((*APP, "route_prefix"), "/v2", "in-place"),
+        (("logging_config",), {"log_level": "DEBUG"}, "in-place"),
+        # What Serve reads only when it starts.
+        (("http_options",), {"port": 9000}, "not-rolled-out"),
+        (("proxy_location",), "HeadOnly", "not-rolled-out"),
+        (("grpc_options",), {"port": 9000}, "not-rolled-out"),
+    ],
+)
+def test_what_becomes_of_a_field(path: tuple[str | int, ...], value: Any, effect: str) -> None:
+    judged, _ = judge(set_at(*path, value=value))
+    assert judged == [(path[-1], effect)]
+
+
+def test_an_application_that_comes_or_goes() -> None:
+    other = {"name": "other", "import_path": "a:b"}
+    judged, consequences = judge(lambda config: config["applications"].append(other))
+    assert judged == [("[other]", "created")]
+    assert [one.effect for one in consequences] == ["created"]
+    judged, consequences = judge(lambda config: config["applications"].clear())
+    assert judged == [("[qwen]", "deleted")]
+    assert consequences == [Consequence("deleted", "Serve deletes application qwen: its replicas stop", outage=True)]
+
+
+def restart_of(running: Running, *path: str | int, value: Any = 1) -> Consequence:
+    _, consequences = judge(set_at(*(path or (*ENGINE, "max_num_seqs")), value=value), running)
+    assert [one.effect for one in consequences] == ["restart"]
+    return consequences[0]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "outage", "words"),
+    [
+        (1, True, f"{MODEL} (1 replica), OpenAiIngress (1 replica); {MODEL} does not answer for about 40 s"),
+        (2, False, f"{MODEL} (2 replicas, 1 at a time), OpenAiIngress (2 replicas, 1 at a time); "
+                   "the others answer meanwhile, about 80 s in total"),
+        (11, False, f"{MODEL} (11 replicas, 2 at a time), OpenAiIngress (11 replicas, 2 at a time); "
+                    "the others answer meanwhile, about 4 min in total"),
+        (0, False, "no replica runs now"),
+    ],
+)  # fmt: skip
+def test_how_replicas_restart(replicas: int, outage: bool, words: str) -> None:
+    running = Running(replicas={f"qwen/{MODEL}": replicas, "qwen/OpenAiIngress": replicas}, start_seconds=40)
+    found = restart_of(running)
+    assert found.outage is outage
+    assert words in found.message
+
+
+def test_without_a_cluster_the_fewest_replicas_are_assumed() -> None:
+    found = restart_of(Running())
+    assert found.outage
+    assert found.message.endswith(f"{MODEL} does not answer until the new one is ready")
+
+
+def test_a_changed_deployment_restarts_alone() -> None:
+    found = restart_of(Running(), *DEPLOYMENT, "ray_actor_options", value={"num_cpus": 2})
+    assert MODEL in found.message
+    assert "OpenAiIngress" not in found.message
+
+
+def test_with_a_surge_new_replicas_start_first() -> None:
+    old = serve_config()
+    for one in old["applications"][0]["deployments"]:
+        one["max_surge_percent"] = 100
+    new = copy.deepcopy(old)
+    set_at(*ENGINE, "max_num_seqs", value=1)(new)
+    _, (found,) = explain(old, new, Running())
+    assert not found.outage
+    assert f"{MODEL} (1 replica, new ones first)" in found.message
+
+
+def test_a_model_of_another_name_replaces_the_deployment() -> None:
+    def rename(config: Any) -> None:
+        app = config["applications"][0]
+        app["args"]["llm_configs"][0]["model_loading_config"]["model_id"] = "small"
+        app["deployments"][0]["name"] = "LLMServer:small"
+
+    _, consequences = judge(rename)
+    assert [one.outage for one in consequences] == [True, True]
+    assert f"deployment LLMServer:small takes the place of {MODEL}" in consequences[1].message
+
+
+def test_the_file_without_a_list_of_applications_is_no_failure() -> None:
+    assert explain({}, {"applications": None}, Running()) == ([], [])
+    judged, _ = explain(
+        {"applications": [{"import_path": "a:b"}]}, {"applications": [{"import_path": "a:c"}]}, Running()
+    )
+    assert [effect for _, effect in judged] == ["restart"]

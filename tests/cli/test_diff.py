@@ -1,0 +1,258 @@
+"""`diff` as a whole, against a fake API server and with files: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.model import kuberay
+from tests.cli.conftest import Run
+from tests.cluster.fakeapi import FakeAPI, status
+from tests.cluster.fakekuberay import SUFFIX
+from tests.conftest import Golden
+
+TINY = (
+    "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--max-model-len", "1024",
+    "--volume", "pvc:models:/models", "--offline",
+)  # fmt: skip
+IMAGE = ("--image", "example.com/vllm-cpu:1")
+OTHER_IMAGE = ("--image", "example.com/vllm-cpu:2")
+SPEC = """apiVersion: rayllm.io/v1alpha1
+kind: LLMService
+metadata: {name: tiny}
+spec: {model: {id: tiny, path: /models/tiny}, accelerator: {kind: cpu}, engine: {image: "example.com/x:1"}}
+"""
+
+_CONTEXT = re.compile(r"^ .*\n|(?<=^@@) .*(?=\n)", re.M)
+
+
+def without_context(text: str) -> str:
+    """Without the lines around a change, which differ whenever something else is rendered."""
+    before, start, after = text.partition("\ndiff -u -N ")
+    if '"diff": "' in text:
+        return re.sub(r'("diff": ).*', lambda match: match[1] + json.dumps("..."), text)
+    return before + start + _CONTEXT.sub("", after)
+
+
+@pytest.fixture
+def deployed(run: Run) -> None:
+    assert run("deploy", *TINY, *IMAGE).code == 0
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize(
+    ("name", "flags", "code"),
+    [
+        ("nothing", IMAGE, 0),
+        ("bounds", (*IMAGE, "--max-replicas", "3"), 1),
+        ("engine-argument", (*IMAGE, "--max-num-seqs", "7"), 1),
+        ("image", OTHER_IMAGE, 1),
+        ("image-too-large", (*OTHER_IMAGE, "--memory", "900Gi"), 1),
+        ("no-capacity", (*OTHER_IMAGE, "--memory", "900Gi", "--fail-on", "no-capacity"), 6),
+        ("markdown", (*OTHER_IMAGE, "-o", "markdown"), 1),
+        ("json", (*OTHER_IMAGE, "--max-replicas", "3", "-o", "json"), 1),
+        ("kubectl", (*IMAGE, "--max-replicas", "3", "-o", "diff"), 1),
+        ("policy", (*OTHER_IMAGE, "--fail-on", "new-cluster", "--fail-on", "outage", "-o", "json"), 6),
+    ],
+)
+def test_a_change_of_what_runs(run: Run, golden: Golden, name: str, flags: tuple[str, ...], code: int) -> None:
+    result = run("diff", *TINY, *flags)
+    golden.check(f"diff/{name}.txt", without_context(str(result)))
+    assert result.code == code
+
+
+def test_a_new_service(run: Run, api: FakeAPI) -> None:
+    result = run("diff", *TINY, *IMAGE)
+    assert result.code == 1
+    assert result.out.startswith(
+        "+ RayService llm/tiny\n  created             KubeRay starts a RayCluster. Its pods ask for "
+    )
+    assert "\n+kind: RayService\n" in result.out
+    assert api.count("PATCH", ".") == 1
+    assert run("status", "tiny").code == 1
+
+
+def test_nothing_is_written(run: Run, api: FakeAPI, deployed: None) -> None:
+    before = api.stored("RayService", "tiny")
+    run("diff", *TINY, *OTHER_IMAGE)
+    assert api.stored("RayService", "tiny") == before
+    patches = [request for request in api.requests if request.method == "PATCH"]
+    assert patches[-1].query["dryRun"] == "All"
+
+
+def test_running_replicas_are_those_that_serve_reports(run: Run, api: FakeAPI, deployed: None) -> None:
+    running = [{"state": "RUNNING"}, {"state": "RUNNING"}, {"state": "STARTING"}]
+    answer = {"applications": {"tiny": {"deployments": {"LLMServer:tiny": {"replicas": running}}}}}
+    path = f"{kuberay.head_service(f'tiny-{SUFFIX}')}:dashboard/proxy/api/serve/applications/$"
+    api.answer("GET", path, (200, answer))
+    result = run("diff", *TINY, *IMAGE, "--max-num-seqs", "7")
+    assert "LLMServer:tiny (2 replicas, 1 at a time)" in result.out
+    api.answer("GET", path, status(503, "no endpoints available"))
+    assert "LLMServer:tiny (1 replica)" in run("diff", *TINY, *IMAGE, "--max-num-seqs", "7").out
+
+
+def test_an_object_that_is_no_longer_rendered(run: Run, api: FakeAPI, deployed: None) -> None:
+    from rayllm_ctl.model.labels import MANAGER, service_labels
+
+    labels = service_labels("tiny", "0.29.0")
+    ours = [{"manager": MANAGER, "operation": "Apply"}]
+    api.put(kind="NetworkPolicy", metadata={"name": "tiny", "labels": labels, "managedFields": ours})
+    api.put(kind="ConfigMap", metadata={"name": "copied", "labels": labels})
+    result = run("diff", *TINY, *IMAGE)
+    assert result.code == 1
+    assert "- NetworkPolicy llm/tiny\n  not-pruned          not rendered any more" in result.out
+    assert "kubectl delete networkpolicies.networking.k8s.io tiny -n llm" in result.out
+    assert "copied" not in result.out
+
+
+def test_fields_of_another_manager_are_a_conflict(run: Run, api: FakeAPI, deployed: None) -> None:
+    conflict = {"reason": "FieldManagerConflict", "message": 'conflict with "argocd"', "field": ".spec.serveConfigV2"}
+    api.answer("PATCH", "rayservices", status(409, "conflict", "Conflict", causes=[conflict]))
+    result = run("diff", *TINY, *OTHER_IMAGE)
+    assert (result.code, result.out) == (4, "")
+    assert "spec.serveConfigV2  is owned by argocd" in result.err
+    assert "--force-conflicts" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((*TINY, *IMAGE, "--tp", "x"), 2, "--tp"),
+        ((*TINY, "--image", "x:1", "-n", "nowhere"), 3, "namespace nowhere does not exist"),
+        ((*TINY[:-1], "--model-config", "/nowhere", *IMAGE), 2, "/nowhere"),
+        (("--local", "a", "b", "--model", "x"), 2, "--local"),
+        (("--local", "nowhere", "."), 2, "nowhere"),
+        (("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "1", "--offline"), 3, "fit"),
+        (("--model", "nobody/nothing", "--offline"), 3, "nobody/nothing"),
+    ],
+)
+def test_a_failure_is_no_difference(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    result = run("diff", *arguments)
+    assert result.code == code, str(result)
+    assert result.out == ""
+    assert words in result.err
+
+
+def test_a_defect_is_no_difference(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("rayllm_ctl.workflows.diff.diff", broken)
+    assert run("diff", *TINY, *IMAGE).code == 3
+    monkeypatch.setattr("rayllm_ctl.workflows.plan.make_plan", broken)
+    assert run("render", *TINY, *IMAGE).code == 1
+
+
+def test_rights_that_are_missing_are_named(run: Run, api: FakeAPI, deployed: None) -> None:
+    api.granted = {
+        ("get", "rayservices.ray.io", False),
+        ("list", "deployments.apps", True),
+        ("get", "namespaces", True),
+    }
+    result = run("diff", *TINY, *OTHER_IMAGE)
+    assert result.code == 5
+    assert "create rayservices.ray.io, patch rayservices.ray.io" in result.err
+
+
+def test_without_the_right_to_look_around_it_says_less(run: Run, api: FakeAPI, deployed: None) -> None:
+    api.granted = {(verb, "rayservices.ray.io", False) for verb in ("get", "create", "patch")}
+    result = run("diff", *TINY, *OTHER_IMAGE)
+    assert result.code == 1
+    assert "new-cluster" in result.out
+    assert "capacity" not in result.out
+
+
+@pytest.fixture
+def external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that records its arguments and the files that it gets, and exits with what the file `code` says."""
+    program, folder = tmp_path / "mydiff", tmp_path / "record"
+    folder.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\nimport json, pathlib, sys\nhere = pathlib.Path({str(folder)!r})\n"
+        "sides = [{f.name: f.read_text() for f in pathlib.Path(a).iterdir()} for a in sys.argv[1:3]]\n"
+        "names = [pathlib.Path(a).name for a in sys.argv[1:3]]\n"
+        "(here / 'call').write_text(json.dumps([names, sys.argv[3:], sides]))\n"
+        "print('shown by mydiff', flush=True)\n"
+        "sys.exit(int((here / 'code').read_text()))\n"
+    )
+    program.chmod(0o755)
+    (folder / "code").write_text("1")
+    monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", f"{program} -N --color=always /etc/passwd")
+    return folder
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_users_own_program_shows_the_differences(run: Run, external: Path) -> None:
+    result = run("diff", *TINY, *OTHER_IMAGE, "-o", "diff")
+    assert (result.code, result.out) == (1, "")
+    assert "/etc/passwd is left out, as kubectl does" in result.err
+    names, parameters, (before, after) = json.loads((external / "call").read_text())
+    assert names == ["LIVE", "MERGED"]
+    assert parameters == ["-N", "--color=always"]
+    assert list(before) == list(after) == ["ray.io.v1.RayService.llm.tiny"]
+    assert "example.com/vllm-cpu:1" in before["ray.io.v1.RayService.llm.tiny"]
+    (external / "code").write_text("2")
+    failed = run("diff", *TINY, *OTHER_IMAGE)
+    assert failed.code == 3
+    assert "failed with exit code 2" in failed.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_an_external_program_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", "/nowhere/colordiff")
+    result = run("diff", *TINY, *OTHER_IMAGE)
+    assert result.code == 3
+    assert "/nowhere/colordiff cannot be run" in result.err
+
+
+def test_files_are_compared_without_a_cluster(run: Run, api: FakeAPI, tmp_path: Path, golden: Golden) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "tiny"}, "spec": {}}
+    for folder, flags in ((old, IMAGE), (new, (*IMAGE, "--max-num-seqs", "7"))):
+        folder.mkdir()
+        (folder / "service.yaml").write_text(run("render", *TINY, *flags).out)
+        (folder / "kustomization.yaml").write_text("kind: Kustomization\nresources: [service.yaml]\n")
+    (old / "policy.json").write_text(json.dumps(policy))
+    (new / "config.yaml").write_text(json.dumps({**policy, "kind": "ConfigMap", "apiVersion": "v1"}))
+    result = run("diff", "--local", str(old), str(new))
+    golden.check("diff/local.txt", without_context(str(result)))
+    assert result.code == 1
+    assert run("diff", "--local", str(new), str(new)).code == 0
+    assert api.requests == []
+
+
+def test_spec_files_are_rendered_first(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(SPEC)
+    new.write_text(SPEC.replace("x:1", "x:2"))
+    result = run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "new-cluster")
+    assert result.code == 6, str(result)
+    assert "new-cluster       image (head, group cpu)  example.com/x:1 → example.com/x:2\n" in result.out
+    assert "ruled out by --fail-on\n  new-cluster: RayService tiny (image)" in result.err
+    assert run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "outage").code == 1
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text(run("render", "-f", str(old), "--offline").out)
+    assert run("diff", "--local", str(rendered), str(old), "--offline").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "not valid YAML"),
+        ("- 1\n", "not a manifest, but a list"),
+        ("kind: Service\n", "apiVersion, kind or metadata.name is missing"),
+        ("\n---\n".join(["{apiVersion: v1, kind: Service, metadata: {name: a}}"] * 2), "Service a is in"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_manifests(run: Run, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    result = run("diff", "--local", str(file), str(file))
+    assert result.code == 2
+    assert str(file) in result.err
+    assert words in result.err
