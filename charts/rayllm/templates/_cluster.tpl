@@ -55,7 +55,7 @@ headGroupSpec:
         - {name: gcs-server, containerPort: 6379}
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
-        - {name: serve, containerPort: 8000}
+        {{- include "rayllm.servePorts" (dict "proxies" $.Values.proxies) | replace "\n" "\n        " }}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
         {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
@@ -96,12 +96,17 @@ workerGroupSpecs:
         image: {{ include "rayllm.yaml" $.Values.runtime.image }}
         imagePullPolicy: IfNotPresent
         {{- include "rayllm.environment" (dict "pod" $.Values.worker.pod) | replace "\n" "\n        " }}
+{{- if $.Values.proxies.onWorkers }}
         ports:
-        - {name: serve, containerPort: 8000}
+        {{- include "rayllm.servePorts" (dict "proxies" $.Values.proxies) | replace "\n" "\n        " }}
+{{- end }}
         readinessProbe:
           httpGet:
-            path: /-/healthz
-            port: 8000
+            path: {{ include "rayllm.yaml" $.Values.worker.readiness.path }}
+            port: {{ include "rayllm.yaml" $.Values.worker.readiness.port }}
+{{- if $.Values.worker.readiness.https }}
+            scheme: HTTPS
+{{- end }}
           initialDelaySeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.initialDelay }}
           periodSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.period }}
           timeoutSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.timeout }}

@@ -15,6 +15,14 @@ resources:
 {{- end }}
 {{- end }}
 
+{{- define "rayllm.servePorts" }}
+{{- /* KubeRay's Service has the head's ports that are named serve or serve-... */}}
+- {name: serve, containerPort: {{ include "rayllm.yaml" $.proxies.httpPort }}}
+{{- if not (kindIs "invalid" $.proxies.grpcPort) }}
+- {name: serve-grpc, containerPort: {{ include "rayllm.yaml" $.proxies.grpcPort }}}
+{{- end }}
+{{- end }}
+
 {{- define "rayllm.environment" }}
 {{- if $.pod.env }}
 env:

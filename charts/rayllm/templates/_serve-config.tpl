@@ -67,4 +67,7 @@ applications:
     {{- include "rayllm.autoscaling" (dict "scaling" $.Values.serve.autoscaling) | replace "\n" "\n    " }}
   - name: OpenAiIngress
     {{- include "rayllm.autoscaling" (dict "scaling" $.Values.serve.ingressAutoscaling) | replace "\n" "\n    " }}
+{{- range $option, $value := $.Values.serveOptions }}
+{{ include "rayllm.yaml" $option }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
 {{- end }}
