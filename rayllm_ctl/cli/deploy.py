@@ -7,7 +7,15 @@ from typing import Any, Literal
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    KubeFlags,
+    facts_options,
+    kube_options,
+    kuberay_option,
+    output_option,
+    service_options,
+)
 from rayllm_ctl.cli.values import Duration
 
 
@@ -24,6 +32,7 @@ from rayllm_ctl.cli.values import Duration
     show_default=True,
     help="client: print the manifests; server: let the API server check them; nothing is written.",
 )
+@kuberay_option(" with --dry-run=client")
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
 @output_option("json", "yaml", "name")
 @kube_options
@@ -39,6 +48,7 @@ def command(
     wait: bool,
     timeout: float | None,
     dry_run: Literal["none", "client", "server"],
+    kuberay: str | None,
     force_conflicts: bool,
     output: str | None,
     kube: KubeFlags,
@@ -52,12 +62,19 @@ def command(
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Rendered
+    from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
 
+    if kuberay is not None and dry_run != "client":
+        raise UsageError(
+            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            hint="remove --kuberay-version, or add --dry-run=client",
+        )
     service = resolve(file, overrides, kube.namespace, FLAGS)
     options = DeployOptions(
-        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices
+        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, kuberay or DEFAULT
     )  # fmt: skip
     events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":

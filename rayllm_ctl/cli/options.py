@@ -8,8 +8,17 @@ from typing import Any, TypeVar
 
 import click
 
-from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
+from rayllm_ctl.cli.values import (
+    Duration,
+    KeyValue,
+    KubeRayVersion,
+    Quantity,
+    SecretReference,
+    TolerationSpec,
+    VolumeSpec,
+)
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kuberayversions import DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -266,6 +275,13 @@ def service_options(deploy: bool = True) -> Callable[[F], F]:
         return result
 
     return decorate
+
+
+def kuberay_option(note: str = "") -> Callable[[F], F]:
+    """--kuberay-version: for which manifests are checked without a cluster."""
+    help_text = f"KubeRay version that the manifests are checked for{note}; {DEFAULT} by default."
+    option: Callable[[F], F] = click.option("--kuberay-version", "kuberay", type=KubeRayVersion(), help=help_text)
+    return option
 
 
 def facts_options(function: F) -> F:

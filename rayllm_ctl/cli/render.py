@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -23,6 +23,7 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_
     show_default=True,
     help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
 )
+@kuberay_option()
 @output_option("yaml", "json", default="yaml")
 def command(
     file: Path | None,
@@ -33,6 +34,7 @@ def command(
     namespace: str | None,
     accept_risk: bool,
     form: str,
+    kuberay: str | None,
     output: str,
 ) -> None:
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
@@ -42,13 +44,14 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_data, print_manifests
+    from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import chart_values, manifests
 
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    rendered = manifests(plan, accept_risk=accept_risk)
+    rendered = manifests(plan, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     if loss := lost(service.security.pod_security):
         click.echo(f"warning: {loss}", err=True)
     if form == "helm-values":

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, cast, get_args
 
 import click
 
+from rayllm_ctl.model.kuberayversions import known_version
 from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.quantities import parse_duration, parse_quantity
 from rayllm_ctl.model.scalars import parse_scalar
@@ -38,6 +39,21 @@ class Quantity(click.ParamType[str]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+class KubeRayVersion(click.ParamType[str]):
+    """A version of KubeRay, such as 1.6 or 1.6.2; its value is the known version nearest to it, after a note."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            known, note = known_version(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if note:
+            click.echo(note, err=True)
+        return known
 
 
 class KeyValue(click.ParamType[tuple[str, Any]]):

@@ -56,7 +56,6 @@ def _explain(before: Object, after: Object, running: Running) -> Explanation:
 
 RAY_SERVICE = WorkloadKind(
     name=_KIND,
-    schema="rayservice-v1",
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),

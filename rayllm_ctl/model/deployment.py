@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
@@ -173,3 +174,4 @@ class Deployment:
     volumes: tuple[Volume, ...]
     proxies: ServeProxies
     serve_options: Mapping[str, Any]
+    patches: tuple[Patch, ...]

@@ -59,6 +59,10 @@ def _object_names(at: Path, pod: PodOptions) -> Iterator[Problem]:
     for path, name in names:
         if name is not None and not is_object_name(name):
             yield Problem(path, f"{quoted(name)} is not a valid object name")
+    secrets = [secret.name for secret in pod.image_pull_secrets]
+    for index, name in enumerate(secrets):
+        if name in secrets[:index]:
+            yield Problem((*at, "imagePullSecrets", index, "name"), f"duplicate Secret {quoted(name)}")
 
 
 def _metadata(at: Path, pod: PodOptions) -> Iterator[Problem]:

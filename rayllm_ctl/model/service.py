@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
@@ -184,3 +185,4 @@ class LLMService:
     load: Load = Load()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
+    patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

@@ -17,6 +17,7 @@ from rayllm_ctl.model.engineargs import (
     holds_a_credential,
 )
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
+from rayllm_ctl.model.patches import patch_problems
 from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
@@ -37,6 +38,7 @@ def validate(service: LLMService) -> list[Problem]:
         *podchecks.problems(service),
         *_load(service.load),
         *rayfields.problems(service),
+        *patch_problems(service.patches),
     ]
 
 

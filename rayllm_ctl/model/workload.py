@@ -40,14 +40,13 @@ class Rights:
 class WorkloadKind:
     """A kind that KubeRay runs as RayClusters.
 
-    schema: name of its schema in render/schemas. rights: what each activity asks of the API server.
+    rights: what each activity asks of the API server.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
     explain: what a change of an object of this kind does to what runs.
     """
 
     name: str
-    schema: str
     rights: Mapping[Activity, Rights]
     clusters_of: Callable[[Object], tuple[str, ...]]
     made_for: Callable[[str], str]

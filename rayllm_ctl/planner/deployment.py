@@ -64,6 +64,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         volumes=service.storage.volumes,
         proxies=proxies_of(service.serve),
         serve_options=serve_options(service.serve),
+        patches=service.patches,
     )
     return replace(plan, deployment=deployment)
 

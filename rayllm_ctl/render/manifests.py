@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -17,9 +18,11 @@ OBJECTS = ("rayservice.yaml.j2",)
 def render(plan: Plan) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
-    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image.
+    A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
+    patch cannot be applied.
     """
     values = dict(vars(values_of(plan)))
     values["serve_config"] = text("serve-config.yaml.j2", values)
     objects = (fill(template, values) for template in OBJECTS)
-    return [manifest for manifest in objects if manifest is not None]
+    rendered = [manifest for manifest in objects if manifest is not None]
+    return patched(rendered, plan.deployment.patches if plan.deployment else ())

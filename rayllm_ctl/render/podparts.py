@@ -10,10 +10,12 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.deployment import Deployment
+from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.podoptions import PodOptions
 from rayllm_ctl.model.podsecurity import violations
+from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.security import PodSecurity
-from rayllm_ctl.render.schema import problems_of_part
+from rayllm_ctl.render.schema import part_problems
 
 _POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
 """Where a RayService has the spec of a pod; those of other kinds are no different."""
@@ -21,18 +23,19 @@ _POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
 _CONTAINER = (*_POD, "containers")
 
 
-def check_raw_parts(deployment: Deployment, schema_name: str) -> None:
+def check_raw_parts(deployment: Deployment, kuberay: str = DEFAULT) -> None:
     """Raise UsageError with every field of a raw part that the API server would reject, by its path in the spec."""
     problems = [
         problem
         for role, options in (("head", deployment.pod_options.head), ("worker", deployment.pod_options.worker))
-        for problem in _raw_parts(options, f"spec.pods.{role}", schema_name)
+        for problem in _raw_parts(options, ("spec", "pods", role), kuberay)
     ]
     if problems:
-        raise UsageError("\n".join(problems), hint="kubectl explain pod.spec")
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError("\n".join(map(str, problems)), hint=tuple(hints) or "kubectl explain pod.spec")
 
 
-def _raw_parts(options: PodOptions, at: str, schema_name: str) -> Iterator[str]:
+def _raw_parts(options: PodOptions, at: Path, kuberay: str) -> Iterator[Problem]:
     parts = (
         ("affinity", options.affinity, (*_POD, "affinity")),
         (
@@ -48,7 +51,7 @@ def _raw_parts(options: PodOptions, at: str, schema_name: str) -> Iterator[str]:
         ),
     )
     for name, value, place in parts:
-        yield from problems_of_part(value, schema_name, place, f"{at}.{name}")
+        yield from part_problems(value, place, (*at, name), kuberay)
 
 
 def _without_null(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rendered objects against the schema of their kind, offline."""
+"""Rendered objects against the schemas of their kinds, offline: what the API server would reject is found here."""
 
 from __future__ import annotations
 
@@ -9,95 +9,125 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.model import problems as model
+from rayllm_ctl.model.kuberay import GROUP_NAME
+from rayllm_ctl.model.kuberayversions import DEFAULT
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.problems import Problem
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
     "number": (int, float), "null": (type(None),),
 }  # fmt: skip
 
+UNKNOWN_FIELD = "unknown field"
 
-def check(manifest: Mapping[str, Any], schema_name: str) -> None:
-    """Raise UserError with every field that the API server would reject: unknown, of a wrong type, missing.
 
-    schema_name: one of the files in `schemas`, without its suffix.
+def schema_problems(manifest: Mapping[str, Any], kuberay: str = DEFAULT) -> list[Problem]:
+    """Every field that the API server would reject: unknown, missing, of a wrong type, out of range.
 
-    Input is checked long before, so this is a bug in the templates, found before a cluster could.
+    kuberay: one of model.kuberayversions.VERSIONS. Paths lead from the object. Objects of kinds without a schema pass.
     """
-    kind = str(manifest["kind"])
-    schema = _schema(schema_name)
-    problems = list(_problems(manifest, schema, schema.get("$defs", {}), kind))
-    if problems:
-        raise UserError(
-            f"the rendered {kind} does not match its schema:\n" + "\n".join(problems),
-            hint="this is a bug in rayllm-ctl; please report it with the spec file or the flags",
-        )
+    name = f"{manifest['apiVersion']} {manifest['kind']}"
+    if manifest["apiVersion"].partition("/")[0] == GROUP_NAME:
+        name = f"{name} {kuberay}"
+    schemas = _schemas()
+    root = schemas["kinds"].get(name)
+    return [] if root is None else list(_problems(dict(manifest), root, schemas["parts"], ()))
 
 
-def problems_of_part(value: Any, schema_name: str, place: Sequence[str], path: str) -> list[str]:
-    """What the API server would reject of `value` at `place` in a manifest, named by `path`.
+def part_problems(value: Any, place: Sequence[str], at: model.Path, kuberay: str = DEFAULT) -> list[Problem]:
+    """What the API server would reject of `value` at `place` in a RayService; paths lead from `at`.
 
-    place: fields from the manifest's root, without positions in lists.
+    place: fields from the object's root, without positions in lists.
     """
-    schema: Mapping[str, Any] = _schema(schema_name)
-    parts = schema.get("$defs", {})
+    schemas = _schemas()
+    parts: _Parts = schemas["parts"]
+    schema: _Schema = schemas["kinds"][f"ray.io/v1 RayService {kuberay}"]
     for name in place:
-        schema = _resolved(schema, parts)
-        schema = _resolved(schema.get("items", schema), parts)["properties"][name]
-    return list(_problems(value, schema, parts, path))
+        schema = _written_out(schema, parts)
+        schema = _written_out(schema.get("items", schema), parts)["properties"][name]
+    return list(_problems(value, schema, parts, at))
 
 
 @cache
-def _schema(name: str) -> dict[str, Any]:
-    text = (Path(__file__).parent / "schemas" / f"{name}.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
+def _schemas() -> Mapping[str, Any]:
+    text = (Path(__file__).parent / "schemas" / "manifests.json").read_text(encoding="utf-8")
+    schemas: dict[str, Any] = json.loads(text)
+    return schemas
 
 
-def _resolved(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
-    while "$ref" in schema:
-        schema = parts[schema["$ref"].removeprefix("#/$defs/")]
-    return schema
+_Schema = str | Mapping[str, Any]
+"""A schema, or the name of one that is stored once."""
+
+_Parts = Mapping[str, Mapping[str, Any]]
 
 
-def _problems(value: Any, schema: Mapping[str, Any], parts: Mapping[str, Any], path: str) -> Iterator[str]:
-    """What of `value` does not match `schema`: the keywords that scripts/crd_schema.py writes.
+def _written_out(schema: _Schema, parts: _Parts) -> Mapping[str, Any]:
+    return parts[schema] if isinstance(schema, str) else schema
+
+
+def _problems(value: Any, schema: _Schema, parts: _Parts, path: model.Path) -> Iterator[Problem]:
+    """What of `value` does not match `schema`: the keywords that scripts/manifest_schemas.py writes.
 
     A validator of the whole of JSON Schema would take a fifth of the time that rendering takes, to be imported.
     """
-    schema = _resolved(schema, parts)
+    schema = _written_out(schema, parts)
     wanted = schema.get("type", list(_TYPES))
     names = wanted if isinstance(wanted, list) else [wanted]
     fitting = any(isinstance(value, _TYPES[name]) for name in names)
     if not fitting or (isinstance(value, bool) and "boolean" not in names):
-        yield f"{path}: {json.dumps(value)} is not of type {' or '.join(names)}"
+        yield Problem(path, f"{_shown(value)} is not of type {' or '.join(names)}")
         return
-    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
-        yield f"{path}: {json.dumps(value)} is not one of {json.dumps(schema.get('enum', [schema.get('const')]))}"
+    if value not in schema.get("enum", [value]):
+        choices = ", ".join(map(str, schema["enum"]))
+        close = nearest(value, map(str, schema["enum"])) if isinstance(value, str) else None
+        hint = f"did you mean {close}?" if close else ""
+        yield Problem(path, f"{_shown(value)} is not supported (supported values: {choices})", hint)
     if isinstance(value, dict):
         yield from _fields(value, schema, parts, path)
     elif isinstance(value, list):
-        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-            yield f"{path}: {len(value)} items are too few or too many"
-        for position, item in enumerate(value):
-            yield from _problems(item, schema.get("items", {}), parts, f"{path}[{position}]")
+        yield from _items(value, schema, parts, path)
     elif isinstance(value, str):
         if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-            yield f"{path}: text of {len(value)} characters is too short or too long"
+            yield Problem(path, f"text of {len(value)} characters is too short or too long")
         if not re.search(schema.get("pattern", ""), value):
-            yield f"{path}: {json.dumps(value)} does not match {schema['pattern']}"
+            yield Problem(path, f"{_shown(value)} does not match {schema['pattern']}")
     elif value is not None and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        yield f"{path}: {value} is out of range"
+        yield Problem(path, f"{value} is out of range")
 
 
-def _fields(value: Mapping[str, Any], schema: Mapping[str, Any], parts: Mapping[str, Any], path: str) -> Iterator[str]:
+def _fields(value: Mapping[str, Any], schema: Mapping[str, Any], parts: _Parts, path: model.Path) -> Iterator[Problem]:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield f"{path}.{name}: is required"
+            yield Problem((*path, name), "required field is missing")
     for name, item in value.items():
         known = properties.get(name, others)
         if known is False:
-            yield f"{path}.{name}: unknown field"
-        elif isinstance(known, Mapping):
-            yield from _problems(item, known, parts, f"{path}.{name}")
+            close = nearest(name, properties)
+            yield Problem((*path, name), UNKNOWN_FIELD, f"did you mean {close}?" if close else "")
+        elif known is not True:
+            yield from _problems(item, known, parts, (*path, name))
+
+
+def _items(value: Sequence[Any], schema: Mapping[str, Any], parts: _Parts, path: model.Path) -> Iterator[Problem]:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield Problem(path, f"{len(value)} items are too few or too many")
+    keys = schema.get("keys", {})
+    seen: list[list[Any]] = []
+    for position, item in enumerate(value):
+        yield from _problems(item, schema.get("items", {}), parts, (*path, position))
+        if keys and isinstance(item, dict):
+            identity = [item.get(key, default) for key, default in keys.items()]
+            if identity in seen:
+                shown = ", ".join(f"{key} {_shown(part)}" for key, part in zip(keys, identity, strict=True))
+                yield Problem((*path, position), f"duplicate item ({shown})")
+            seen.append(identity)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else "a string"

@@ -11,6 +11,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
+from rayllm_ctl.model.kuberayversions import DEFAULT, VERSIONS, known_version
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
@@ -26,7 +27,8 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. accept_risk: deploy a plan that is risky. model_config, offline,
-    prices: where the facts of the plan come from, see workflows.plan.
+    prices: where the facts of the plan come from, see workflows.plan. kuberay: the version that manifests are checked
+    for where no cluster is asked, one of model.kuberayversions.VERSIONS.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -37,6 +39,7 @@ class DeployOptions:
     model_config: Path | None = None
     offline: bool = False
     prices: Path | None = None
+    kuberay: str = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,9 @@ def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
     plan = make_plan(
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
-    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk))
+    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    kuberay = options.kuberay if options.dry_run == "client" else VERSIONS[-1]
+    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk, kuberay=kuberay))
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
@@ -99,7 +104,10 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
     namespace = one.service.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
-    yield from _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options))
+    for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options)):
+        yield checked
+        if checked.name == "KubeRay" and checked.ok:
+            yield from _check_for(checked.detail, one)
     stored: dict[str, Any] = {}
     for applied, item in apply(
         cluster,
@@ -150,6 +158,16 @@ def _check(
     yield (
         Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
     )
+
+
+def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
+    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    from rayllm_ctl.workflows.check import check
+
+    kuberay, note = known_version(running)
+    check(one.manifests, one.plan, kuberay)
+    if note:
+        yield Checked("manifests", None, note)
 
 
 def _limit(plan: Plan) -> float:

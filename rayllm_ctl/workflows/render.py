@@ -5,28 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.errors import RiskyPlanError, UserError
+from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.plan import Plan
 
 
-def manifests(plan: Plan, *, accept_risk: bool = False) -> list[dict[str, Any]]:
-    """The manifests of `plan`.
+def manifests(plan: Plan, *, accept_risk: bool = False, kuberay: str = DEFAULT) -> list[dict[str, Any]]:
+    """The manifests of `plan`, valid for a version of KubeRay (one of model.kuberayversions.VERSIONS).
 
     Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
-    UsageError when no image is known for it.
+    UsageError when no image is known for it or a patch cannot be applied.
     """
     require(plan, accept_risk=accept_risk)
-    from rayllm_ctl.kinds import WORKLOADS
     from rayllm_ctl.render import render
-    from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
-    from rayllm_ctl.render.schema import check
+    from rayllm_ctl.render.podparts import check_pod_security
+    from rayllm_ctl.workflows.check import check
 
     rendered = render(plan)
+    check(rendered, plan, kuberay)
     assert plan.deployment is not None  # or there would be nothing to render
-    for manifest in rendered:
-        kind = WORKLOADS.get(manifest["kind"])
-        if kind is not None:  # objects of other kinds are left to the API server
-            check_raw_parts(plan.deployment, kind.schema)
-            check(manifest, kind.schema)
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
 

@@ -47,6 +47,7 @@ def required(terms: Any) -> dict[str, Any]:
         ({"priority_class_name": ""}, "priorityClassName", "object name"),
         ({"runtime_class_name": "a_b"}, "runtimeClassName", "object name"),
         ({"image_pull_secrets": (ObjectName("ok"), ObjectName("A"))}, "imagePullSecrets[1].name", "object name"),
+        ({"image_pull_secrets": (ObjectName("a"), ObjectName("a"))}, "imagePullSecrets[1].name", "duplicate Secret"),
         ({"labels": {"a/b/c": "x"}}, "labels.a/b/c", "label key"),
         ({"labels": {"a": "x y"}}, "labels.a", "label value"),
         ({"labels": {"ray.io/group": "x"}}, "labels.ray.io/group", "reserved"),

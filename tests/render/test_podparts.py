@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import USAGE, UsageError
-from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.podoptions import PodOptions, Pods
 from rayllm_ctl.render import render
 from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
@@ -33,7 +32,8 @@ def rejected(**options: Any) -> list[str]:
     [
         ({"affinity": {"nodeAfinity": {}}}, "affinity.nodeAfinity: unknown field"),
         ({"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": "1"}]}}},
-         "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm: is required"),
+         "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm: required field is "
+         "missing"),
         ({"topology_spread_constraints": (SPREAD, {**SPREAD, "maxSkew": "1"})},
          'topologySpreadConstraints[1].maxSkew: "1" is not of type integer'),
         ({"security_context": {"runAsUser": "ray"}}, 'securityContext.runAsUser: "ray" is not of type integer'),
@@ -49,7 +49,7 @@ def test_null_in_a_security_context_is_no_value_of_a_wrong_type() -> None:
     options = PodOptions(security_context={"runAsUser": None}, topology_spread_constraints=(SPREAD,))
     its_plan = plan(dataclasses.replace(GPU, pods=Pods(options, options)), H100)
     assert its_plan.deployment is not None
-    check_raw_parts(its_plan.deployment, RAY_SERVICE.schema)
+    check_raw_parts(its_plan.deployment)
     assert "runAsUser" not in its_plan.deployment.head.security_context
 
 

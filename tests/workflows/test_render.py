@@ -16,11 +16,11 @@ def test_manifests_are_checked_against_the_schema_of_their_kind(monkeypatch: pyt
     [rendered] = manifests(planned)
     damaged = {**rendered, "spec": {**rendered["spec"], "serveConfigV3": ""}}
     monkeypatch.setattr(rayllm_ctl.render, "render", lambda _plan: [damaged])
-    with pytest.raises(UserError, match=r"RayService\.spec\.serveConfigV3: unknown field"):
+    with pytest.raises(UserError, match=r"RayService qwen: spec\.serveConfigV3: unknown field"):
         manifests(planned)
 
 
 def test_kinds_without_a_schema_are_left_to_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    route: dict[str, Any] = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "spec": {}}
+    route: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Route", "metadata": {"name": "x"}, "spec": {}}
     monkeypatch.setattr(rayllm_ctl.render, "render", lambda _plan: [route])
     assert manifests(plan(GPU, H100)) == [route]

@@ -1,0 +1,33 @@
+"""What KubeRay's operator rejects in its objects, although their schemas allow it: pure checks of manifests.
+
+The operator reports it after the object is applied, as an event, and does nothing else. Read from KubeRay v1.6.2 and
+v1.7.0, ray-operator/controllers/ray/utils/validation.go. Feature gates of the operator cannot be known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.kinds.rules.objects import (
+    object_problems,
+    raycluster_problems,
+    rayjob_problems,
+    rayservice_problems,
+)
+from rayllm_ctl.model.problems import Problem
+
+_RULES: Mapping[str, Callable[[Mapping[str, Any], str], Iterator[Problem]]] = {
+    "RayService": rayservice_problems,
+    "RayCluster": raycluster_problems,
+    "RayJob": rayjob_problems,
+}
+
+
+def rule_problems(manifest: Mapping[str, Any], kuberay: str) -> list[Problem]:
+    """What of a manifest that matches its schema would be rejected all the same. Paths lead from the manifest.
+
+    kuberay: one of model.kuberayversions.VERSIONS.
+    """
+    rules = _RULES.get(manifest["kind"])
+    return [*object_problems(manifest), *(rules(manifest, kuberay) if rules else ())]

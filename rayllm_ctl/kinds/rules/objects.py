@@ -1,0 +1,124 @@
+"""Whole objects: RayService, RayCluster, RayJob, and the names and labels of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.kinds.rules.cluster import cluster_problems
+from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, name_problem, section
+from rayllm_ctl.model.kuberay import INITIALIZING_TIMEOUT
+from rayllm_ctl.model.kuberayversions import parse
+from rayllm_ctl.model.patterns import DNS_SUBDOMAIN
+from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.quantities import parse_duration
+
+_LONGEST_CLUSTER = 53
+_LONGEST_OWNER = 47
+"""KubeRay appends six characters for the RayCluster of a RayService or RayJob."""
+
+_LONGEST_SERVICE = 63
+_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+_STRATEGIES = ("NewCluster", _INCREMENTAL, "None")
+_METADATA: Path = ("metadata", "name")
+_CLUSTER: Path = ("spec", "rayClusterConfig")
+
+
+def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
+    """What KubeRay rejects in a RayService. kuberay: one of model.kuberayversions.VERSIONS."""
+    yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
+    annotations = section(manifest, "metadata", "annotations")
+    yield from _initializing_timeout(annotations.get(INITIALIZING_TIMEOUT))
+    spec = section(manifest, "spec")
+    cluster = section(spec, "rayClusterConfig")
+    yield from cluster_problems(cluster, annotations, _CLUSTER)
+    if section(cluster, "authOptions").get("enableK8sTokenAuth"):
+        yield Problem((*_CLUSTER, "authOptions", "enableK8sTokenAuth"), "is not supported for a RayService")
+    if section(cluster, "headGroupSpec", "headService", "metadata").get("name"):
+        yield Problem((*_CLUSTER, "headGroupSpec", "headService", "metadata", "name"), "cannot be set")
+    yield from _serve_port(cluster)
+    yield from _upgrade(spec, kuberay)
+
+
+def raycluster_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:
+    """What KubeRay rejects in a RayCluster that a user applies."""
+    yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_CLUSTER, _METADATA)
+    spec = section(manifest, "spec")
+    yield from cluster_problems(spec, section(manifest, "metadata", "annotations"), ("spec",))
+
+
+def rayjob_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:
+    """What KubeRay rejects in a RayJob: its own fields as far as no deletion strategy is used, and its cluster."""
+    yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
+    spec = section(manifest, "spec")
+    cluster, selector = section(spec, "rayClusterSpec"), section(spec, "clusterSelector")
+    if cluster:
+        yield from cluster_problems(cluster, section(manifest, "metadata", "annotations"), ("spec", "rayClusterSpec"))
+    elif not selector:
+        yield Problem(("spec", "rayClusterSpec"), "required without clusterSelector")
+    if not spec.get("shutdownAfterJobFinishes"):
+        for name in ("suspend", "ttlSecondsAfterFinished"):
+            if spec.get(name):
+                yield Problem(("spec", name), "requires shutdownAfterJobFinishes: true")
+    for name in ("activeDeadlineSeconds", "preRunningDeadlineSeconds"):
+        yield from at_least(spec.get(name), 1, ("spec", name))
+    for name in ("backoffLimit", "ttlSecondsAfterFinished"):
+        yield from at_least(spec.get(name), 0, ("spec", name))
+    if spec.get("backoffLimit") and (selector or spec.get("submissionMode") == "InteractiveMode"):
+        yield Problem(("spec", "backoffLimit"), "is not supported with clusterSelector and in InteractiveMode")
+
+
+def object_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Names and labels that the API server rejects in any object."""
+    metadata = section(manifest, "metadata")
+    name = str(metadata.get("name", ""))
+    if manifest["kind"] == "Service":
+        yield from name_problem(name, _LONGEST_SERVICE, _METADATA)
+    elif len(name) > 253 or not DNS_SUBDOMAIN.fullmatch(name):
+        yield Problem(_METADATA, f"{quoted(name)} is not a valid DNS-1123 subdomain")
+    yield from label_problems(section(metadata, "labels"), ("metadata", "labels"))
+
+
+def _initializing_timeout(text: Any) -> Iterator[Problem]:
+    if not text:
+        return
+    try:
+        seconds = float(text) if str(text).isdigit() else parse_duration(str(text))
+    except ValueError:
+        seconds = 0
+    if seconds <= 0:
+        place = ("metadata", "annotations", INITIALIZING_TIMEOUT)
+        yield Problem(place, f"{quoted(str(text))} is not a valid duration, such as 30m, or a number of seconds")
+
+
+def _serve_port(cluster: Mapping[str, Any]) -> Iterator[Problem]:
+    """The operator makes no serve Service for a head that lists ports without Serve's, and says nothing of it."""
+    containers = items(cluster, "headGroupSpec", "template", "spec", "containers")
+    ports = items(containers[0], "ports") if containers else ()
+    if ports and not any(port.get("name") == "serve" for port in ports):
+        place = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0, "ports")
+        yield Problem(place, "requires a port named serve: KubeRay makes no Service in front of Ray Serve without it")
+
+
+def _upgrade(spec: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
+    strategy = section(spec, "upgradeStrategy")
+    kind = strategy.get("type")
+    if kind not in (None, *_STRATEGIES):
+        supported = f"(supported values: {', '.join(_STRATEGIES)})"
+        yield Problem(("spec", "upgradeStrategy", "type"), f"{quoted(str(kind))} is not supported {supported}")
+    if kind != _INCREMENTAL:
+        return
+    at: Path = ("spec", "upgradeStrategy", "clusterUpgradeOptions")
+    if not section(spec, "rayClusterConfig").get("enableInTreeAutoscaling"):
+        yield Problem(("spec", "upgradeStrategy", "type"), f"{_INCREMENTAL} requires enableInTreeAutoscaling: true")
+    options = section(strategy, "clusterUpgradeOptions")
+    for name in ("stepSizePercent", "intervalSeconds", "gatewayClassName"):
+        if options.get(name) in (None, ""):
+            yield Problem((*at, name), f"required by {_INCREMENTAL}")
+    surge, step = options.get("maxSurgePercent", 100), options.get("stepSizePercent")
+    for name, percent in (("maxSurgePercent", surge), ("stepSizePercent", step)):
+        if isinstance(percent, int) and not 0 <= percent <= 100:
+            yield Problem((*at, name), f"must be between 0 and 100, not {percent}")
+    yield from at_least(options.get("intervalSeconds"), 1, (*at, "intervalSeconds"))
+    if parse(kuberay) >= (1, 7) and isinstance(surge, int) and isinstance(step, int) and step > surge:
+        yield Problem((*at, "stepSizePercent"), f"{step} is greater than maxSurgePercent ({surge})")

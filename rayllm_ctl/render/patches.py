@@ -1,0 +1,74 @@
+"""The patches of a spec on the rendered objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.patches import Patch, PatchTarget
+from rayllm_ctl.model.problems import Path, Problem
+from rayllm_ctl.render.goform import canonical
+from rayllm_ctl.render.jsonpatch import json_patch
+from rayllm_ctl.render.merge import PatchError, strategic_merge
+
+_IDENTITY: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+"""What commands find an object by."""
+
+
+def patched(manifests: Sequence[dict[str, Any]], patches: Sequence[Patch]) -> list[dict[str, Any]]:
+    """`manifests` with `patches` applied in their order.
+
+    Raises UsageError, with the place in the spec, for a patch that matches no object or cannot be applied.
+    """
+    objects = list(manifests)
+    for index, patch in enumerate(patches):
+        at: Path = ("spec", "patches", index)
+        matching = [place for place, item in enumerate(objects) if _matches(patch.target, item)]
+        if not matching:
+            raise _failed(_no_match((*at, "target"), patch.target, objects))
+        for place in matching:
+            objects[place] = _apply(objects[place], patch.patch, (*at, "patch"))
+    return objects
+
+
+def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
+    try:
+        changed = strategic_merge(manifest, patch) if isinstance(patch, Mapping) else json_patch(manifest, patch)
+    except PatchError as error:
+        problem = error.problem
+        raise _failed(Problem((*at, *problem.path), problem.message, problem.hint)) from None
+    for path in _IDENTITY:
+        if _value(changed, path) != _value(manifest, path):
+            raise _failed(Problem(at, f"{'.'.join(map(str, path))} of {_shown(manifest)} cannot be changed"))
+    result: dict[str, Any] = canonical(changed)
+    return result
+
+
+def _matches(target: PatchTarget, manifest: Mapping[str, Any]) -> bool:
+    group, _, version = str(manifest["apiVersion"]).rpartition("/")
+    found = (manifest["kind"], manifest["metadata"]["name"], group, version)
+    wanted = (target.kind, target.name, target.group, target.version)
+    return all(want is None or want == value for want, value in zip(wanted, found, strict=True))
+
+
+def _no_match(at: Path, target: PatchTarget, objects: Sequence[Mapping[str, Any]]) -> Problem:
+    close = nearest(target.kind, {item["kind"] for item in objects}) if target.kind else None
+    hint = f"did you mean {close}?" if close and close != target.kind else ""
+    return Problem(at, f"matches no object (rendered: {', '.join(map(_shown, objects))})", hint)
+
+
+def _value(manifest: Mapping[str, Any], path: Path) -> Any:
+    value: Any = manifest
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _shown(manifest: Mapping[str, Any]) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+def _failed(problem: Problem) -> UsageError:
+    return UsageError(str(problem), hint=problem.hint or ())

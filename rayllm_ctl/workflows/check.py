@@ -1,0 +1,104 @@
+"""Rendered manifests against the schemas of their kinds and the rules of the controllers, without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.kuberayversions import DEFAULT, VERSIONS
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.problems import Path, Problem
+
+_CLUSTERS: tuple[Path, ...] = (("spec", "rayClusterConfig"), ("spec",))
+"""Where the spec of a RayCluster stands in a RayService, and in a RayCluster."""
+
+_FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
+    (("authOptions",), ("spec", "ray", "authentication")),
+    (("gcsFaultToleranceOptions",), ("spec", "ray", "faultTolerance")),
+    (("autoscalerOptions", "idleTimeoutSeconds"), ("spec", "ray", "idleTimeout")),
+    (("upgradeStrategy",), ("spec", "upgrade")),
+    (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
+)
+"""Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
+
+_Found = dict[str, Problem]
+"""Problems by their text, which names the object and the field."""
+
+
+def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEFAULT) -> None:
+    """Raise UserError with every field that a cluster with this version of KubeRay would reject.
+
+    manifests: those that `plan` renders to. kuberay: one of model.kuberayversions.VERSIONS. A problem is reported with
+    the patch or the field of the spec that causes it; any other is a bug of the templates.
+    """
+    from rayllm_ctl.render.podparts import check_raw_parts
+
+    if plan.deployment is not None:
+        check_raw_parts(plan.deployment, kuberay)
+    found = _problems(manifests, kuberay)
+    if found:
+        _report(found, manifests, plan, kuberay)
+
+
+def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
+    from rayllm_ctl.kinds.rules import rule_problems
+    from rayllm_ctl.render.schema import schema_problems
+
+    found: _Found = {}
+    for manifest in manifests:
+        name = f"{manifest['kind']} {manifest['metadata'].get('name', '')}"
+        # The rules rely on the types that the schema checks.
+        problems = schema_problems(manifest, kuberay) or rule_problems(manifest, kuberay)
+        found |= {f"{name}: {problem}": problem for problem in problems}
+    return found
+
+
+def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
+    from rayllm_ctl.render.schema import UNKNOWN_FIELD
+
+    causes = _patches_that_cause(found, plan, kuberay)
+    elsewhere = {version: _problems(manifests, version) for version in VERSIONS if version != kuberay}
+    lines: list[str] = []
+    hints: dict[str, None] = {}
+    unexplained = False
+    for text, problem in found.items():
+        cause = causes.get(text) or _field(problem.path)
+        unexplained = unexplained or not cause
+        supported = [version for version, others in elsewhere.items() if text not in others]
+        if problem.message == UNKNOWN_FIELD and supported:
+            text += f" in KubeRay {kuberay}; supported by {', '.join(supported)}"
+        elif problem.hint:
+            hints[problem.hint] = None
+        lines.append(f"{cause}: {text}" if cause else text)
+    if unexplained:
+        report = "unless the spec asks for this, it is a bug in rayllm-ctl; please report it with the spec file"
+        raise UserError("\n".join(lines), hint=(*hints, report))
+    raise UsageError("\n".join(lines), hint=tuple(hints))
+
+
+def _patches_that_cause(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
+    """The first patch with which each problem appears: manifests are rendered with ever more of them."""
+    from rayllm_ctl.render import render
+
+    deployment = plan.deployment
+    patches = deployment.patches if deployment else ()
+    causes: dict[str, str] = {}
+    for count in range(len(patches)):
+        shortened = replace(plan, deployment=replace(deployment, patches=patches[:count])) if deployment else plan
+        known = _problems(render(shortened), kuberay)
+        for text in found:
+            if text not in known:
+                causes[text] = f"spec.patches[{count}]"
+    return causes
+
+
+def _field(path: Path) -> str:
+    """The field of the spec file that a field of an object comes from; empty if it is not known."""
+    for start in (*_CLUSTERS, ()):
+        for place, origin in _FIELDS:
+            whole = (*start, *place)
+            if path[: len(whole)] == whole:
+                return ".".join(origin)
+    return ""

@@ -1,0 +1,130 @@
+"""spec.patches: which objects they change, and what is said of those that cannot be applied."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.patches import Patch, PatchTarget, patch_problems
+from rayllm_ctl.render import render
+from rayllm_ctl.render.goform import canonical
+from rayllm_ctl.render.patches import patched
+from rayllm_ctl.render.schema import schema_problems
+from tests.render.plans import H100, plan
+from tests.render.test_render import GPU, planned
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}, "spec": {"type": "ClusterIP"}}
+POLICY = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "qwen"}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("target", "changed"),
+    [
+        (PatchTarget(kind="Service"), [True, False]),
+        (PatchTarget(name="qwen"), [True, True]),
+        (PatchTarget(group=""), [True, False]),
+        (PatchTarget(group="networking.k8s.io", version="v1"), [False, True]),
+        (PatchTarget(version="v1"), [True, True]),
+    ],
+)
+def test_a_target_selects_objects(target: PatchTarget, changed: list[bool]) -> None:
+    objects = patched([SERVICE, POLICY], [Patch(target, {"metadata": {"labels": {"a": "b"}}})])
+    assert ["labels" in item["metadata"] for item in objects] == changed
+    assert "labels" not in SERVICE["metadata"]
+
+
+def test_later_patches_see_what_earlier_ones_did() -> None:
+    first = Patch(PatchTarget(kind="Service"), {"spec": {"type": "LoadBalancer"}})
+    second = Patch(PatchTarget(kind="Service"), [{"op": "test", "path": "/spec/type", "value": "LoadBalancer"}])
+    assert patched([SERVICE], [first, second])[0]["spec"] == {"type": "LoadBalancer"}
+    with pytest.raises(UsageError):
+        patched([SERVICE], [second, first])
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "message", "hints"),
+    [
+        (
+            PatchTarget(kind="Servce"),
+            {"a": 1},
+            "spec.patches[0].target: matches no object (rendered: Service qwen, NetworkPolicy qwen)",
+            ("did you mean Service?",),
+        ),
+        (
+            PatchTarget(kind="Service"),
+            [{"op": "remove", "path": "/spec/typ"}],
+            'spec.patches[0].patch[0].path: /spec/typ does not exist: there is no "typ"',
+            ("did you mean type?",),
+        ),
+        (
+            PatchTarget(kind="Service"),
+            {"spec": {"ports": [{"name": "x"}]}},
+            "spec.patches[0].patch.spec.ports[0]: requires port: items of ports are merged by it",
+            (),
+        ),
+        (
+            PatchTarget(kind="Service"),
+            {"metadata": {"name": "other"}},
+            "spec.patches[0].patch: metadata.name of Service qwen cannot be changed",
+            (),
+        ),
+    ],
+)
+def test_a_patch_that_cannot_be_applied(target: PatchTarget, patch: Any, message: str, hints: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as raised:
+        patched([SERVICE, POLICY], [Patch(target, patch)])
+    assert (raised.value.message, raised.value.hints) == (message, hints)
+
+
+SPEC = PatchTarget(kind="RayService")
+
+
+@pytest.mark.parametrize(
+    ("patch", "where", "message"),
+    [
+        (Patch(PatchTarget(), {"a": 1}), "target", "requires at least one of kind, name, group and version"),
+        (Patch(SPEC, {}), "patch", "expected a mapping (strategic merge) or a list of operations (JSON Patch), not"),
+        (Patch(SPEC, "text"), "patch", "expected a mapping (strategic merge) or a list of operations (JSON Patch)"),
+        (Patch(SPEC, {"a": float("inf")}), "patch", "the patch has no form in JSON"),
+        (Patch(SPEC, {"a": ["hf_" + "a" * 30]}), "patch", "a value looks like a credential"),
+        (Patch(SPEC, ["x"]), "patch[0]", "expected a mapping with op and path"),
+        (Patch(SPEC, [{"path": "/a"}]), "patch[0].op", "this value is not supported"),
+        (Patch(SPEC, [{"op": "delete", "path": "/a"}]), "patch[0].op", '"delete" is not supported (supported values: '),
+        (Patch(SPEC, [{"op": "add", "path": "/a"}]), "patch[0].value", "required by add"),
+        (Patch(SPEC, [{"op": "move", "path": "/a"}]), "patch[0].from", "required by move"),
+        (Patch(SPEC, [{"op": "remove", "path": "/a", "value": 1}]), "patch[0].value", "unknown field of remove"),
+        (Patch(SPEC, [{"op": "remove", "path": "a"}]), "patch[0].path", "expected a JSON Pointer, such as /spec"),
+    ],
+)
+def test_a_patch_that_is_wrong_by_itself(patch: Patch, where: str, message: str) -> None:
+    [problem] = patch_problems((patch,))
+    assert problem.where == f"spec.patches[0].{where}"
+    assert problem.message.startswith(message)
+    assert "hf_" not in problem.message
+
+
+def test_quantities_of_a_patch_are_written_as_kubernetes_writes_them() -> None:
+    box = {"resources": {"requests": {"cpu": 0.1, "memory": "1024Mi", "example.com/x": 2}, "limits": {"cpu": "1000m"}}}
+    assert canonical(box) == {
+        "resources": {"requests": {"cpu": "100m", "memory": "1Gi", "example.com/x": "2"}, "limits": {"cpu": "1"}}
+    }
+    assert canonical({"emptyDir": {"sizeLimit": "2048Mi"}}) == {"emptyDir": {"sizeLimit": "2Gi"}}
+    assert canonical({"env": [{"name": "limits", "value": "1000m"}]}) == {"env": [{"name": "limits", "value": "1000m"}]}
+    assert canonical({"limits": {"cpu": "much"}}) == {"limits": {"cpu": "much"}}
+
+
+@given(planned())
+def test_what_is_rendered_is_canonical(case: Any) -> None:
+    [manifest] = render(case[1])
+    assert canonical(manifest) == manifest
+
+
+def test_a_patch_of_a_plan_reaches_the_manifest() -> None:
+    patch = Patch(PatchTarget(kind="RayService"), {"spec": {"rayClusterDeletionDelaySeconds": 5}})
+    [manifest] = render(plan(dataclasses.replace(GPU, patches=(patch,)), H100, tensor=4))
+    assert manifest["spec"]["rayClusterDeletionDelaySeconds"] == 5
+    assert schema_problems(manifest) == []
