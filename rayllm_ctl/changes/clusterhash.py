@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rayllm_ctl.changes.fields import Difference, Path
+from rayllm_ctl.changes.fields import Difference, Path, mappings
 from rayllm_ctl.model.quantities import parse_quantity
 
 Part = Literal["hash", "bounds", "placement", "appended", "suspend", "ignored"]
@@ -40,13 +40,13 @@ def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], k
             return "appended"
     if _same_quantity(found):
         return "ignored"
-    if _is_placement(path) and _version(kuberay) >= _WITHOUT_PLACEMENT:
+    if _is_placement(path) and version(kuberay) >= _WITHOUT_PLACEMENT:
         return "placement"
     return "hash"
 
 
 def _appends(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    before, after = ([group.get("groupName") for group in side.get("workerGroupSpecs") or ()] for side in (old, new))
+    before, after = ([group.get("groupName") for group in mappings(side, "workerGroupSpecs")] for side in (old, new))
     return after[: len(before)] == before
 
 
@@ -66,6 +66,7 @@ def _is_placement(path: Path) -> bool:
     return below[:2] == ("template", "spec") and len(below) > 2 and below[2] in _PLACEMENT
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version(text: str) -> tuple[int, ...]:
+    """Major and minor version of KubeRay; where it is unknown, the one that these rules were read in."""
     numbers = re.findall(r"\d+", text)
     return tuple(int(number) for number in numbers[:2]) if len(numbers) > 1 else _WITHOUT_PLACEMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from rayllm_ctl.frozen import dataclass
 
@@ -50,6 +50,19 @@ def format_path(path: Path) -> str:
     return text
 
 
+def mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """The mapping at `path`, or an empty one: files may hold anything."""
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any, key: str) -> list[Mapping[str, Any]]:
+    """The mappings of the list at `key`."""
+    found = mapping(value).get(key)
+    return [item for item in found if isinstance(item, Mapping)] if _is_list(found) else []
+
+
 def _items(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Difference]:
     before, after = _by_name(old), _by_name(new)
     if before is not None and after is not None:
@@ -74,7 +87,7 @@ def _by_name(items: Sequence[Any]) -> dict[str, Any] | None:
     return None
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
 

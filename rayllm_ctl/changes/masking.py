@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.changes.fields import mapping
 from rayllm_ctl.model.content import content
 
 MASK = "***"
@@ -30,17 +31,14 @@ def comparable(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 def _cleaned(item: Mapping[str, Any]) -> dict[str, Any]:
     kept = content(item)
     metadata = kept["metadata"]
-    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != _LAST_APPLIED}
-    if "annotations" in metadata:
-        kept["metadata"] = {**metadata, "annotations": annotations}
-        if not annotations:
-            del kept["metadata"]["annotations"]
-    return kept
+    annotations = {key: text for key, text in mapping(metadata, "annotations").items() if key != _LAST_APPLIED}
+    others = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**kept, "metadata": {**others, "annotations": annotations} if annotations else others}
 
 
 def _mask(old: Side, new: Side, part: str) -> None:
-    before, after = ((side or {}).get(part) or {} for side in (old, new))
+    before, after = (mapping(side, part) for side in (old, new))
     changed = {key for key in before if key in after and before[key] != after[key]}
     for side, values, word in ((old, before, "before"), (new, after, "after")):
-        if side is not None and values:
+        if side is not None and side.get(part) is not None:
             side[part] = {key: f"{MASK} ({word})" if key in changed else MASK for key in values}

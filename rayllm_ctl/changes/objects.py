@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
@@ -19,7 +19,7 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Runni
     kind = str(after.get("kind") or "")
     judged: list[Judged] = [(one, _effect(kind, one)) for one in differences(before, after) if one.path[0] != "status"]
     if any(effect == "restart" for _, effect in judged):
-        strategy = (after.get("spec") or {}).get("strategy") or (after.get("spec") or {}).get("updateStrategy") or {}
+        strategy = mapping(after, "spec", "strategy") or mapping(after, "spec", "updateStrategy")
         at_once = strategy.get("type") == "Recreate"
         how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
         return Explanation(named(judged), (Consequence("restart", f"the {kind} {how}", outage=at_once),))

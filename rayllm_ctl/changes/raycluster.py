@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.changes.clusterhash import Part, part_of
-from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
@@ -19,14 +19,13 @@ from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
 
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
     """What becomes of each change of a RayCluster, and what that comes to."""
-    old, new = before.get("spec") or {}, after.get("spec") or {}
+    old, new = mapping(before, "spec"), mapping(after, "spec")
     found = [(one, _part(one, old, new, running)) for one in differences(old, new)]
-    recreates = (new.get("upgradeStrategy") or {}).get("type") == "Recreate" and any(
+    recreates = mapping(new, "upgradeStrategy").get("type") == "Recreate" and any(
         part == "hash" or _group(one) for one, part in found
     )
     judged: list[Judged] = [
-        (one, "in-place")
-        for one in differences(before.get("metadata") or {}, after.get("metadata") or {}, ("metadata",))
+        (one, "in-place") for one in differences(mapping(before, "metadata"), mapping(after, "metadata"), ("metadata",))
     ]
     judged += [
         (Difference(("spec", *one.path), one.old, one.new), _effect(one, part, recreates)) for one, part in found
@@ -44,14 +43,22 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
                 "not-rolled-out",
                 "running pods keep what they have: KubeRay applies a changed template to pods that it creates later",
                 hints=("with upgradeStrategy Recreate KubeRay replaces all pods at once (KubeRay 1.6 or newer)",
-                       f"kubectl delete pod -l ray.io/cluster={(after.get('metadata') or {}).get('name', '')}"),
+                       f"kubectl delete pod -l ray.io/cluster={mapping(after, 'metadata').get('name', '')}"),
             )
         )  # fmt: skip
+    if "recreate" not in effects and _starts_to_recreate(old, new):
+        message = "changes that running pods have not taken over are rolled out now, if there are any: all pods restart"
+        consequences.append(Consequence("recreate", message, outage=True))
     if "suspend" in {part for _, part in found}:
         consequences.append(Consequence("in-place", "KubeRay deletes all pods or starts them again", outage=True))
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no running pod restarts"))
     return Explanation(named(judged), tuple(consequences))
+
+
+def _starts_to_recreate(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    before, after = (mapping(side, "upgradeStrategy").get("type") for side in (old, new))
+    return before != after == "Recreate"
 
 
 def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Part:

@@ -11,14 +11,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.changes import serve
-from rayllm_ctl.changes.clusterhash import Part, part_of
-from rayllm_ctl.changes.fields import Difference, differences
+from rayllm_ctl.changes.clusterhash import Part, part_of, version
+from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
 
 _CONFIG = "rayClusterConfig"
 _FILE = "serveConfigV2"
+_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+_INCREMENTAL_BY_DEFAULT = (1, 7)
+"""The version of KubeRay from which the feature gate of incremental upgrades is on by default."""
+
 _AT_THE_SWITCH = frozenset({"serveService"})
 """Fields that KubeRay reads only when another RayCluster takes over."""
 
@@ -30,13 +34,13 @@ _SAME_CLUSTER: Mapping[Part, Effect] = {
 
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
     """What becomes of each change of a RayService, and what that comes to."""
-    old, new = before.get("spec") or {}, after.get("spec") or {}
-    old_config, new_config = old.get(_CONFIG) or {}, new.get(_CONFIG) or {}
+    old, new = mapping(before, "spec"), mapping(after, "spec")
+    old_config, new_config = mapping(old, _CONFIG), mapping(new, _CONFIG)
     of_cluster = [
         (one, part_of(one, old_config, new_config, running.kuberay)) for one in differences(old_config, new_config)
     ]
     parts = {part for _, part in of_cluster}
-    strategy = str((new.get("upgradeStrategy") or {}).get("type") or "NewCluster")
+    strategy = str(mapping(new, "upgradeStrategy").get("type") or "NewCluster")
     replaced = "hash" in parts and strategy != "None"
 
     file = _serve_changes(old, new, running)
@@ -44,10 +48,14 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
         one for one in differences(_without(before), _without(after)) if one.path[0] in ("metadata", "spec")
     ]  # fmt: skip
     judged: list[Judged] = [(one, _outside(one)) for one in outside]
-    judged += [(_below(one, _FILE), "with-new-cluster" if replaced else effect) for one, effect in file[0]]
+    pending = running.clusters[1] if len(running.clusters) > 1 else ""
+    elsewhere = replaced or bool(pending)
+    judged += [(_below(one, _FILE), "with-new-cluster" if elsewhere else effect) for one, effect in file[0]]
     judged += [(_below(one, _CONFIG), _of_cluster(part, parts, replaced)) for one, part in of_cluster]
 
-    consequences = [] if replaced else file[1]
+    consequences = [] if elsewhere else file[1]
+    if file[0] and pending and not replaced:
+        consequences.append(_upgrading(pending))
     if replaced:
         consequences += [_new_cluster(strategy, running), *_renamed(old, new)]
     elif "hash" in parts:
@@ -93,7 +101,7 @@ def _parsed(text: str) -> Mapping[str, Any] | None:
 
 def _without(item: Mapping[str, Any]) -> dict[str, Any]:
     """The object without the parts that are compared on their own."""
-    spec = {key: value for key, value in (item.get("spec") or {}).items() if key not in (_CONFIG, _FILE)}
+    spec = {key: value for key, value in mapping(item, "spec").items() if key not in (_CONFIG, _FILE)}
     return {**item, "spec": spec}
 
 
@@ -120,10 +128,10 @@ def _new_cluster(strategy: str, running: Running) -> Consequence:
     live = running.clusters[0] if running.clusters else "the one that runs"
     if not running.clusters:
         message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
-    elif strategy == "NewClusterWithIncrementalUpgrade":
-        message = (
-            f"KubeRay starts a second RayCluster and moves traffic to it step by step; {live} is deleted at the end"
-        )
+    elif strategy == _INCREMENTAL:
+        message = f"KubeRay starts a second RayCluster and moves traffic to it in steps; {live} is deleted at the end"
+        if version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:
+            message += " (nothing is rolled out where its feature gate RayServiceIncrementalUpgrade is off)"
     else:
         message = f"KubeRay starts a second RayCluster; {live} serves until the new one does, and is then deleted"
     if len(running.clusters) > 1:
@@ -131,14 +139,20 @@ def _new_cluster(strategy: str, running: Running) -> Consequence:
     return Consequence("new-cluster", message)
 
 
+def _upgrading(pending: str) -> Consequence:
+    return Consequence(
+        "with-new-cluster",
+        f"an upgrade is in progress: KubeRay sends serveConfigV2 to {pending}, which takes over next",
+    )
+
+
 def _held_back(running: Running) -> Consequence:
     live = running.clusters[0] if running.clusters else "the RayCluster that runs"
     return Consequence(
         "not-rolled-out",
         f"spec.upgradeStrategy.type is None: KubeRay leaves {live} as it is",
-        hints=("with upgradeStrategy NewCluster a second RayCluster takes the change over",
-               "or delete the service and deploy it again (outage until it is ready)"),
-    )  # fmt: skip
+        hints=("spec.upgrade.strategy: NewCluster    a second RayCluster takes the change over",),
+    )
 
 
 def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, running: Running) -> Iterator[Consequence]:
@@ -154,16 +168,16 @@ def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, runnin
     if "appended" in parts and "hash" not in parts:
         yield Consequence("in-place", f"KubeRay adds the worker group to {live}; no pod restarts")
     if "placement" in parts:
-        yield Consequence(
-            "not-rolled-out",
-            f"KubeRay ignores tolerations when it compares: {live} keeps the old ones until another change replaces it",
-        )
+        late = "keeps the old ones until another change replaces it"
+        if "appended" in parts and "hash" not in parts:
+            late = "gets the new ones with the worker group, for pods that are created later"
+        yield Consequence("not-rolled-out", f"KubeRay ignores tolerations when it compares: {live} {late}")
     if "suspend" in parts:
         yield Consequence("in-place", f"KubeRay deletes all pods of {live} or starts them again", outage=True)
 
 
 def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Consequence]:
-    before, after = ((side.get("upgradeStrategy") or {}).get("type") for side in (old, new))
+    before, after = (mapping(side, "upgradeStrategy").get("type") for side in (old, new))
     if before == "None" and after != "None":
         yield Consequence(
             "new-cluster", "changes that upgradeStrategy None has held back are rolled out now, if there are any"

@@ -18,14 +18,14 @@ from rayllm_ctl.model.quantities import format_estimate
 class Deployment:
     """A deployment whose replicas restart. replicas: how many run (None: unknown). engine: it runs a model's engine.
 
-    step: the fraction of replicas that restarts at a time. surge: percent of replicas that start beforehand.
+    step: the fraction of replicas that restarts at a time. surge: new ones start before old ones stop.
     """
 
     name: str
     replicas: int | None
     engine: bool
     step: float
-    surge: int
+    surge: bool
 
     @property
     def batch(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.changes.fields import Difference, Path, differences
+from rayllm_ctl.changes.fields import Difference, Path, differences, mapping, mappings
 from rayllm_ctl.changes.rollout import Deployment, restart
 from rayllm_ctl.model.changes import Consequence, Effect, Running
 from rayllm_ctl.model.names import engine_deployment
@@ -128,9 +128,7 @@ def _consequences(
 
 
 def _applications(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    items = config.get("applications")
-    found = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    return {str(item.get("name", "default")): item for item in found}
+    return {str(item.get("name", "default")): item for item in mappings(config, "applications")}
 
 
 def _application(found: Difference, new: Mapping[str, Any]) -> str:
@@ -162,20 +160,16 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> I
 
 def _models(app: Mapping[str, Any]) -> list[str]:
     """The deployments that Ray Serve LLM makes for the models of an application."""
-    args = app.get("args")
-    configs = args.get("llm_configs") if isinstance(args, Mapping) else None
-    if not str(app.get("import_path", "")).startswith(_LLM) or not isinstance(configs, list):
+    if not str(app.get("import_path", "")).startswith(_LLM):
         return []
-    loading = [config.get("model_loading_config") for config in configs if isinstance(config, Mapping)]
-    return [
-        engine_deployment(str(one["model_id"])) for one in loading if isinstance(one, Mapping) and "model_id" in one
-    ]
+    loading = [mapping(config, "model_loading_config") for config in mappings(mapping(app, "args"), "llm_configs")]
+    return [engine_deployment(str(one["model_id"])) for one in loading if "model_id" in one]
 
 
 def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Iterator[Deployment]:
     """The deployments of an application as far as they are known, with how many of their replicas run."""
-    options = {str(item.get("name")): item for item in new.get("deployments") or () if isinstance(item, Mapping)}
-    earlier = {str(item.get("name")): item for item in old.get("deployments") or () if isinstance(item, Mapping)}
+    options = {str(item.get("name")): item for item in mappings(new, "deployments")}
+    earlier = {str(item.get("name")): item for item in mappings(old, "deployments")}
     live = {
         key.removeprefix(f"{name}/"): count for key, count in running.replicas.items() if key.startswith(f"{name}/")
     }
@@ -186,13 +180,18 @@ def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], runn
             one,
             replicas=_planned(earlier.get(one, option)) if count is None else count,
             engine=one in _models(new) or one in _models(old),
-            step=float(option.get("rolling_update_percentage", 0.2)),
-            surge=int(option.get("max_surge_percent", 0)),
+            step=_number(option, "rolling_update_percentage", 0.2),
+            surge=_number(option, "max_surge_percent", 0) > 0,
         )
+
+
+def _number(option: Mapping[str, Any], key: str, default: float) -> float:
+    value = option.get(key, default)
+    return value if isinstance(value, (int, float)) else default
 
 
 def _planned(option: Mapping[str, Any]) -> int | None:
     """The replicas that a deployment has at least, by its options; None where they do not say."""
-    scaling = option.get("autoscaling_config")
-    count = scaling.get("min_replicas") if isinstance(scaling, Mapping) else option.get("num_replicas")
+    scaling = mapping(option, "autoscaling_config")
+    count = scaling.get("min_replicas") if scaling else option.get("num_replicas")
     return count if isinstance(count, int) else None

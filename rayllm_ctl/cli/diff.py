@@ -10,6 +10,7 @@ import click
 
 from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
 from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
+from rayllm_ctl.model.labels import MANAGER
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.changes import Diff
@@ -45,6 +46,12 @@ _RULES = (
 )
 @click.option("--accept-risk", is_flag=True, help="Compare a plan that is risky.")
 @click.option("--force-conflicts", is_flag=True, help="Compare as if fields of other field managers were taken over.")
+@click.option(
+    "--field-manager",
+    default=MANAGER,
+    show_default=True,
+    help="Compare with what this field manager would apply, such as argocd-controller or kubectl.",
+)
 @output_option("diff", "markdown", "json")
 @kube_options
 @click.pass_context
@@ -59,6 +66,7 @@ def command(
     fail_on: tuple[str, ...],
     accept_risk: bool,
     force_conflicts: bool,
+    field_manager: str,
     output: str | None,
     kube: KubeFlags,
 ) -> int:
@@ -74,7 +82,7 @@ def command(
     ctx.obj["failed"] = DIFF_FAILED
     from rayllm_ctl.workflows.diff import DiffOptions, diff
 
-    options = DiffOptions(force_conflicts, accept_risk, model_config, offline, prices)
+    options = DiffOptions(force_conflicts, field_manager, accept_risk, model_config, offline, prices)
     if local:
         if file is not None or overrides:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
@@ -87,8 +95,11 @@ def command(
         try:
             found = diff(service, options, lambda: connect(kube))
         except FieldConflictError as error:
-            as_if = "--force-conflicts    compare as if these fields were taken over"
-            raise FieldConflictError(error.message, hint=(as_if, *error.hints)) from error
+            others = (
+                "--field-manager NAME    compare with what their owner would apply, if it is to apply this change",
+                "--force-conflicts       compare as if these fields were taken over",
+            )
+            raise FieldConflictError(error.message, hint=(*others, *error.hints)) from error
     _print(ctx, found, output)
     _judge(found, fail_on)
     return DIFFERS if found else OK

@@ -15,6 +15,7 @@ from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
@@ -38,10 +39,11 @@ _RUNNING = Rights(
 class DiffOptions:
     """Where the facts of the plan come from, see workflows.plan; accept_risk: compare a plan that is risky.
 
-    force_conflicts: compare with what taking over the fields of other managers would leave.
+    force_conflicts: compare with what taking over the fields of other managers would leave. field_manager: who applies.
     """
 
     force_conflicts: bool = False
+    field_manager: str = MANAGER
     accept_risk: bool = False
     model_config: Path | None = None
     offline: bool = False
@@ -55,9 +57,7 @@ def diff(service: LLMService, options: DiffOptions, connect: Callable[[], Cluste
     """
     plan, manifests = rendered(service, options)
     cluster = connect()
-    return diff_live(
-        cluster, manifests, service.namespace or cluster.namespace, start_seconds(plan), options.force_conflicts
-    )
+    return diff_live(cluster, manifests, service.namespace or cluster.namespace, options, start_seconds(plan))
 
 
 def rendered(service: LLMService, options: DiffOptions) -> tuple[Plan, list[dict[str, Any]]]:
@@ -73,8 +73,8 @@ def diff_live(
     cluster: Cluster,
     manifests: Sequence[Mapping[str, Any]],
     namespace: str,
+    options: DiffOptions,
     seconds: float | None = None,
-    force_conflicts: bool = False,
 ) -> Diff:
     """What applying `manifests` of one service would change. seconds: how long a replica takes to start."""
     from rayllm_ctl.cluster.apply import would_apply
@@ -86,13 +86,10 @@ def diff_live(
     version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]
-    found = [
-        compare(before, after, _explain_of(after), running)
-        for before, after in would_apply(cluster, target, force_conflicts=force_conflicts)
-    ]
+    would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
+    found = [compare(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster) for item in found if item.action != "unchanged"]
-    left = _no_longer_rendered(cluster, target, namespace) if existing is not None else ()
-    return Diff((*changed, *left))
+    return Diff((*changed, *_no_longer_rendered(cluster, target, namespace)))
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:

@@ -17,6 +17,10 @@ import pytest
 
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size
+from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_TENSOR
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.facts import ModelFacts
@@ -74,6 +78,15 @@ def test_the_encoder_of_hunyuan_ocr(tensor: int, expected: int) -> None:
 def test_the_samples_hold_the_fields_that_are_read_and_no_others(name: str) -> None:
     config = SAMPLES[name]["config"]
     assert compact(config) == config
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [(7, 7), ("grid", 10), ("grid*tiles", 30), ("grid+2", 12), ("grid/4*tiles+text*2", 6 + 16), ("5*merge", 5)],
+)
+def test_a_size_is_a_sum_of_products_and_whole_quotients(expression: int | str, expected: int) -> None:
+    source = Source(Fields({}), Fields({}), 8, Builder(None))
+    assert Scope(source, {"grid": 10, "tiles": size("tiles", 3)})[expression] == expected
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ def test_recreating_is_an_outage_and_leaving_pods_alone_is_none() -> None:
     assert "kubectl delete pod -l ray.io/cluster=qwen" in left.hints
 
 
+def test_recreate_rolls_out_what_was_left_before() -> None:
+    effects, found = change("upgradeStrategy", value=RECREATE["upgradeStrategy"])
+    assert effects == {"upgradeStrategy": "in-place"}
+    assert [(one.effect, one.outage) for one in found.consequences] == [("recreate", True)]
+
+
 def test_metadata_alone_restarts_nothing() -> None:
     item = ray_cluster()
     other = {**item, "metadata": {**item["metadata"], "labels": {"a": "b"}}}

@@ -127,7 +127,11 @@ def test_leaving_strategy_none_may_start_what_it_held_back() -> None:
 def test_incremental_upgrades_move_traffic_in_steps() -> None:
     item = ray_service(upgradeStrategy={"type": "NewClusterWithIncrementalUpgrade"})
     found = spec_change(*BOX, "image", value="ray:2", before=item)
-    assert "step by step" in messages(found)
+    assert "in steps" in messages(found)
+    assert "feature gate RayServiceIncrementalUpgrade" in messages(found)
+    newer = Running(kuberay="1.7.0", clusters=("qwen-aaaaa",))
+    found = spec_change(*BOX, "image", value="ray:2", before=item, running=newer)
+    assert "feature gate" not in messages(found)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +157,15 @@ def test_bounds_reach_the_cluster_together_with_an_added_group() -> None:
     assert effects(explain(item, after, LIVE))["maxReplicas"] == "in-place"
 
 
+def test_tolerations_reach_later_pods_together_with_an_added_group() -> None:
+    item = ray_service()
+    after = changed(item, lambda spec: spec["rayClusterConfig"]["workerGroupSpecs"].append(group("cpu")))
+    after = changed(after, set_at(*POD, "tolerations", value=[{"key": "a"}]))
+    found = explain(item, after, LIVE)
+    assert effects(found)["tolerations"] == "not-rolled-out"
+    assert "qwen-aaaaa gets the new ones with the worker group, for pods that are created later" in messages(found)
+
+
 @pytest.mark.parametrize(
     ("kuberay", "effect"), [("1.5.1", "new-cluster"), ("1.6.0", "not-rolled-out"), ("", "not-rolled-out")]
 )
@@ -166,6 +179,14 @@ def test_an_upgrade_in_progress_is_replaced() -> None:
     assert "qwen-bbbbb, which has not taken over yet" in messages(
         spec_change(*BOX, "image", value="ray:2", running=running)
     )
+
+
+def test_during_an_upgrade_the_file_goes_to_the_next_cluster() -> None:
+    item = ray_service()
+    running = Running(clusters=("qwen-aaaaa", "qwen-bbbbb"))
+    found = explain(item, with_file(item, set_at("applications", 0, "args", value={})), running)
+    assert effects(found) == {"args.llm_configs": "with-new-cluster"}
+    assert messages(found).endswith("KubeRay sends serveConfigV2 to qwen-bbbbb, which takes over next")
 
 
 def test_another_layout_of_the_file_restarts_nothing() -> None:

@@ -116,7 +116,18 @@ def test_fields_of_another_manager_are_a_conflict(run: Run, api: FakeAPI, deploy
     result = run("diff", *TINY, *OTHER_IMAGE)
     assert (result.code, result.out) == (4, "")
     assert "spec.serveConfigV2  is owned by argocd" in result.err
+    assert "--field-manager" in result.err
     assert "--force-conflicts" in result.err
+
+
+def test_another_field_manager_owns_what_it_changes(run: Run, api: FakeAPI) -> None:
+    assert run("deploy", *TINY, *IMAGE, "--no-wait").code == 0
+    api.update("argocd-controller", "RayService", "tiny", spec={"serveConfigV2": "a: 1\n"})
+    assert run("diff", *TINY, *IMAGE).code == 4
+    result = run("diff", *TINY, *IMAGE, "--field-manager", "argocd-controller", "--force-conflicts")
+    assert result.code == 1
+    patch = [request for request in api.requests if request.method == "PATCH"][-1]
+    assert (patch.query["fieldManager"], patch.query["force"]) == ("argocd-controller", "true")
 
 
 @pytest.mark.parametrize(

@@ -59,18 +59,21 @@ def read_sizes(fields: Fields, *, default_layers: int | None = None) -> Sizes:
     heads = fields.integer(*HEADS, high=MOST_HEADS)
     kv_heads = fields.integer(*KV_HEADS, default=heads, high=MOST_HEADS)
     head_dim = fields.integer("head_dim", "hidden_size_per_head", "kv_channels", default=max(1, hidden // heads))
-    return Sizes(
-        hidden,
-        read_layers(fields, default=default_layers),
-        heads,
-        kv_heads,
-        head_dim,
-        fields.integer("padded_vocab_size", "vocab_size"),
-    )
+    layers, vocab = read_layers(fields, default=default_layers), fields.integer("padded_vocab_size", "vocab_size")
+    return Sizes(hidden, layers, heads, kv_heads, head_dim, vocab)
 
 
 def read_layers(fields: Fields, *, default: int | None = None) -> int:
     return fields.integer(*LAYERS, default=default, high=MOST_LAYERS)
+
+
+def read_sliding_sizes(fields: Fields, sizes: Sizes) -> Sizes:
+    """Sizes of sliding layers that have heads of their own."""
+    return sizes._replace(
+        heads=fields.integer("swa_num_attention_heads", default=sizes.heads, high=MOST_HEADS),
+        kv_heads=fields.integer("swa_num_key_value_heads", default=sizes.kv_heads, high=MOST_HEADS),
+        head_dim=fields.integer("swa_head_dim", default=sizes.head_dim),
+    )
 
 
 def read_even_sizes(fields: Fields) -> Sizes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.facts import AttentionCache, Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
+from rayllm_ctl.model.facts import Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
 
 MOST_LAYERS = 1024
 """No model has more: a larger count is a damaged config, rejected before memory is spent on it."""
@@ -95,58 +95,6 @@ class LayerBuilder:
     def norm(self, size: int, count: int = 1, *, bias: bool = False) -> None:
         self.vectors.extend([Vector(size)] * (count * (2 if bias else 1)))
 
-    def attention(
-        self,
-        hidden: int,
-        heads: int,
-        kv_heads: int,
-        head_dim: int,
-        *,
-        value_dim: int = 0,
-        bias: bool = False,
-        out_bias: bool = False,
-        gate: bool = False,
-        norm: str = "",
-        window: int = 0,
-        chunk: int = 0,
-        prefix: str = "self_attn.",
-        names: tuple[str, str] = ("qkv_proj", "o_proj"),
-        shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj"),
-        sinks: bool = False,
-        cached: bool = True,
-        quantizable: bool = True,
-    ) -> None:
-        """Grouped-query attention with its cache.
-
-        norm: "head" (one per head size, "head-bias" with a bias), "full" (over all heads) or "full-replicated".
-        """
-        value_dim = value_dim or head_dim
-        parts = (
-            Part(heads * (2 if gate else 1), head_dim),
-            Part(kv_heads, head_dim, replicable=True),
-            Part(kv_heads, value_dim, replicable=True),
-        )
-        self.linear(prefix + names[0], hidden, parts, bias=bias, shards=shards, quantizable=quantizable)
-        self.linear(
-            prefix + names[1],
-            heads * value_dim,
-            hidden,
-            "row",
-            bias=out_bias,
-            input_units=heads,
-            quantizable=quantizable,
-        )
-        if norm in ("head", "head-bias"):
-            self.norm(head_dim, 2, bias=norm == "head-bias")
-        elif norm == "full":
-            self.vectors += [Vector(heads * head_dim, heads), Vector(kv_heads * head_dim, kv_heads)]
-        elif norm == "full-replicated":
-            self.vectors += [Vector(heads * head_dim), Vector(kv_heads * head_dim)]
-        if sinks:
-            self.vectors.append(Vector(heads, heads))
-        if cached:
-            self.caches.append(AttentionCache(kv_heads, head_dim, value_dim, window, chunk))
-
     def mlp(
         self,
         hidden: int,
@@ -179,15 +127,10 @@ class LayerBuilder:
         gated: bool = True,
         bias: bool = False,
         name: str = "mlp.experts",
-        router: str = "mlp.gate",
-        router_bias: bool = False,
-        router_float32: bool = False,
         correction: bool = False,
         quantizable: bool = True,
     ) -> None:
-        """Routed experts with their router. `correction`: the float32 score bias of DeepSeek's routing."""
-        if router:
-            self.linear(router, hidden, count, "none", bias=router_bias, quantizable=False, float32=router_float32)
+        """Routed experts. `correction`: the float32 score bias of DeepSeek's routing."""
         if correction:
             self.vectors.append(Vector(count, float32=True))
         shards = (name, f"{name}.0.gate_proj", f"{name}.0.up_proj", f"{name}.0.down_proj", f"{name}.0.w1")

@@ -9,17 +9,9 @@ from collections.abc import Iterable
 from rayllm_ctl.errors import UsageError
 
 _PREFIXES = (
-    "model.language_model.model.",
-    "language_model.model.",
-    "model.language_model.",
-    "language_model.",
-    "thinker.model.",
-    "llm.model.",
-    "llm.",
-    "model.",
-    "backbone.",
-    "transformer.",
-)
+    "model.language_model.model.", "language_model.model.", "model.language_model.", "language_model.",
+    "thinker.model.", "llm.model.", "llm.", "model.", "backbone.", "transformer.",
+)  # fmt: skip
 """Where checkpoints put the decoder. Names here start below them: layers.0.self_attn.q_proj."""
 
 _LONGEST_PATTERN = 1000

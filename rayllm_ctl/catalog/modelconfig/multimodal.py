@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
-from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, read_named, text_architecture
+from rayllm_ctl.catalog.modelconfig.encoders.registry import (
+    ENCODERS,
+    TEXT_PARTS,
+    Source,
+    read_named,
+    text_architecture,
+)
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
 

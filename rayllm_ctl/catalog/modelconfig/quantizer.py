@@ -20,27 +20,17 @@ class Rule:
     targets: Ignored | None = None
 
 
+@dataclass(frozen=True)
 class Quantizer:
     """Answers how a module is stored. `experts_only`: formats that quantize nothing but routed experts."""
 
-    def __init__(
-        self,
-        method: str,
-        rules: tuple[Rule, ...],
-        ignored: Ignored,
-        *,
-        description: str,
-        experts_only: bool = False,
-        head: bool = False,
-        kv_cache_dtype: str | None = None,
-    ) -> None:
-        self.method = method
-        self.rules = rules
-        self.ignored = ignored
-        self.description = description
-        self.experts_only = experts_only
-        self.head = head
-        self.kv_cache_dtype = kv_cache_dtype
+    method: str
+    rules: tuple[Rule, ...]
+    ignored: Ignored
+    description: str
+    experts_only: bool = False
+    head: bool = False
+    kv_cache_dtype: str | None = None
 
     @property
     def by_layer(self) -> bool:

@@ -9,17 +9,9 @@ from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import RotaryCache
 
 _LENGTHS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "model_max_length",
-    "max_target_positions",
-    "max_sequence_length",
-    "max_seq_length",
-    "seq_len",
-    "max_context",
-)
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len", "max_context",
+)  # fmt: skip
 """Where vLLM looks for the context length; the smallest counts (config/model.py, 0.8 to 0.32). The last is Moondream's:
 its config class hands it on."""
 

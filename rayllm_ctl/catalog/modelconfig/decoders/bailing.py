@@ -8,7 +8,6 @@ from __future__ import annotations
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes
 from rayllm_ctl.catalog.modelconfig.decoders.latent import (
     LATENT,
-    add_latent_attention,
     latent_attention,
     latent_rotary,
     latent_sizes,
@@ -23,10 +22,6 @@ from rayllm_ctl.model.facts import Part, RotaryCache, StateCache, Vector
 
 def _qkv_bias(fields: Fields) -> bool:
     return fields.flag("use_bias") or fields.flag("use_qkv_bias")
-
-
-def _head_norm(fields: Fields) -> str:
-    return "head" if fields.flag("use_rmsnorm") else "head-bias"
 
 
 def _linear_layers(fields: Fields, sizes: Sizes) -> list[bool]:
@@ -84,13 +79,10 @@ def _delta(context: LayerContext) -> None:
     layer.caches.append(StateCache("kda", conv=(3 * inner.size, taps - 1), ssm=state, ssm_float32=True))
 
 
-def _gated_latent_attention(context: LayerContext) -> None:
-    sizes = latent_sizes(context.fields)
-    add_latent_attention(sizes, context.layer, prefix="attention.", out="dense")
-    gates = {"head_wise": 1, "element_wise": sizes.value}
-    gate = gates.get(context.fields.text("gated_attention_proj_granularity_type"), 0)
-    if gate:
-        context.layer.linear("attention.g_proj", sizes.hidden, (Part(sizes.heads, gate),))
+def _gate(fields: Fields, _sizes: Sizes) -> int:
+    """Of latent attention: per head or per feature of its values."""
+    gates = {"head_wise": 1, "element_wise": latent_sizes(fields).value}
+    return gates.get(fields.text("gated_attention_proj_granularity_type"), 0)
 
 
 _MOE = MoESpec(
@@ -101,8 +93,9 @@ _MOE = MoESpec(
 )  # fmt: skip
 _GROUPED = DecoderSpec(
     qkv_bias=_qkv_bias, out_bias=("use_bias",), mlp_bias=("use_bias",), attention="attention.",
-    projections=("query_key_value", "dense"), qkv_shards=("query_key_value",), qk_norm=_head_norm, windowed=False,
-    qk_norm_if=("use_qk_norm",), intermediate=("intermediate_size",), moe=_MOE,
+    projections=("query_key_value", "dense"), qkv_shards=("query_key_value",), windowed=False,
+    qk_norm=lambda fields: "head" if fields.flag("use_rmsnorm") else "head-bias", qk_norm_if=("use_qk_norm",),
+    intermediate=("intermediate_size",), moe=_MOE,
 )  # fmt: skip
 _LATENT = LATENT._replace(mlp_bias=("use_bias",), untied=True)
 
@@ -112,12 +105,13 @@ ROWS = {
     "SarvamMoEForCausalLM": _GROUPED,
     # Ring and Ling 2.5
     "BailingMoeV2_5ForCausalLM": _LATENT._replace(
-        mixers={True: _lightning, False: latent_attention}, kinds=_linear_layers, rotary=_two_rotations,
+        mixers={True: _lightning, False: latent_attention}, kinds=_linear_layers, tables=_two_rotations,
         moe=_MOE._replace(router_float32=lambda fields: fields.text("router_dtype", default="fp32") == "fp32"),
     ),
     # Ling 3.0
     "BailingMoeV3ForCausalLM": _LATENT._replace(
-        mixers={True: _delta, False: _gated_latent_attention}, kinds=_delta_layers,
+        mixers={True: _delta, False: latent_attention}, kinds=_delta_layers, head_gate=_gate, attention="attention.",
+        projections=("", "dense"),
         moe=_MOE._replace(router_float32=True, correction=True),
     ),
 }  # fmt: skip

@@ -44,10 +44,6 @@ def _sizes(fields: Fields) -> Sizes:
     return sizes._replace(kv_heads=max((sizes.heads // group for group in groups), default=1))
 
 
-def _intermediate(fields: Fields) -> int:
-    return max(width for _, width in _kinds(fields, read_sizes(fields)))
-
-
 def _layer(context: LayerContext) -> None:
     sizes = context.sizes
     group, width = _kinds(context.fields, read_sizes(context.fields))[context.layer_index]
@@ -62,6 +58,7 @@ def _layer(context: LayerContext) -> None:
 ROWS = {
     "DeciLMForCausalLM": DecoderSpec(
         mixer=_layer, kinds=lambda fields, _sizes: _kinds(fields, read_sizes(fields)), feed_forward=nothing,
-        windowed=False, sizes=_sizes, intermediate=_intermediate, norms=0,
+        windowed=False, sizes=_sizes, norms=0,
+        intermediate=lambda fields: max(width for _, width in _kinds(fields, read_sizes(fields))),
     ),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, layer
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec, choose
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Layer, RotaryCache
+from rayllm_ctl.model.facts import AttentionCache, Layer, Part, RotaryCache, Vector
 
 
 def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
@@ -40,6 +40,7 @@ def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
         extra=(_ends(spec, fields, sizes.hidden, builder),),
         tied=fields.flag("tie_word_embeddings", default=spec.tied) and not spec.untied,
         head_bias=choose(fields, spec.head_bias),
+        head_float32=spec.head_float32,
         rotary=_rotary(spec, fields, sizes),
     )
     return spec.finish(body, fields, builder) if spec.finish else body
@@ -47,31 +48,45 @@ def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:
 
 def attention(context: LayerContext) -> None:
     """Grouped-query attention."""
-    attention_of(context, context.sizes)
+    attention_of(context, context.spec.heads(context) if context.spec.heads else context.sizes)
+
+
+def borrowing_attention(context: LayerContext) -> None:
+    """Attention to keys and values that another layer caches."""
+    attention_of(context, context.spec.heads(context) if context.spec.heads else context.sizes, cached=False)
 
 
 def attention_of(context: LayerContext, sizes: Sizes, *, value_dim: int = 0, cached: bool = True) -> None:
-    """Grouped-query attention whose heads differ from those of the other layers."""
-    spec, fields = context.spec, context.fields
+    """Grouped-query attention whose heads differ from those of the other layers, with its cache."""
+    spec, fields, layer = context.spec, context.fields, context.layer
+    hidden, heads, kv_heads, head_dim = sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim
+    value_dim = value_dim or head_dim
+    queries = Part(2 * heads if choose(fields, spec.gate) else heads, head_dim)
+    parts = (queries, Part(kv_heads, head_dim, replicable=True), Part(kv_heads, value_dim, replicable=True))
+    inward, outward = (spec.attention + name for name in spec.projections)
+    layer.linear(inward, hidden, parts, bias=choose(fields, spec.qkv_bias), shards=spec.qkv_shards)
+    out_bias = choose(fields, spec.out_bias)
+    layer.linear(outward, heads * value_dim, hidden, "row", bias=out_bias, input_units=heads)
     norm = spec.qk_norm if isinstance(spec.qk_norm, str) else spec.qk_norm(fields)
-    context.layer.attention(
-        sizes.hidden,
-        sizes.heads,
-        sizes.kv_heads,
-        sizes.head_dim,
-        value_dim=value_dim,
-        bias=choose(fields, spec.qkv_bias),
-        out_bias=choose(fields, spec.out_bias),
-        gate=choose(fields, spec.gate),
-        norm=norm if not spec.qk_norm_if or fields.flag(*spec.qk_norm_if) else "",
-        window=context.window,
-        chunk=context.chunk,
-        prefix=spec.attention,
-        names=spec.projections,
-        shards=spec.qkv_shards,
-        sinks=choose(fields, spec.sinks),
-        cached=cached,
-    )
+    if not spec.qk_norm_if or fields.flag(*spec.qk_norm_if):
+        _norm_queries_and_keys(layer, norm, sizes)
+    if choose(fields, spec.sinks):
+        layer.vectors.append(Vector(heads, heads))
+    if cached:
+        layer.caches.append(AttentionCache(kv_heads, head_dim, value_dim, context.window, context.chunk))
+    gate = spec.head_gate(fields, sizes) if spec.head_gate else 0
+    if gate:
+        layer.linear(spec.attention + "g_proj", hidden, (Part(heads, gate),))
+
+
+def _norm_queries_and_keys(layer: LayerBuilder, norm: str, sizes: Sizes) -> None:
+    queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
+    if norm in ("head", "head-bias"):
+        layer.norm(sizes.head_dim, 2, bias=norm == "head-bias")
+    elif norm == "full":
+        layer.vectors += [Vector(queries, sizes.heads), Vector(keys, sizes.kv_heads)]
+    elif norm == "full-replicated":
+        layer.vectors += [Vector(queries), Vector(keys)]
 
 
 def feed_forward(context: LayerContext) -> None:
@@ -109,20 +124,11 @@ def experts(context: LayerContext, moe: MoESpec) -> None:
     width = fields.integer_at(index, *moe.intermediate)
     count = fields.integer_at(index, *moe.experts, default=moe.experts_default, high=MOST_EXPERTS)
     latent = fields.integer(*moe.latent, default=0, low=0) if moe.latent else 0
-    float32 = choose(fields, moe.router_float32)
+    top_k = fields.integer_at(index, *moe.top_k, default=moe.top_k_default, high=MOST_EXPERTS)
+    float32, correction = choose(fields, moe.router_float32), choose(fields, moe.correction)
     layer.linear(moe.router, hidden, count, "none", bias=moe.router_bias, quantizable=False, float32=float32)
-    layer.experts(
-        latent or hidden,
-        width,
-        count,
-        fields.integer_at(index, *moe.top_k, default=moe.top_k_default, high=MOST_EXPERTS),
-        gated=moe.gated,
-        bias=moe.bias,
-        name=moe.name,
-        router="",
-        correction=choose(fields, moe.correction),
-        quantizable=moe.quantizable,
-    )
+    inner = latent or hidden
+    layer.experts(inner, width, count, top_k, gated=moe.gated, bias=moe.bias, name=moe.name, correction=correction)
     if latent and latent != hidden:
         inward, outward = moe.latent_projections
         layer.linear(inward, hidden, latent, "none", quantizable=moe.latent_quantizable)
@@ -150,7 +156,6 @@ def shared_experts(context: LayerContext, moe: MoESpec, width: int) -> None:
         prefix=moe.shared_name + ".",
         names=moe.shared_projections,
         shards=moe.shared_shards,
-        quantizable=moe.shared_quantizable,
     )
     if moe.shared_gate:
         layer.linear(moe.shared_name + "_gate", hidden, 1, "none", quantizable=False)
@@ -171,9 +176,9 @@ def _windows(spec: DecoderSpec, fields: Fields, count: int) -> list[Window]:
 
 
 def _rotary(spec: DecoderSpec, fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    if not isinstance(spec.rotary, bool):
-        return spec.rotary(fields, sizes)
-    if not spec.rotary:
+    if spec.tables:
+        return spec.tables(fields, sizes)
+    if not choose(fields, spec.rotary):
         return ()
     width = 0 if spec.rotary_share == 1.0 else int(sizes.head_dim * spec.rotary_share)
     return rotary_caches(fields, sizes.head_dim, width=width, float32=spec.rotary_float32)

@@ -80,10 +80,9 @@ def _experts(context: LayerContext) -> None:
     if hashed:
         layer.vectors.append(Vector(context.sizes.vocab * fields.integer("num_experts_per_tok"), float32=True))
     if fields.text("expert_dtype") == "fp4" and layer.builder.quantizer is not None:
-        layer.experts_ = [
-            replace(item, scheme=MXFP4 if item.scheme and item.scheme.bits == 8 else item.scheme)
-            for item in layer.experts_
-        ]
+        (item,) = layer.experts_
+        if item.scheme and item.scheme.bits == 8:
+            layer.experts_ = [replace(item, scheme=MXFP4)]
     mixed = (2 + streams) * streams
     layer.vectors += [Vector(mixed * streams * hidden, float32=True)] * 2 + [Vector(mixed, float32=True)] * 2
 
@@ -95,16 +94,9 @@ def _compressor(layer: LayerBuilder, hidden: int, dim: int, ratio: int, name: st
     layer.linear(name + ".fused_wkv_wgate", hidden, parts, "none", quantizable=False)
     layer.vectors.append(Vector(ratio * fold * dim, float32=True))
     layer.norm(dim)
-    state_bytes = 2 * fold * dim * 4
+    state, block = 2 * fold * dim, _STATE_BLOCKS.get(ratio, 8)
     layer.caches.append(
-        LatentCache(
-            2 * fold * dim,
-            kind="state",
-            fixed_bytes=state_bytes,
-            window=fold * ratio,
-            block=_STATE_BLOCKS.get(ratio, 8),
-            alignment=576,
-        )
+        LatentCache(state, kind="state", fixed_bytes=state * 4, window=fold * ratio, block=block, alignment=576)
     )
 
 
@@ -125,6 +117,6 @@ def _with_streams(body: Body, fields: Fields, builder: Builder) -> Body:
 ROWS = {
     "DeepseekV4ForCausalLM": DecoderSpec(
         mixer=_attention, kinds=_ratios, windowed=False, varies=_is_hashed, feed_forward=_experts, sizes=_sizes,
-        intermediate=("moe_intermediate_size",), rotary=_tables, finish=_with_streams,
+        intermediate=("moe_intermediate_size",), tables=_tables, finish=_with_streams,
     ),
 }  # fmt: skip

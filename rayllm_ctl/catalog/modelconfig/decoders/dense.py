@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes, read_even_sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, borrowing_attention
+from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 
@@ -26,6 +27,16 @@ def _step1_sizes(fields: Fields) -> Sizes:
     """Step 1: one KV head unless the config says how many, in Step's own words first."""
     groups = fields.integer("num_attention_groups", "num_key_value_heads", default=1, high=MOST_HEADS)
     return read_even_sizes(fields)._replace(kv_heads=groups)
+
+
+def _crossing_layers(fields: Fields, sizes: Sizes) -> list[bool]:
+    crossing = fields.integers("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38)
+    return [index in crossing for index in range(sizes.layers)]
+
+
+def _cross_attention(context: LayerContext) -> None:
+    spec = context.spec._replace(qk_norm="head", attention="cross_attn.")
+    borrowing_attention(context._replace(spec=spec))
 
 
 LLAMA = DecoderSpec(
@@ -177,5 +188,10 @@ ROWS: dict[str, DecoderSpec] = {
     "OPTForCausalLM": DecoderSpec(
         qkv_bias=("enable_bias",), out_bias=("enable_bias",), mlp_bias=("enable_bias",), gated=False, norm_bias=True,
         rotary=False, tied=True, positions=2, projections=("qkv_proj", "out_proj"), mlp="", mlp_names=("fc1", "fc2"),
+    ),
+    # Llama 3.2 Vision: layers that attend to the image keep no keys of the text
+    "MllamaForCausalLM": DecoderSpec(
+        mixers={True: _cross_attention, False: attention}, kinds=_crossing_layers, windowed=False,
+        intermediate=("intermediate_size",),
     ),
 }  # fmt: skip

@@ -51,14 +51,8 @@ def _blocks(context: LayerContext) -> None:
     layer.vectors.append(Vector(2 * counts[0], float32=True))
     for side, name in _named(sides):
         layer.linear(f"mlp.{name}_experts_gate", hidden, counts[side], "none", float32=True)
-        layer.experts(
-            hidden,
-            fields.integer_at(side, "moe_intermediate_size"),
-            counts[side],
-            0 if side else top_k,
-            name=f"mlp.{name}_experts",
-            router="",
-        )
+        width = fields.integer_at(side, "moe_intermediate_size")
+        layer.experts(hidden, width, counts[side], 0 if side else top_k, name=f"mlp.{name}_experts")
     for _side, name in _named(tuple(not side for side in sides)):
         layer.mlp(hidden, intermediate, bias=fields.flag("use_bias"), prefix=f"mlp.{name}_experts.")
     shared = fields.integer("moe_num_shared_experts", default=0, low=0, high=MOST_EXPERTS)
@@ -79,6 +73,6 @@ def _tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
 ROWS = {
     "Ernie4_5_VLMoeForCausalLM": DecoderSpec(
         qkv_bias=("use_bias",), mlp_bias=("use_bias",), kinds=_sides, windowed=False, feed_forward=_blocks,
-        intermediate=("intermediate_size",), tied=True, rotary=_tables,
+        intermediate=("intermediate_size",), tied=True, tables=_tables,
     ),
 }  # fmt: skip

@@ -5,10 +5,12 @@ Layouts from vLLM's gemma3n.py and gemma4.py (0.29).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, TOP_K, Body, Sizes, read_layers
 from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
-from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of, dense
-from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
+from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, borrowing_attention, dense
+from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, Mixer
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
 from rayllm_ctl.model.facts import RotaryCache, Vector
@@ -43,14 +45,15 @@ def _per_layer_width(fields: Fields) -> int:
     return fields.integer("hidden_size_per_layer_input", default=0, low=0)
 
 
-def _gemma4_attention(context: LayerContext) -> None:
+def _gemma4_heads(context: LayerContext) -> Sizes:
+    """Full layers have heads of their own."""
     fields, sizes = context.fields, context.sizes
-    if not context.window:
-        kv_heads = sizes.kv_heads
-        if fields.flag("attention_k_eq_v"):
-            kv_heads = fields.integer("num_global_key_value_heads", default=kv_heads, high=MOST_HEADS)
-        sizes = sizes._replace(kv_heads=kv_heads, head_dim=_wide(fields))
-    attention_of(context, sizes, cached=bool(context.kind))
+    if context.window:
+        return sizes
+    kv_heads = sizes.kv_heads
+    if fields.flag("attention_k_eq_v"):
+        kv_heads = fields.integer("num_global_key_value_heads", default=kv_heads, high=MOST_HEADS)
+    return sizes._replace(kv_heads=kv_heads, head_dim=_wide(fields))
 
 
 def _gemma4_keys(fields: Fields, sizes: Sizes) -> list[bool]:
@@ -69,7 +72,7 @@ def _gemma4_blocks(context: LayerContext) -> None:
         layer.vectors += [Vector(hidden), Vector(count)]
         width = fields.integer("moe_intermediate_size", "expert_intermediate_size")
         top_k = fields.integer(*TOP_K, high=MOST_EXPERTS)
-        layer.experts(hidden, width, count, top_k, name="moe.experts", router="")
+        layer.experts(hidden, width, count, top_k, name="moe.experts")
         layer.norm(hidden, 3)
     per_layer = _per_layer_width(fields)
     if per_layer:
@@ -100,10 +103,6 @@ def _gemma3n_width(fields: Fields) -> int:
     return fields.integer("hidden_size_per_layer_input", default=256)
 
 
-def _gemma3n_attention(context: LayerContext) -> None:
-    attention_of(context, context.sizes, cached=bool(context.kind))
-
-
 def _gemma3n_blocks(context: LayerContext) -> None:
     """Alternating updates and low-rank side paths around the dense block."""
     fields, layer, hidden = context.fields, context.layer, context.sizes.hidden
@@ -129,34 +128,20 @@ def _gemma3n_ends(body: Body, fields: Fields, builder: Builder) -> Body:
     return body._replace(extra=(*body.extra, ends.layer()), token_buffers=buffers, streams=streams)
 
 
+_ATTENTION: dict[Hashable, Mixer] = {True: attention, False: borrowing_attention}
+
 ROWS = {
     "Gemma4ForCausalLM": DecoderSpec(
-        qkv_bias=("attention_bias",),
-        out_bias=("attention_bias",),
-        qk_norm="head",
-        window_pattern=6,
-        mixer=_gemma4_attention,
-        kinds=_gemma4_keys,
-        feed_forward=_gemma4_blocks,
-        intermediate=("intermediate_size",),
-        norms=4,
-        tied=True,
-        rotary=_two_tables,
-        finish=_gemma4_ends,
+        qkv_bias=("attention_bias",), out_bias=("attention_bias",), qk_norm="head", window_pattern=6,
+        heads=_gemma4_heads, mixers=_ATTENTION, kinds=_gemma4_keys, feed_forward=_gemma4_blocks,
+        intermediate=("intermediate_size",), norms=4, tied=True, tables=_two_tables, finish=_gemma4_ends,
     ),
     "Gemma3nForCausalLM": DecoderSpec(
-        qk_norm="head",
-        window_pattern=5,
-        mixer=_gemma3n_attention,
-        kinds=_own_keys,
-        feed_forward=_gemma3n_blocks,
+        qk_norm="head", window_pattern=5, mixers=_ATTENTION, kinds=_own_keys, feed_forward=_gemma3n_blocks,
         intermediate=lambda fields: max(
             fields.integer_at(index, "intermediate_size") for index in range(read_layers(fields))
         ),
-        varies=lambda fields, index: fields.integer_at(index, "intermediate_size"),
-        norms=6,
-        tied=True,
-        rotary=lambda fields, sizes: rotary_caches(fields, sizes.head_dim) * 2,
-        finish=_gemma3n_ends,
+        varies=lambda fields, index: fields.integer_at(index, "intermediate_size"), norms=6, tied=True,
+        tables=lambda fields, sizes: rotary_caches(fields, sizes.head_dim) * 2, finish=_gemma3n_ends,
     ),
-}
+}  # fmt: skip

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from rayllm_ctl.catalog.modelconfig.body import HIDDEN, MOST_HEADS, Sizes, read_layers
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, feed_forward, nothing, shared_experts
 from rayllm_ctl.catalog.modelconfig.decoders.latent import body_sizes, latent_attention, latent_sizes
-from rayllm_ctl.catalog.modelconfig.decoders.mixers import delta_net, kimi_delta, mamba1, mamba2
+from rayllm_ctl.catalog.modelconfig.decoders.mixers import Mamba1, Mamba2, delta_net, expanded, kimi_delta
 from rayllm_ctl.catalog.modelconfig.decoders.moe import QWEN
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense, listed_kinds, sparse_step
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Part, RotaryCache, StateCache
+from rayllm_ctl.model.facts import Part, StateCache
 
 
 def qwen_layers(fields: Fields, sizes: Sizes) -> list[bool]:
@@ -32,33 +31,35 @@ def _qwen_intermediate(fields: Fields) -> int:
     return fields.integer("intermediate_size" if has_dense else "moe_intermediate_size")
 
 
-def granite_mamba(context: LayerContext) -> None:
-    """Mamba 2 by the names that Falcon-H1, Bamba and Granite 4 use."""
-    fields, hidden = context.fields, context.sizes.hidden
-    heads = fields.integer("mamba_n_heads", high=MOST_HEADS)
-    inner = fields.integer("mamba_d_ssm", default=hidden * fields.integer("mamba_expand", default=2, high=64))
-    head_dim = max(1, inner // heads)
-    if isinstance(fields.raw("mamba_d_head"), (int, float)):
-        head_dim = fields.integer("mamba_d_head")
-    mamba2(
-        context.layer,
-        hidden,
-        intermediate=inner,
-        heads=heads,
-        head_dim=head_dim,
-        groups=fields.integer("mamba_n_groups", default=1, high=MOST_HEADS),
-        state=fields.integer("mamba_d_state"),
-        taps=fields.integer("mamba_d_conv", default=4, low=2, high=64),
-        bias=fields.flag("mamba_proj_bias"),
-        conv_bias=fields.flag("mamba_conv_bias", default=True),
-        norm=fields.flag("mamba_rms_norm", default=True),
-        prefix="mamba.",
-    )
+def _granite_head(fields: Fields) -> int:
+    """0 where the config says "auto"."""
+    return fields.integer("mamba_d_head") if isinstance(fields.raw("mamba_d_head"), (int, float)) else 0
+
+
+# Of Falcon-H1, Bamba and Granite 4
+_GRANITE_MAMBA = Mamba2(
+    heads=("mamba_n_heads", None), groups=("mamba_n_groups", 1), state=("mamba_d_state", None), taps="mamba_d_conv",
+    bias="mamba_proj_bias", conv_bias="mamba_conv_bias", norm="mamba_rms_norm", head_dim=_granite_head, prefix="mamba.",
+    inner=lambda context: context.fields.integer("mamba_d_ssm", default=expanded(context)),
+)  # fmt: skip
+_MAMBA2 = Mamba2(
+    heads=("num_heads", None), groups=("n_groups", 8), state=("state_size d_state", None), taps="conv_kernel d_conv",
+    bias="use_bias", conv_bias="use_conv_bias", inner=lambda context: context.intermediate,
+    head_dim=lambda fields: fields.integer("head_dim"),
+)  # fmt: skip
+_MAMBA1 = Mamba1(
+    state=("state_size d_state", None), taps="conv_kernel d_conv", rank="time_step_rank", bias="use_bias",
+    conv_bias="use_conv_bias", inner=lambda context: context.intermediate,
+)  # fmt: skip
+_JAMBA_MAMBA = Mamba1(
+    state=("mamba_d_state", 16), taps="mamba_d_conv", rank="mamba_dt_rank", bias="mamba_proj_bias",
+    conv_bias="mamba_conv_bias", inner=expanded, norms=True, prefix="mamba.",
+)  # fmt: skip
 
 
 def _attention_and_mamba(context: LayerContext) -> None:
     attention(context)
-    granite_mamba(context)
+    _GRANITE_MAMBA.add(context)
 
 
 def _attends(name: str, indices: str) -> Callable[[Fields, Sizes], list[bool]]:
@@ -81,10 +82,6 @@ def _granite_block(context: LayerContext) -> None:
         shared_experts(context, context.spec.moe, shared)
 
 
-def _granite_rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return () if fields.text("position_embedding_type") == "nope" else rotary_caches(fields, sizes.head_dim)
-
-
 def _jamba_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     period = fields.integer("attn_layer_period", default=8)
     offset = fields.integer("attn_layer_offset", default=4, low=0)
@@ -95,26 +92,6 @@ def _jamba_dense(fields: Fields, index: int) -> bool:
     every = fields.integer("expert_layer_period", default=2)
     first = fields.integer("expert_layer_offset", default=1, low=0)
     return fields.integer("num_experts", default=16) == 1 or index % every != first
-
-
-def _jamba_mamba(context: LayerContext) -> None:
-    fields, hidden = context.fields, context.sizes.hidden
-    mamba1(
-        context.layer,
-        hidden,
-        intermediate=hidden * fields.integer("mamba_expand", default=2, high=64),
-        state=fields.integer("mamba_d_state", default=16),
-        taps=fields.integer("mamba_d_conv", default=4, low=2, high=64),
-        rank=_time_step_rank(fields, "mamba_dt_rank", hidden),
-        conv_bias=fields.flag("mamba_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias"),
-        norms=True,
-        prefix="mamba.",
-    )
-
-
-def _time_step_rank(fields: Fields, name: str, hidden: int) -> int:
-    return -(-hidden // 16) if fields.raw(name) in (None, "auto") else fields.integer(name)
 
 
 def _mamba_sizes(fields: Fields) -> Sizes:
@@ -129,21 +106,8 @@ def _mamba_inner(fields: Fields) -> int:
 
 def _mamba(context: LayerContext) -> None:
     """Mamba 2 where the config has heads, else Mamba 1."""
-    fields, hidden = context.fields, context.sizes.hidden
-    state = fields.integer("state_size", "d_state")
-    taps = fields.integer("conv_kernel", "d_conv", default=4, low=2, high=64)
-    bias, conv_bias = fields.flag("use_bias"), fields.flag("use_conv_bias", default=True)
-    if fields.has("num_heads") and fields.has("head_dim"):
-        mamba2(
-            context.layer, hidden, intermediate=context.intermediate, heads=context.sizes.heads,
-            head_dim=fields.integer("head_dim"), groups=fields.integer("n_groups", default=8, high=MOST_HEADS),
-            state=state, taps=taps, bias=bias, conv_bias=conv_bias,
-        )  # fmt: skip
-    else:
-        mamba1(
-            context.layer, hidden, intermediate=context.intermediate, state=state, taps=taps, conv_bias=conv_bias,
-            bias=bias, norms=False, rank=_time_step_rank(fields, "time_step_rank", hidden),
-        )  # fmt: skip
+    has_heads = context.fields.has("num_heads") and context.fields.has("head_dim")
+    (_MAMBA2 if has_heads else _MAMBA1).add(context)
 
 
 def _short_convolution(context: LayerContext) -> None:
@@ -166,13 +130,6 @@ def _lfm2_width(fields: Fields) -> int:
     return -(-scaled // multiple) * multiple
 
 
-def _kimi_latent(context: LayerContext) -> None:
-    latent_attention(context)
-    if context.fields.flag("mla_use_output_gate"):
-        sizes = latent_sizes(context.fields)
-        context.layer.linear("self_attn.g_proj", sizes.hidden, (Part(sizes.heads, sizes.value),))
-
-
 def _kimi_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     delta = {index - 1 for index in fields.child("linear_attn_config").integers("kda_layers")}
     return [index in delta for index in range(sizes.layers)]
@@ -185,9 +142,10 @@ QWEN_NEXT = DecoderSpec(
     intermediate=_qwen_intermediate, moe=QWEN_MOE,
 )  # fmt: skip
 _BAMBA = DecoderSpec(
-    qkv_bias=("attention_bias",), out_bias=("attention_bias",), mixers={True: attention, False: granite_mamba},
+    qkv_bias=("attention_bias",), out_bias=("attention_bias",), mixers={True: attention, False: _GRANITE_MAMBA.add},
     kinds=_attends("attention", "attn_layer_indices"), windowed=False, mlp="feed_forward.", feed_forward=_granite_block,
-    intermediate=("intermediate_size", "shared_intermediate_size"), rotary=_granite_rotary,
+    intermediate=("intermediate_size", "shared_intermediate_size"),
+    rotary=lambda fields: fields.text("position_embedding_type") != "nope",
     moe=MoESpec(
         intermediate=("intermediate_size", "shared_intermediate_size"), experts=("num_local_experts",),
         top_k_default=None, optional=True, name="block_sparse_moe.experts", router="block_sparse_moe.gate",
@@ -216,7 +174,8 @@ ROWS = {
     "Qwen3_5MoeForCausalLM": QWEN_NEXT,
     # kimi_linear.py: three layers of delta attention to one latent one; Kimi K3's experts work in a smaller space
     "KimiLinearForCausalLM": DecoderSpec(
-        mixers={True: kimi_delta, False: _kimi_latent}, kinds=_kimi_layers, windowed=False, sizes=body_sizes,
+        mixers={True: kimi_delta, False: latent_attention}, kinds=_kimi_layers, windowed=False, sizes=body_sizes,
+        head_gate=lambda fields, _: latent_sizes(fields).value if fields.flag("mla_use_output_gate") else 0,
         rotary=False, intermediate=("intermediate_size",),
         norms=lambda fields: 6 if fields.has("attn_res_block_size") else 2,
         moe=MoESpec(
@@ -236,7 +195,7 @@ ROWS = {
     "GraniteMoeHybridForCausalLM": _BAMBA,
     # jamba.py
     "JambaForCausalLM": DecoderSpec(
-        mixers={True: attention, False: _jamba_mamba}, kinds=_jamba_layers, windowed=False, mlp="feed_forward.",
+        mixers={True: attention, False: _JAMBA_MAMBA.add}, kinds=_jamba_layers, windowed=False, mlp="feed_forward.",
         intermediate=("intermediate_size",), rotary=False,
         moe=MoESpec(
             intermediate=("intermediate_size",), experts=("num_experts",), experts_default=16, top_k_default=2,

@@ -3,7 +3,7 @@ models/inkling)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, MOST_HEADS, Body, Sizes
+from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, Body, Sizes, read_sliding_sizes
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
@@ -46,24 +46,17 @@ def _intermediate(fields: Fields) -> int:
 def _attention(context: LayerContext) -> None:
     """Attention with a term for the distance, and what the four convolutions keep: the last few tokens of keys, values
     and both outputs, head by head in a width of a power of two."""
-    fields, layer, (hidden, _, heads, kv_heads, head, _) = context.fields, context.layer, context.sizes
+    fields, layer = context.fields, context.layer
     local = context.kind in ((True, True), (True, False))
-    if local:
-        heads = fields.integer("swa_num_attention_heads", default=heads, high=MOST_HEADS)
-        kv_heads = fields.integer("swa_num_key_value_heads", default=kv_heads, high=MOST_HEADS)
-        head = fields.integer("swa_head_dim", default=head)
+    sizes = read_sliding_sizes(fields, context.sizes) if local else context.sizes
+    hidden, heads, kv_heads, head = sizes.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim
     relative = fields.integer("d_rel", default=16)
     window = fields.integer("sliding_window_size", default=512)
     extent = window if local else fields.integer("rel_extent", default=1024)
     taps = _taps(fields)
     keys = Part(kv_heads, head)
-    layer.linear(
-        "attn.qkvr",
-        hidden,
-        (Part(heads, head), keys, keys, Part(heads, relative)),
-        bias=fields.flag("q_bias"),
-        shards=("wq_du", "wk_dv", "wv_dv", "wr_du"),
-    )
+    parts, shards = (Part(heads, head), keys, keys, Part(heads, relative)), ("wq_du", "wk_dv", "wv_dv", "wr_du")
+    layer.linear("attn.qkvr", hidden, parts, bias=fields.flag("q_bias"), shards=shards)
     layer.linear("attn.wo_ud", heads * head, hidden, "row", input_units=heads)
     layer.vectors += [Vector(relative * extent), *[Vector(kv_heads * head * taps, kv_heads)] * 2]
     layer.vectors += [Vector(hidden * taps, hidden)] * 2
@@ -92,7 +85,7 @@ def _blocks(context: LayerContext) -> None:
     if fields.flag("use_global_scale"):
         layer.vectors.append(Vector(1, float32=True))
     top_k = fields.integer("num_experts_per_tok", default=1, high=MOST_EXPERTS)
-    layer.experts(hidden, width, count, top_k, router="", correction=fields.flag("use_gate_bias"))
+    layer.experts(hidden, width, count, top_k, correction=fields.flag("use_gate_bias"))
     layer.mlp(hidden, shared * width, prefix="mlp.shared_experts.", quantizable=False)
 
 

@@ -63,13 +63,19 @@ def latent_rotary(fields: Fields, _sizes: Sizes) -> tuple[RotaryCache, ...]:
 
 
 def latent_attention(context: LayerContext) -> None:
-    add_latent_attention(latent_sizes(context.fields), context.layer)
+    """Latent attention with the latent cache, one for all heads."""
+    spec, sizes, layer = context.spec, latent_sizes(context.fields), context.layer
+    add_latent_projections(sizes, layer, prefix=spec.attention, out=spec.projections[1])
+    layer.caches.append(LatentCache(sizes.width, rope_width=sizes.rope))
+    gate = spec.head_gate(context.fields, context.sizes) if spec.head_gate else 0
+    if gate:
+        layer.linear(spec.attention + "g_proj", sizes.hidden, (Part(sizes.heads, gate),))
 
 
-def add_latent_attention(
-    sizes: LatentSizes, layer: LayerBuilder, *, prefix: str = "self_attn.", out: str = "o_proj", cached: bool = True
+def add_latent_projections(
+    sizes: LatentSizes, layer: LayerBuilder, *, prefix: str = "self_attn.", out: str = "o_proj"
 ) -> None:
-    """The projections down to the latent and up again, and the latent cache (one for all heads)."""
+    """The projections down to the latent and up again."""
     if sizes.q_lora:
         parts = (Part(sizes.q_lora), Part(sizes.width))
         shards = ("q_a_proj", "kv_a_proj_with_mqa")
@@ -82,8 +88,6 @@ def add_latent_attention(
     layer.norm(sizes.kv_lora)
     layer.linear(prefix + "kv_b_proj", sizes.kv_lora, (Part(sizes.heads, sizes.nope + sizes.value),))
     layer.linear(prefix + out, sizes.heads * sizes.value, sizes.hidden, "row", input_units=sizes.heads)
-    if cached:
-        layer.caches.append(LatentCache(sizes.width, rope_width=sizes.rope))
 
 
 def sparse_latent_attention(context: LayerContext) -> None:
@@ -92,9 +96,9 @@ def sparse_latent_attention(context: LayerContext) -> None:
     indexer(context)
 
 
-def indexer(context: LayerContext, *, prefix: str = "self_attn.indexer.") -> None:
+def indexer(context: LayerContext) -> None:
     """The scorer of DeepSeek sparse attention, with its own fp8 cache (a scale per 128 values)."""
-    fields, layer, sizes = context.fields, context.layer, latent_sizes(context.fields)
+    fields, layer, sizes, prefix = context.fields, context.layer, latent_sizes(context.fields), "self_attn.indexer."
     heads, dim = fields.integer("index_n_heads", high=MOST_HEADS), fields.integer("index_head_dim")
     layer.linear(prefix + "wq_b", sizes.q_lora or sizes.hidden, heads * dim, "none")
     parts = (Part(dim), Part(heads))
@@ -107,7 +111,7 @@ def indexer(context: LayerContext, *, prefix: str = "self_attn.indexer.") -> Non
 def _attention_per_head(context: LayerContext) -> None:
     """MiniCPM 3: latent projections, but keys and values are cached per head."""
     sizes = latent_sizes(context.fields)
-    add_latent_attention(sizes, context.layer, cached=False)
+    add_latent_projections(sizes, context.layer)
     context.layer.caches.append(AttentionCache(sizes.heads, sizes.key, sizes.key))
 
 
@@ -151,7 +155,7 @@ DEEPSEEK_MOE = MoESpec(
     shared_count=("n_shared_experts", "num_shared_experts"), optional=True, dense=first_dense, correction=_corrected,
 )  # fmt: skip
 LATENT = DecoderSpec(
-    mixer=latent_attention, windowed=False, sizes=body_sizes, rotary=latent_rotary, intermediate=("intermediate_size",)
+    mixer=latent_attention, windowed=False, sizes=body_sizes, tables=latent_rotary, intermediate=("intermediate_size",)
 )
 _DEEPSEEK = LATENT._replace(
     mixers={False: latent_attention, True: sparse_latent_attention}, kinds=_scoring_layers,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_EXPERTS, Body, Sizes
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
-from rayllm_ctl.catalog.modelconfig.decoders.latent import LATENT, add_latent_attention, body_sizes, latent_sizes
+from rayllm_ctl.catalog.modelconfig.decoders.latent import LATENT, body_sizes, latent_attention
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import Vector
@@ -15,7 +15,7 @@ from rayllm_ctl.model.facts import Vector
 
 def _two_attentions(context: LayerContext) -> None:
     for half in ("0", "1"):
-        add_latent_attention(latent_sizes(context.fields), context.layer, prefix=f"self_attn.{half}.")
+        latent_attention(context._replace(spec=context.spec._replace(attention=f"self_attn.{half}.")))
 
 
 def _two_blocks_and_experts(context: LayerContext) -> None:
@@ -28,7 +28,7 @@ def _two_blocks_and_experts(context: LayerContext) -> None:
     layer.vectors.append(Vector(scored, float32=True))
     width = fields.integer("expert_ffn_hidden_size", "moe_intermediate_size")
     top_k = fields.integer("moe_topk", "num_experts_per_tok", default=1, high=MOST_EXPERTS)
-    layer.experts(hidden, width, count, top_k, router="")
+    layer.experts(hidden, width, count, top_k)
 
 
 def _ngram_sizes(fields: Fields) -> Sizes:

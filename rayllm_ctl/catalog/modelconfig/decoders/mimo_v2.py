@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes
+from rayllm_ctl.catalog.modelconfig.body import read_sliding_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import RotaryCache
 
 
 def _windows(fields: Fields, count: int) -> list[Window]:
@@ -22,23 +21,15 @@ def _attention(context: LayerContext) -> None:
     fields, sizes, spec = context.fields, context.sizes, context.spec
     value = fields.integer("v_head_dim", default=sizes.head_dim)
     if context.window:
-        sizes = sizes._replace(
-            heads=fields.integer("swa_num_attention_heads", default=sizes.heads, high=MOST_HEADS),
-            kv_heads=fields.integer("swa_num_key_value_heads", default=sizes.kv_heads, high=MOST_HEADS),
-            head_dim=fields.integer("swa_head_dim", default=sizes.head_dim),
-        )
+        sizes = read_sliding_sizes(fields, sizes)
         value = fields.integer("swa_v_head_dim", default=value)
     sinks = ("add_swa_attention_sink_bias" if context.window else "add_full_attention_sink_bias",)
     attention_of(context._replace(spec=spec._replace(sinks=sinks)), sizes, value_dim=value)
 
 
-def _two_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return rotary_caches(fields, sizes.head_dim) * 2
-
-
 _MIMO = DecoderSpec(
     qkv_bias=("attention_bias",), windows=_windows, mixer=_attention, intermediate=("intermediate_size",),
-    rotary=_two_tables,
+    tables=lambda fields, sizes: rotary_caches(fields, sizes.head_dim) * 2,
     moe=MoESpec(
         intermediate=("moe_intermediate_size",), top_k_default=None, dense=first_dense, router_float32=True,
         correction=True,

@@ -5,8 +5,7 @@ Layout from vLLM's minimax_text_01.py (0.22, the last release that has it).
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import Body, Sizes
-from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.body import Sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, feed_forward
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import linear_state
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import listed_kinds
@@ -59,14 +58,10 @@ def _rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
     return () if all(_linear_layers(fields, sizes)) else rotary_caches(fields, sizes.head_dim, float32=True)
 
 
-def _float32_head(body: Body, _fields: Fields, _builder: Builder) -> Body:
-    return body._replace(head_float32=True)
-
-
 _MINIMAX = DecoderSpec(
     mixers={True: _lightning, False: attention}, kinds=_linear_layers, windowed=False, feed_forward=_blocks,
     varies=lambda fields, index: (_experts(fields, index), _shared_width(fields, index)),
-    intermediate=("intermediate_size",), rotary=_rotary, untied=True, finish=_float32_head,
+    intermediate=("intermediate_size",), tables=_rotary, untied=True, head_float32=True,
     moe=MoESpec(
         intermediate=("intermediate_size",), experts=("num_local_experts",), top_k_default=None,
         dense=lambda fields, index: _experts(fields, index) == 1, name="block_sparse_moe.experts",

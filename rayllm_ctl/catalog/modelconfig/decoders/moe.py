@@ -1,9 +1,49 @@
-"""Decoders with grouped-query attention and routed experts: a row each."""
+"""Decoders with grouped-query attention and routed experts: a row each, with the rules that only it has."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.decoders.patterns import ernie_dense, first_dense, listed_dense, sparse_step
+from rayllm_ctl.catalog.modelconfig.body import Sizes
+from rayllm_ctl.catalog.modelconfig.decoders.patterns import (
+    FULL,
+    Window,
+    ernie_dense,
+    first_dense,
+    listed_dense,
+    sparse_step,
+)
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, MoESpec
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+
+
+def _laguna_heads(fields: Fields, index: int) -> int:
+    return fields.integer_at(index, "num_attention_heads_per_layer", "num_attention_heads")
+
+
+def _laguna_gate(fields: Fields, sizes: Sizes) -> int:
+    """A gate per head or per feature."""
+    gating = fields.raw("gating")
+    return (sizes.head_dim if isinstance(gating, str) and gating != "per-head" else 1) if gating else 0
+
+
+def _laguna_dense(fields: Fields, index: int) -> bool:
+    kinds = fields.texts("mlp_layer_types")
+    return kinds[index] == "dense" if index < len(kinds) else index in fields.integers("mlp_only_layers")
+
+
+def _llama4_chunks(fields: Fields, count: int) -> list[Window]:
+    """Three chunked layers to one full."""
+    chunk = fields.integer("attention_chunk_size", default=0, low=0)
+    roped = fields.integers("no_rope_layers")
+    interval = fields.integer("no_rope_layer_interval", default=4)
+    local = [bool(roped[i]) if i < len(roped) else (i + 1) % interval != 0 for i in range(count)]
+    return [(0, chunk) if is_local else FULL for is_local in local]
+
+
+def _llama4_dense(fields: Fields, index: int) -> bool:
+    listed = fields.integers("moe_layers")
+    step = fields.integer("interleave_moe_layer_step", default=1, low=0)
+    return index not in listed if listed else not step or (index + 1) % step != 0
+
 
 _GROUPED = MoESpec(
     intermediate=("moe_intermediate_size",), shared_count=("n_shared_experts", "num_shared_experts"), dense=first_dense
@@ -90,5 +130,28 @@ ROWS: dict[str, DecoderSpec] = {
     "Grok1ForCausalLM": DecoderSpec(norms=4, moe=MoESpec(intermediate=("moe_intermediate_size", "intermediate_size"))),
     "Grok1ModelForCausalLM": DecoderSpec(
         norms=4, moe=MoESpec(intermediate=("moe_intermediate_size", "intermediate_size")),
+    ),
+    # Laguna: heads that vary per layer
+    "LagunaForCausalLM": DecoderSpec(
+        qkv_bias=("qkv_bias",), out_bias=("attention_bias",), qk_norm="head", head_gate=_laguna_gate,
+        heads=lambda context: context.sizes._replace(heads=_laguna_heads(context.fields, context.layer_index)),
+        varies=_laguna_heads, intermediate=("intermediate_size",),
+        moe=MoESpec(
+            intermediate=("moe_intermediate_size",), experts=("num_experts",), top_k_default=None, dense=_laguna_dense,
+            correction=True, shared_total=("shared_expert_intermediate_size",), shared_default=None,
+            shared_name="mlp.shared_expert",
+        ),
+    ),
+    # Llama 4: experts in every or every second layer, one shared expert
+    "Llama4ForCausalLM": DecoderSpec(
+        qkv_bias=("attention_bias",), out_bias=("attention_bias",), windows=_llama4_chunks, mlp="feed_forward.",
+        intermediate=lambda fields: fields.integer(
+            "intermediate_size_mlp", default=fields.integer("intermediate_size")
+        ),
+        moe=MoESpec(
+            intermediate=("intermediate_size",), experts=("num_local_experts",), dense=_llama4_dense,
+            name="feed_forward.experts", router="feed_forward.router", shared_count=1,
+            shared_name="feed_forward.shared_expert",
+        ),
     ),
 }  # fmt: skip

@@ -13,20 +13,6 @@ _MARKS = 128
 """Rows of Molmo's embedding for the marks around images and their patches."""
 
 
-def _molmo_sizes(fields: Fields) -> Sizes:
-    """embedding_size counts the rows of the output head."""
-    return read_even_sizes(fields)._replace(vocab=fields.integer("embedding_size", "vocab_size"))
-
-
-def _molmo_norm(fields: Fields) -> str:
-    return "full-replicated" if fields.flag("attention_layer_norm") else ""
-
-
-def _molmo2_norm(fields: Fields) -> str:
-    """By heads (as Qwen 3) or over all of them (as OLMo)."""
-    return "head" if fields.text("qk_norm_type", default="olmo") == "qwen3" else "full-replicated"
-
-
 def _molmo2_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
     """Where only some layers stretch their positions, the others have a table of their own."""
     tables = rotary_caches(fields, sizes.head_dim)
@@ -35,14 +21,6 @@ def _molmo2_tables(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
     if not scales or not fields.has("rope_scaling_layers") or scaled.issuperset(range(sizes.layers)):
         return tables
     return (*tables, RotaryCache(fields.integer("max_position_embeddings"), sizes.head_dim))
-
-
-def _with_marks(body: Body, _fields: Fields, builder: Builder) -> Body:
-    return _marked(body, _MARKS, builder)
-
-
-def _with_additional_rows(body: Body, fields: Fields, builder: Builder) -> Body:
-    return _marked(body, fields.integer("additional_vocab_size", default=0, low=0), builder)
 
 
 def _marked(body: Body, marks: int, builder: Builder) -> Body:
@@ -63,17 +41,21 @@ _MOLMO = DecoderSpec(
 
 ROWS = {
     "MolmoModel": _MOLMO._replace(
-        sizes=_molmo_sizes,
-        qk_norm=_molmo_norm,
+        # embedding_size counts the rows of the output head
+        sizes=lambda fields: read_even_sizes(fields)._replace(vocab=fields.integer("embedding_size", "vocab_size")),
+        qk_norm=lambda fields: "full-replicated" if fields.flag("attention_layer_norm") else "",
         # it counts both halves of the gated block
         intermediate=lambda fields: fields.integer("intermediate_size", low=2) // 2,
-        finish=_with_marks,
+        finish=lambda body, _fields, builder: _marked(body, _MARKS, builder),
     ),
     "Molmo2TextModel": _MOLMO._replace(
-        qk_norm=_molmo2_norm,
-        qk_norm_if=("use_qk_norm",),
-        rotary=_molmo2_tables,
-        intermediate=("intermediate_size",),
-        finish=_with_additional_rows,
+        # by heads (as Qwen 3) or over all of them (as OLMo)
+        qk_norm=lambda fields: (
+            "head" if fields.text("qk_norm_type", default="olmo") == "qwen3" else "full-replicated"
+        ),
+        qk_norm_if=("use_qk_norm",), tables=_molmo2_tables, intermediate=("intermediate_size",),
+        finish=lambda body, fields, builder: _marked(
+            body, fields.integer("additional_vocab_size", default=0, low=0), builder
+        ),
     ),
-}
+}  # fmt: skip

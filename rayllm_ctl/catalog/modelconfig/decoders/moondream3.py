@@ -17,15 +17,9 @@ _ROTATED = 32
 
 
 def _sizes(fields: Fields) -> Sizes:
-    hidden, heads = fields.integer("dim"), fields.integer("n_heads", high=MOST_HEADS)
-    return Sizes(
-        hidden,
-        fields.integer("n_layers", high=MOST_LAYERS),
-        heads,
-        fields.integer("n_kv_heads", high=MOST_HEADS),
-        max(1, hidden // heads),
-        fields.integer("vocab_size"),
-    )
+    hidden, layers = fields.integer("dim"), fields.integer("n_layers", high=MOST_LAYERS)
+    heads, kv_heads = fields.integer("n_heads", high=MOST_HEADS), fields.integer("n_kv_heads", high=MOST_HEADS)
+    return Sizes(hidden, layers, heads, kv_heads, max(1, hidden // heads), fields.integer("vocab_size"))
 
 
 def _dense_layers(fields: Fields, sizes: Sizes) -> list[bool]:
@@ -50,17 +44,15 @@ def _blocks(context: LayerContext) -> None:
     count = moe.integer("n_experts", default=64, high=MOST_EXPERTS)
     top_k = moe.integer("n_experts_per_tok", default=8, high=MOST_EXPERTS)
     inner = moe.integer("expert_inner_dim", default=1024)
-    layer.experts(hidden, inner, count, top_k, router_bias=True, quantizable=False)
-
-
-def _rotary(fields: Fields, _sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return (RotaryCache(fields.integer("max_context"), _ROTATED),)
+    layer.linear("mlp.gate", hidden, count, "none", bias=True, quantizable=False)
+    layer.experts(hidden, inner, count, top_k, quantizable=False)
 
 
 ROWS = {
     "Moondream3TextModel": DecoderSpec(
         qkv_bias=True, out_bias=True, attention="attn.", projections=("qkv_proj", "out_proj"), mixer=_scaled_attention,
         kinds=_dense_layers, windowed=False, gated=False, mlp_bias=True, mlp_names=("fc1", "fc2"), feed_forward=_blocks,
-        intermediate=("ff_dim",), norms=1, norm_bias=True, sizes=_sizes, head_bias=True, untied=True, rotary=_rotary,
+        intermediate=("ff_dim",), norms=1, norm_bias=True, sizes=_sizes, head_bias=True, untied=True,
+        tables=lambda fields, _sizes: (RotaryCache(fields.integer("max_context"), _ROTATED),),
     ),
 }  # fmt: skip

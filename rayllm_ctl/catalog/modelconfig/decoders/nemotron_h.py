@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes, read_sizes
+from rayllm_ctl.catalog.modelconfig.body import Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, dense, feed_forward, nothing
-from rayllm_ctl.catalog.modelconfig.decoders.mixers import mamba2
+from rayllm_ctl.catalog.modelconfig.decoders.mixers import Mamba2
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -26,10 +26,6 @@ def _nemotron_pattern(fields: Fields) -> str:
     return pattern
 
 
-def _nemotron_sizes(fields: Fields) -> Sizes:
-    return read_sizes(fields, default_layers=len(_nemotron_pattern(fields)))
-
-
 def _nemotron_layers(fields: Fields, sizes: Sizes) -> Sequence[str]:
     pattern = _nemotron_pattern(fields)
     if len(pattern) < sizes.layers or set(pattern[: sizes.layers]) - set("M*E-"):
@@ -37,23 +33,11 @@ def _nemotron_layers(fields: Fields, sizes: Sizes) -> Sequence[str]:
     return pattern
 
 
-def _nemotron_mamba(context: LayerContext) -> None:
-    fields = context.fields
-    heads = fields.integer("mamba_num_heads", default=1, high=MOST_HEADS)
-    head_dim = fields.integer("mamba_head_dim", default=64)
-    mamba2(
-        context.layer,
-        context.sizes.hidden,
-        intermediate=heads * head_dim,
-        heads=heads,
-        head_dim=head_dim,
-        groups=fields.integer("n_groups", default=8, high=MOST_HEADS),
-        state=fields.integer("ssm_state_size", default=128),
-        taps=fields.integer("conv_kernel", default=4, low=2, high=64),
-        bias=fields.flag("use_bias"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        float32_state=fields.text("mamba_ssm_cache_dtype", default="float32") == "float32",
-    )
+_MAMBA = Mamba2(
+    heads=("mamba_num_heads", 1), groups=("n_groups", 8), state=("ssm_state_size", 128), taps="conv_kernel",
+    bias="use_bias", conv_bias="use_conv_bias", head_dim=lambda fields: fields.integer("mamba_head_dim", default=64),
+    float32_state=lambda fields: fields.text("mamba_ssm_cache_dtype", default="float32") == "float32",
+)  # fmt: skip
 
 
 def _nemotron_block(context: LayerContext) -> None:
@@ -65,8 +49,9 @@ def _nemotron_block(context: LayerContext) -> None:
 
 
 _NEMOTRON = DecoderSpec(
-    attention="mixer.", mixers={"M": _nemotron_mamba, "*": attention, "E": nothing, "-": nothing},
-    kinds=_nemotron_layers, windowed=False, sizes=_nemotron_sizes, gated=False, mlp_bias=("mlp_bias",), mlp="mixer.",
+    attention="mixer.", mixers={"M": _MAMBA.add, "*": attention, "E": nothing, "-": nothing},
+    sizes=lambda fields: read_sizes(fields, default_layers=len(_nemotron_pattern(fields))),
+    kinds=_nemotron_layers, windowed=False, gated=False, mlp_bias=("mlp_bias",), mlp="mixer.",
     mlp_names=("up_proj", "down_proj"), feed_forward=_nemotron_block,
     intermediate=lambda fields: fields.integer_at(0, "intermediate_size", "moe_intermediate_size"), norms=1,
     rotary=False,

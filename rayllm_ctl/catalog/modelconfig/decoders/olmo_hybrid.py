@@ -8,19 +8,12 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import listed_kinds
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Part, RotaryCache, StateCache, Vector
+from rayllm_ctl.model.facts import Part, StateCache, Vector
 
 
 def _linear_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     kinds = listed_kinds(fields, sizes.layers)
     return [kind == "linear_attention" for kind in kinds] or [i % 4 != 3 for i in range(sizes.layers)]
-
-
-def _rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    """A rope_theta of null in rope_parameters means no rotation."""
-    rotates = fields.child("rope_parameters").has("rope_theta") or fields.has("rope_theta")
-    return rotary_caches(fields, sizes.head_dim) if rotates else ()
 
 
 def _delta_net(context: LayerContext) -> None:
@@ -46,6 +39,8 @@ def _delta_net(context: LayerContext) -> None:
 ROWS = {
     "OlmoHybridForCausalLM": DecoderSpec(
         qk_norm="full-replicated", mixers={True: _delta_net, False: attention}, kinds=_linear_layers, windowed=False,
-        sizes=read_even_sizes, rotary=_rotary, intermediate=("intermediate_size",),
+        sizes=read_even_sizes, intermediate=("intermediate_size",),
+        # a rope_theta of null in rope_parameters means no rotation
+        rotary=lambda fields: fields.child("rope_parameters").has("rope_theta") or fields.has("rope_theta"),
     ),
 }  # fmt: skip

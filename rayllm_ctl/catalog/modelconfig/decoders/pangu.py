@@ -53,7 +53,7 @@ def _rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
 _PANGU = DecoderSpec(
     qkv_bias=_qkv_bias, out_bias=_out_bias, mixers={True: _attention_with_sinks, False: attention},
     kinds=lambda fields, sizes: [bool(_learned_tokens(fields))] * sizes.layers, mlp_bias=("mlp_bias",),
-    intermediate=("intermediate_size",), norms=lambda fields: 4 if fields.flag("sandwich_norm") else 2, rotary=_rotary,
+    intermediate=("intermediate_size",), norms=lambda fields: 4 if fields.flag("sandwich_norm") else 2, tables=_rotary,
     moe=MoESpec(
         intermediate=("moe_intermediate_size",), experts=("n_routed_experts",), top_k_default=None, optional=True,
         dense=first_dense, correction=("router_enable_expert_bias",), shared_count=("n_shared_experts",),

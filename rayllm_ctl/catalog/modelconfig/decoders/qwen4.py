@@ -73,13 +73,8 @@ def _sparse_attention(context: LayerContext) -> None:
     keys = Part(sizes.kv_heads, sizes.head_dim, replicable=True)
     quantizer = layer.builder.quantizer
     plain = quantizer is not None and quantizer.method == "modelopt_fp4"
-    layer.linear(
-        "self_attn.qkv_proj",
-        sizes.hidden,
-        (Part(2 * sizes.heads, sizes.head_dim), keys, keys),
-        shards=("q_proj", "k_proj", "v_proj"),
-        quantizable=not plain,
-    )
+    parts, shards = (Part(2 * sizes.heads, sizes.head_dim), keys, keys), ("q_proj", "k_proj", "v_proj")
+    layer.linear("self_attn.qkv_proj", sizes.hidden, parts, shards=shards, quantizable=not plain)
     layer.linear("self_attn.o_proj", sizes.heads * sizes.head_dim, sizes.hidden, "row", input_units=sizes.heads)
     layer.norm(sizes.head_dim, 2)
     layer.linear("self_attn.indexer.index_qk_proj", sizes.hidden, (heads + 1) * dim, "none")

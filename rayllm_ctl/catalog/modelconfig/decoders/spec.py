@@ -42,7 +42,6 @@ class MoESpec(NamedTuple):
     name: str = "mlp.experts"
     gated: bool = True
     bias: bool = False
-    quantizable: bool = True
     router: str = "mlp.gate"
     router_bias: bool = False
     router_float32: Choice = False
@@ -60,7 +59,6 @@ class MoESpec(NamedTuple):
     shared_name: str = "mlp.shared_experts"
     shared_projections: tuple[str, str] = ("gate_up_proj", "down_proj")
     shared_shards: tuple[str, ...] = ("gate_proj", "up_proj")
-    shared_quantizable: bool = True
 
 
 class DecoderSpec(NamedTuple):
@@ -68,13 +66,18 @@ class DecoderSpec(NamedTuple):
 
     Layers: `kinds` names the kind of each layer and `mixers` the mixer of each kind; without them every layer has
     `mixer`. `feed_forward` takes the place of the dense and MoE blocks. `varies`: what else two layers of one kind
-    differ in. `finish` adds what stands outside the layers.
+    differ in. `finish` adds what stands outside the layers. qk_norm: "head" (one per head size, "head-bias" with a
+    bias), "full" (over all heads) or "full-replicated".
     """
 
     # grouped-query attention
     qkv_bias: Choice = False
     out_bias: Choice = False
     gate: Choice = False
+    head_gate: Callable[[Fields, Sizes], int] | None = None
+    """Features per head of a gate with a projection of its own; 0: none."""
+    heads: Callable[[LayerContext], Sizes] | None = None
+    """The heads of a layer, where layers differ."""
     qk_norm: str | Callable[[Fields], str] = ""
     qk_norm_if: tuple[str, ...] = ()
     sinks: Choice = False
@@ -111,6 +114,7 @@ class DecoderSpec(NamedTuple):
     varies: Callable[[Fields, int], Hashable] | None = None
     sizes: Callable[[Fields], Sizes] = read_sizes
     head_bias: Choice = False
+    head_float32: bool = False
     tied: bool = False
     untied: bool = False
     """Whatever tie_word_embeddings says."""
@@ -118,7 +122,9 @@ class DecoderSpec(NamedTuple):
     embedding_norm: bool = False
     positions: int = -1
     """Rows that a learned position table has beyond max_position_embeddings; -1: there is none (ALiBi has none)."""
-    rotary: bool | Callable[[Fields, Sizes], tuple[RotaryCache, ...]] = True
+    rotary: Choice = True
+    tables: Callable[[Fields, Sizes], tuple[RotaryCache, ...]] | None = None
+    """The rotary tables, where they are not the usual ones."""
     rotary_float32: bool = False
     rotary_share: float = 1.0
     """The part of a head that is rotated where the config does not say it."""

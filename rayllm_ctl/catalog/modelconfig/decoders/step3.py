@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOST_HEADS, TOP_K, Sizes, read_sizes
-from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense, step_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, Part, RotaryCache
-
-
-def _step3_sizes(fields: Fields) -> Sizes:
-    """One KV head for all queries."""
-    return read_sizes(fields)._replace(kv_heads=1, head_dim=fields.integer("head_dim", default=256))
+from rayllm_ctl.model.facts import AttentionCache, Part
 
 
 def _narrow_queries(context: LayerContext) -> None:
@@ -29,23 +23,15 @@ def _narrow_queries(context: LayerContext) -> None:
     layer.caches.append(AttentionCache(1, sizes.head_dim, sizes.head_dim))
 
 
-def _long_rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    positions = fields.integer("max_position_embedding", default=65536)
-    return rotary_caches(fields, sizes.head_dim, positions=positions)
-
-
-def _gated_attention(context: LayerContext) -> None:
-    """A gate per head; the sliding layers have heads of their own."""
-    fields, sizes = context.fields, context.sizes
-    if context.window:
-        other = fields.child("attention_other_setting")
-        sizes = sizes._replace(
-            heads=other.integer("num_attention_heads", default=sizes.heads, high=MOST_HEADS),
-            kv_heads=other.integer("num_attention_groups", default=sizes.kv_heads, high=MOST_HEADS),
-        )
-    attention_of(context, sizes)
-    if fields.flag("use_head_wise_attn_gate", default=True):
-        context.layer.linear("self_attn.g_proj", sizes.hidden, (Part(sizes.heads),))
+def _flash_heads(context: LayerContext) -> Sizes:
+    """The sliding layers have heads of their own."""
+    sizes, other = context.sizes, context.fields.child("attention_other_setting")
+    if not context.window:
+        return sizes
+    return sizes._replace(
+        heads=other.integer("num_attention_heads", default=sizes.heads, high=MOST_HEADS),
+        kv_heads=other.integer("num_attention_groups", default=sizes.kv_heads, high=MOST_HEADS),
+    )
 
 
 def _flash_dense(fields: Fields, index: int) -> bool:
@@ -58,7 +44,8 @@ _MOE = MoESpec(
     shared_default=None, shared_name="share_expert",
 )  # fmt: skip
 _FLASH = DecoderSpec(
-    qk_norm="head", mixer=_gated_attention, intermediate=("intermediate_size",),
+    qk_norm="head", heads=_flash_heads, intermediate=("intermediate_size",),
+    head_gate=lambda fields, _sizes: int(fields.flag("use_head_wise_attn_gate", default=True)),
     moe=_MOE._replace(
         experts=("moe_num_experts", *EXPERTS), top_k=("moe_top_k", *TOP_K), dense=_flash_dense,
         router_float32=lambda fields: fields.flag("need_fp32_gate", default=True), correction=("use_moe_router_bias",),
@@ -67,8 +54,12 @@ _FLASH = DecoderSpec(
 
 ROWS = {
     "Step3TextForCausalLM": DecoderSpec(
-        mixer=_narrow_queries, windowed=False, sizes=_step3_sizes, intermediate=("intermediate_size",),
-        rotary=_long_rotary, moe=_MOE,
+        mixer=_narrow_queries, windowed=False, intermediate=("intermediate_size",),
+        # one KV head for all queries
+        sizes=lambda fields: read_sizes(fields)._replace(kv_heads=1, head_dim=fields.integer("head_dim", default=256)),
+        moe=_MOE, tables=lambda fields, sizes: rotary_caches(
+            fields, sizes.head_dim, positions=fields.integer("max_position_embedding", default=65536)
+        ),
     ),
     "Step3p5ForCausalLM": _FLASH,
     "Step3p7FlashForCausalLM": _FLASH,

@@ -6,14 +6,13 @@ projection back of its own.
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Body, Sizes, read_sizes
+from rayllm_ctl.catalog.modelconfig.body import HIDDEN, MOST_HEADS, Body, Sizes, read_sizes
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import nothing
-from rayllm_ctl.catalog.modelconfig.decoders.mixers import mamba2
+from rayllm_ctl.catalog.modelconfig.decoders.mixers import Mamba2, expanded
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, Layer, Part, RotaryCache
+from rayllm_ctl.model.facts import AttentionCache, Layer, Part
 
 
 def _kinds(fields: Fields) -> tuple[str, ...]:
@@ -32,12 +31,18 @@ def _sizes(fields: Fields) -> Sizes:
     return sizes._replace(kv_heads=sizes.heads, head_dim=max(1, 2 * sizes.hidden // sizes.heads))
 
 
+_MAMBA = Mamba2(
+    heads=("n_mamba_heads", 8), groups=("mamba_ngroups", 1), state=("mamba_d_state", 64), taps="mamba_d_conv",
+    bias="add_bias_linear", conv_bias="use_conv_bias", inner=expanded, prefix="mamba.",
+)  # fmt: skip
+
+
 def _hybrid(context: LayerContext) -> None:
     sizes, layer = context.sizes, context.layer
     _adapters(context)
     layer.linear("linear", sizes.hidden, sizes.hidden, "none")
     layer.caches.append(AttentionCache(sizes.heads, sizes.head_dim, sizes.head_dim))
-    _mamba(context)
+    _MAMBA.add(context)
 
 
 def _adapters(context: LayerContext) -> None:
@@ -51,33 +56,6 @@ def _adapters(context: LayerContext) -> None:
             layer.linear(prefix + "B", rank, (Part(sizes.heads, sizes.head_dim),))
     layer.linear("feed_forward.gate_up_proj_adapter.A", sizes.hidden, rank)
     layer.linear("feed_forward.gate_up_proj_adapter.B", rank, (Part(intermediate), Part(intermediate)))
-
-
-def _mamba(context: LayerContext) -> None:
-    fields, layer, hidden = context.fields, context.layer, context.sizes.hidden
-    inner = hidden * fields.integer("mamba_expand", default=2, high=64)
-    heads = fields.integer("n_mamba_heads", default=8, high=MOST_HEADS)
-    mamba2(
-        layer,
-        hidden,
-        intermediate=inner,
-        heads=heads,
-        head_dim=max(1, inner // heads),
-        groups=fields.integer("mamba_ngroups", default=1, high=MOST_HEADS),
-        state=fields.integer("mamba_d_state", default=64),
-        taps=fields.integer("mamba_d_conv", default=4, low=2, high=64),
-        bias=fields.flag("add_bias_linear"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        prefix="mamba.",
-    )
-
-
-def _rotary(fields: Fields, sizes: Sizes) -> tuple[RotaryCache, ...]:
-    return rotary_caches(fields, sizes.head_dim) if fields.flag("use_mem_rope") else ()
-
-
-def _intermediate(fields: Fields) -> int:
-    return fields.integer("intermediate_size", default=4 * read_sizes(fields, default_layers=1).hidden)
 
 
 def _with_shared_blocks(body: Body, fields: Fields, builder: Builder) -> Body:
@@ -102,9 +80,10 @@ def _with_shared_blocks(body: Body, fields: Fields, builder: Builder) -> Body:
 
 ROWS = {
     "Zamba2ForCausalLM": DecoderSpec(
-        mixers={"hybrid": _hybrid, "mamba": _mamba},
+        mixers={"hybrid": _hybrid, "mamba": _MAMBA.add},
         kinds=lambda fields, _sizes: ["hybrid" if kind == "hybrid" else "mamba" for kind in _kinds(fields)],
-        feed_forward=nothing, windowed=False, norms=1, sizes=_sizes, intermediate=_intermediate, rotary=_rotary,
-        finish=_with_shared_blocks,
+        feed_forward=nothing, windowed=False, norms=1, sizes=_sizes,
+        intermediate=lambda fields: fields.integer("intermediate_size", default=4 * fields.integer(*HIDDEN)),
+        rotary=("use_mem_rope",), finish=_with_shared_blocks,
     ),
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
-from rayllm_ctl.catalog.modelconfig.encoders.pixtral import PIXTRAL
+from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
+from rayllm_ctl.catalog.modelconfig.encoders.shaped import PIXTRAL
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Dense,
@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Limit,
     Mlp,
     Norm,
-    Step,
+    Steps,
     of_crops,
     of_patches,
     of_pixels,
@@ -19,10 +19,8 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     of_tokens,
     pair,
     patches_in,
-    read_encoder,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import MultiModalEncoder
 
 
 def _is_clip(scope: Scope) -> bool:
@@ -57,14 +55,14 @@ CLIP_SIZES: dict[str, Entry] = {
     "depth": _built, "image": _by_kind("image_size", 336, 224), "patch": _by_kind("patch_size", 14, 16),
     "positions": lambda scope: scope["grid"] + _is_clip(scope),
 }  # fmt: skip
-CLIP_STEM: tuple[Step, ...] = (
+CLIP_STEM: Steps = (
     patches_in(bias=lambda scope: not _is_clip(scope)), Dense("positions", "width"), Norm("width", when=_is_clip),
     Norm("width", bias=True, when=_is_clip),
 )  # fmt: skip
-CLIP_STEM_AND_NORM: tuple[Step, ...] = (*CLIP_STEM, Norm("width", bias=True, when=_last_norm))
+CLIP_STEM_AND_NORM: Steps = (*CLIP_STEM, Norm("width", bias=True, when=_last_norm))
 
 
-def _clip(projector: tuple[Step, ...], limit: Limit, sizes: dict[str, Entry], *, normed: bool = True) -> EncoderSpec:
+def _clip(projector: Steps, limit: Limit, sizes: dict[str, Entry], *, normed: bool = True) -> EncoderSpec:
     """`normed`: False where even a model that takes the last layer does without its norm."""
     return EncoderSpec({**CLIP_SIZES, **sizes}, limit, CLIP_STEM_AND_NORM if normed else CLIP_STEM, projector)
 
@@ -83,10 +81,7 @@ def _llava(*, newline: bool, split: bool = True) -> EncoderSpec:
     """A projector of two layers. `newline`: a learned end of the rows of crops."""
     bias = flag("multimodal_projector_bias", "config", default=True)
     projector = (*pair("features", "text", "text", bias=bias, split=split), Norm("text", when=newline))
-    sizes: dict[str, Entry] = {
-        "features": _features,
-        "crops": lambda scope: 5 if _has_grid(scope) or newline else 1,
-    }
+    sizes: dict[str, Entry] = {"features": _features, "crops": lambda scope: 5 if _has_grid(scope) or newline else 1}
     return _clip(projector, of_crops("crops"), sizes, normed=False)
 
 
@@ -96,38 +91,35 @@ LLAVA_VIDEO = _llava(newline=False, split=False)
 _LLAVA = _llava(newline=False)
 
 
-def read_llava(source: Source) -> MultiModalEncoder:
+def llava(source: Source) -> EncoderSpec:
     """LLaVA 1.5 and similar models, which may have Pixtral's encoder, or crops as LLaVA-NeXT."""
     if source.vision.text("model_type") == "pixtral":
-        return read_encoder(PIXTRAL, source)
-    return read_encoder(LLAVA_NEXT if source.config.has("image_grid_pinpoints") else _LLAVA, source)
+        return PIXTRAL
+    return LLAVA_NEXT if source.config.has("image_grid_pinpoints") else _LLAVA
 
 
 # Gemma 3, PaliGemma: pooled to a fixed number of tokens
 GEMMA3 = _clip(
-    (Dense("width", "text"), Norm("width")),
-    of_queries("tokens"),
+    (Dense("width", "text"), Norm("width")), of_queries("tokens"),
     {"tokens": size("mm_tokens_per_image", 256, "config")},
-)
+)  # fmt: skip
 # Idefics 3, SmolVLM: with pixel shuffle
 IDEFICS3 = _clip((Dense("merged", "text"),), of_crops(17), {"merge": size("scale_factor", 2, "config")})
 # Aya Vision and Command A Vision: a gated projector
 COHERE = _clip(
-    (Dense("merged", "inner", True, "column"), Dense("half", "text", True, "row")),
-    of_crops(13),
+    (Dense("merged", "inner", True, "column"), Dense("inner/2", "text", True, "row")), of_crops(13),
     {
         "merge": size("downsample_factor", 2, "config"),
         "inner": size("alignment_intermediate_size adapter_layer_intermediate_size", "text*2", "config"),
-        "half": lambda scope: scope["inner"] // 2,
     },
-)
+)  # fmt: skip
 # Phi-3 and 3.5 Vision: CLIP ViT-L/14 at 336 pixels, whose sizes the config leaves out, up to 16 crops
 PHI3V = EncoderSpec(
     {"width": 1024, "heads": 16, "middle": 4096, "depth": 23, "image": 336, "patch": 14, "merge": 2},
-    lambda scope: (1921, 17 * scope["grid"], 17 * scope["pixels"]),
+    (1921, "grid*17", "pixels*17"),
     (patches_in(bias=False), Dense(577, "width"), Norm("width"), Norm("width", bias=True)),
     (*pair("merged", "text", "text", split=False), Norm("merged", 2)),
-)
+)  # fmt: skip
 
 
 def _normed(middle: str) -> EncoderSpec:
@@ -146,46 +138,35 @@ def _eagle_depth(scope: Scope) -> int:
     return max(1, layer + depth + 1 if layer < 0 else layer + 1)
 
 
-def _eagle_tiles(scope: Scope) -> tuple[int, int, int]:
-    tiles = scope["tiles"] + 1
-    return scope["grid"] // scope["merge"] ** 2 * tiles, scope["grid"] * tiles, scope["pixels"] * tiles
-
-
 # Eagle 2.5: up to the chosen layer, shuffled; up to 12 tiles and an overview
 EAGLE = _clip(
-    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)), _eagle_tiles,
+    (Norm("merged", bias=True), *pair("merged", "text", "text", split=False)),
+    ("grid/merge/merge*all", "grid*all", "pixels*all"),
     {
         "depth": _eagle_depth,
         "merge": lambda scope: max(1, int(1 / max(scope.source.config.number("downsample_ratio", default=0.5), 0.05))),
-        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"),
+        "tiles": size("max_dynamic_tiles max_dynamic_patch", 12, "config"), "all": "tiles+1",
     },
 )  # fmt: skip
 
-_SIGLIP2: tuple[Step, ...] = (patches_in(), Dense("positions", "width"), Norm("width", bias=True))
+_SIGLIP2: Steps = (patches_in(), Dense("positions", "width"), Norm("width", bias=True))
 """Around the blocks of SigLIP 2, which takes patches in the image's own shape."""
-_SIGLIP: tuple[Step, ...] = (patches_in(), Dense("grid", "width"), Norm("width", bias=True))
+_SIGLIP: Steps = (patches_in(), Dense("grid", "width"), Norm("width", bias=True))
 
 # LFM2-VL: two by two patches folded into one
 LFM2 = EncoderSpec(
     {
-        **vit(width=768, heads=12, middle=3072, patch=16),
-        "layers": size("num_hidden_layers", 12),
-        "depth": _built,
-        "positions": size("num_patches", 256),
-        "merge": size("downsample_factor", 2, "config"),
-        "inner": size("projector_hidden_size", 2560, "config"),
-        "tokens": lambda scope: (
-            scope.source.config.integer("max_image_tokens", default=256)
-            * scope.source.config.integer("max_tiles", default=10)
-        ),
+        **vit(width=768, heads=12, middle=3072, patch=16), "layers": size("num_hidden_layers", 12), "depth": _built,
+        "positions": size("num_patches", 256), "merge": size("downsample_factor", 2, "config"),
+        "inner": size("projector_hidden_size", 2560, "config"), "tokens": size("max_image_tokens", 256, "config"),
+        "crops": size("max_tiles", 10, "config"),
     },
-    of_tokens("tokens"),
-    _SIGLIP2,
+    of_tokens("tokens*crops"), _SIGLIP2,
     (
         Norm("merged", bias=True, when=flag("projector_use_layernorm", "config", default=True)),
         *pair("merged", "inner", "text", bias=flag("projector_bias", "config", default=True), split=False),
     ),
-)
+)  # fmt: skip
 # Isaac: shuffled, then a projector four times as wide
 ISAAC = EncoderSpec(
     {
@@ -201,39 +182,29 @@ PHI4_SIGLIP = EncoderSpec(
         "depth": lambda scope: scope["layers"] - 1, "positions": size("num_patches", 256),
         "features": size("mm_hidden_size", None, "config"), "most": size("max_num_patches", 3600, "config"),
     },
-    of_patches("most"), _SIGLIP2[:2], pair("features", "text", "text"), kept=lambda scope: scope["layers"],
+    of_patches("most"), _SIGLIP2[:2], pair("features", "text", "text"), kept="layers",
 )  # fmt: skip
 # MiniMax M3: blocks over pairs of frames; a projector, then a merger of what it gave
 MINIMAX_M3 = EncoderSpec(
     {
         **vit(width=1280, heads=16, middle=5120, depth=32, patch=14, image=2016),
-        "frames": lambda scope: _compression(scope, "temporal_patch_size"),
-        "merge": lambda scope: _compression(scope, "spatial_merge_size"),
+        "frames": size("temporal_patch_size", 2, "vision_config.img_token_compression_config"),
+        "merge": size("spatial_merge_size", 2, "vision_config.img_token_compression_config"),
         "inner": size("projector_hidden_size", "text", "config"),
-        "folded": lambda scope: scope["text"] * scope["merge"] ** 2,
     },
-    of_patches("grid"),
-    (patches_in(bias=False), Norm("width", bias=True)),
+    of_patches("grid"), (patches_in(bias=False), Norm("width", bias=True)),
     (
         *pair("width", "inner", "text", bias=flag("multimodal_projector_bias", default=True)),
-        *pair("folded", "inner", "text", bias=flag("patch_merge_bias", default=True)),
+        *pair("text*merge*merge", "inner", "text", bias=flag("patch_merge_bias", default=True)),
     ),
-)
-
-
-def _compression(scope: Scope, name: str) -> int:
-    return scope.source.vision.child("img_token_compression_config").integer(name, default=2, high=64)
-
-
+)  # fmt: skip
 # GLM-4V: EVA-02 CLIP, a convolution over two by two patches and a gated projector of the decoder's width
 EVA = EncoderSpec(
     {
-        "width": size("hidden_size"), "heads": size("num_heads"), "middle": size("intermediate_size"),
-        "depth": size("num_hidden_layers"), "image": size("image_size"), "patch": size("patch_size"),
-        "positions": lambda scope: scope.source.vision.integer("num_positions") + 1,
-        "inner": size("ffn_hidden_size", None, "config"),
+        **vit({"heads": "num_heads"}, width=None, heads=None, middle=None, depth=None, image=None, patch=None),
+        "positions": size("num_positions"), "inner": size("ffn_hidden_size", None, "config"),
     },
-    lambda scope: (scope["grid"] // 4 + 2, scope["grid"], scope["pixels"]), (patches_in(), Dense("positions", "width")),
+    ("grid/4+2", "grid", "pixels"), (patches_in(), Dense("positions+1", "width")),
     (
         Dense("width*4", "text", True), Dense("text", "text"), Norm("text", bias=True), Mlp("text", "inner", "text"),
         Norm("text", 2),
@@ -257,7 +228,7 @@ ARIA = EncoderSpec(
 )  # fmt: skip
 
 
-def _siglip_shaped(projector: tuple[Step, ...]) -> EncoderSpec:
+def _siglip_shaped(projector: Steps) -> EncoderSpec:
     """SigLIP over an image in its own shape, up to 2822400 pixels (preprocessor_config.json)."""
     sizes = {**vit(width=1152, heads=16, middle=4304, depth=27, patch=14, image=384), "merge": 2}
     return EncoderSpec(sizes, of_pixels(2822400), _SIGLIP, projector)
@@ -276,13 +247,8 @@ MOONDREAM = EncoderSpec(
         "depth": size("enc_n_layers", 27), "image": size("crop_size", 378), "patch": size("enc_patch_size", 14),
         "inner": size("proj_inner_dim", 8192),
     },
-    lambda scope: (scope["grid"] + 1, 2 * scope["grid"], 2 * scope["pixels"]), _SIGLIP,
-    pair("width*2", "inner", "text"),
+    ("grid+1", "grid*2", "pixels*2"), _SIGLIP, pair("width*2", "inner", "text"), part="config.vision",
 )  # fmt: skip
-
-
-def read_moondream(source: Source) -> MultiModalEncoder:
-    return read_encoder(MOONDREAM, source._replace(vision=source.config.child("config").child("vision")))
 
 
 def moondream_text(config: Fields) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, size
-from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Limit, Norm, Step
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Limit, Norm, Steps
 
 _SAM: dict[str, Entry] = {
     "depth": 12, "local": 8, "global": 4, "near": (2 * 14 - 1) * 64, "far": (2 * 64 - 1) * 64,
@@ -12,11 +12,11 @@ _SAM: dict[str, Entry] = {
 """SAM ViT-B as vLLM builds it, whatever the config says: blocks of windows of 14 x 14 positions and global ones, with
 relative positions for heads of 64 features. It is not divided."""
 
-_SAM_BLOCK: tuple[Step, ...] = (
+_SAM_BLOCK: Steps = (
     Dense(768, 3 * 768, True), Dense(768, 768, True), Dense(768, 4 * 768, True), Dense(4 * 768, 768, True),
     Norm(768, 2, True),
 )  # fmt: skip
-_SAM_STEM: tuple[Step, ...] = (
+_SAM_STEM: Steps = (
     Dense(3 * 16 * 16, 768, True), Dense(64 * 64, 768), Dense(768, 256), Dense(9 * 256, 256), Norm(256, 2, True),
     Dense(9 * 256, 512), Dense(9 * 512, "width"),
 )  # fmt: skip
@@ -29,7 +29,7 @@ def _overview_and_crops(crop: int, rows: int, columns: int) -> Limit:
     pixels = 1024 * 1024 + rows * columns * crop * crop
     side, small = 1024 // 64, crop // 64
     tokens = side * (side + 1) + rows * small * (columns * small + 1) + 1
-    return lambda _scope: (tokens, pixels // (16 * 16), 3 * pixels)
+    return tokens, pixels // (16 * 16), 3 * pixels
 
 
 # SAM, then CLIP ViT-L/14 and one projection
@@ -40,7 +40,7 @@ DEEPSEEK_OCR = EncoderSpec(
     },
     _overview_and_crops(640, 2, 2),
     (*_SAM_STEM, Dense(3 * 14 * 14, "width"), Dense(16 * 16 + 1, "width"), Norm("width"), Norm("width", bias=True)),
-    (Dense("features", "out", True), Norm("out", 2)), _SAM_BLOCK, (*_SAM_POSITIONS, (Block(), "layers")),
+    (Dense("features", "out", True), Norm("out", 2)), _SAM_BLOCK, (*_SAM_POSITIONS, ((Block(),), "layers")),
 )  # fmt: skip
 UNLIMITED_OCR = DEEPSEEK_OCR._replace(limit=_overview_and_crops(640, 8, 4))
 # SAM, then a Qwen2 of 0.5B as encoder with queries of its own, none of it divided

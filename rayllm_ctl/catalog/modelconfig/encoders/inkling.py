@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from itertools import combinations, pairwise
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, plain, stem_of
-from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import MultiModalEncoder
+from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Dense, EncoderSpec, Norm, Step
 
 _SOUND_TOKENS = 12000
 """The longest sound that vLLM takes (mm_preprocess.py)."""
@@ -16,31 +16,34 @@ Scale = tuple[int, int]
 """What one place of a step stands for: input positions (frames times rows times columns), and its channels."""
 
 
-def read_inkling_image(source: Source) -> MultiModalEncoder | None:
-    """A token for each patch of 40 pixels or so: linear layers that fold neighbours together, a norm between them.
+def _is_there(scope: Scope) -> bool:
+    return scope.source.vision.has("decoder_dmodel")
 
-    vLLM profiles an image of 4 x 4 patches.
-    """
-    vision = source.vision
-    if not vision.has("decoder_dmodel"):
-        return None
-    out = vision.integer("decoder_dmodel")
-    patch = vision.integer("patch_size", low=2, high=2**10)
-    frames = vision.integer("temporal_patch_size", high=64)
-    channels = vision.integer("n_channels", high=64)
-    steps = vision.integer("n_layers", high=12)
-    scales = _chosen(_scales(patch, frames, channels), steps, patch * patch * frames * channels)
-    stem = stem_of(source)
-    for index, ((before, inputs), (after, outputs)) in enumerate(pairwise(scales)):
-        last = index == steps - 1
-        plain(stem, f"linear_{index}", inputs * (after // before), out if last else outputs)
-        if not last:
-            stem.norm(outputs)
-    if vision.flag("use_vision_norm"):
-        stem.norm(out)
-    return MultiModalEncoder(
-        "image", ((stem.layer(), 1),), out, 16, 16, 16 * patch * patch * frames * channels, sharded=False
-    )
+
+# vLLM profiles an image of 4 x 4 patches.
+_IMAGE = EncoderSpec(
+    {
+        "width": size("decoder_dmodel"), "patch": size("patch_size", low=2, high=2**10),
+        "frames": size("temporal_patch_size"), "channels": size("n_channels", high=64),
+    },
+    (16, 16, "patch*patch*frames*channels*16"), projector=(Norm("width", when=flag("use_vision_norm")),),
+    sharded=False, present=_is_there,
+)  # fmt: skip
+
+
+def inkling_image(source: Source) -> EncoderSpec:
+    """A token for each patch of 40 pixels or so: linear layers that fold neighbours together, a norm between them."""
+    scope = Scope(source, _IMAGE.sizes)
+    if not _is_there(scope):
+        return _IMAGE
+    scales = _scales(scope["patch"], scope["frames"], scope["channels"])
+    steps = source.vision.integer("n_layers", high=12)
+    chosen = _chosen(scales, steps, scope["patch*patch*frames*channels"])
+    folds = [(inputs * (after // before), outputs) for (before, inputs), (after, outputs) in pairwise(chosen)]
+    stem: list[Step] = []
+    for inputs, outputs in folds[:-1]:
+        stem += [Dense(inputs, outputs), Norm(outputs)]
+    return _IMAGE._replace(stem=(*stem, Dense(folds[-1][0], "width")))
 
 
 def _scales(patch: int, frames: int, channels: int) -> list[Scale]:
@@ -84,16 +87,12 @@ def _to_64(size: int) -> int:
     return -(-size // 64) * 64
 
 
-def read_inkling_sound(source: Source) -> MultiModalEncoder | None:
-    """A table with a row for each loudness of each pitch; a token's rows are added up."""
-    sound: Fields = source.vision
-    if not sound.has("decoder_dmodel"):
-        return None
-    out = sound.integer("decoder_dmodel")
-    bins = sound.integer("n_mel_bins", high=2**12)
-    stem = stem_of(source)
-    plain(stem, "encoder", bins * sound.integer("mel_vocab_size", high=2**16), out)
-    if sound.flag("use_audio_norm"):
-        stem.norm(out)
-    tokens = _SOUND_TOKENS
-    return MultiModalEncoder("audio", ((stem.layer(), 1),), out, tokens, tokens, tokens * bins, sharded=False)
+# A table with a row for each loudness of each pitch; a token's rows are added up
+INKLING_SOUND = EncoderSpec(
+    {
+        "width": size("decoder_dmodel"), "bins": size("n_mel_bins"), "levels": size("mel_vocab_size", high=2**16),
+    },
+    (_SOUND_TOKENS, _SOUND_TOKENS, f"bins*{_SOUND_TOKENS}"),
+    (Dense("bins*levels", "width"), Norm("width", when=flag("use_audio_norm"))),
+    modality="audio", sharded=False, present=_is_there,
+)  # fmt: skip

@@ -6,11 +6,21 @@ large it is, and vLLM loads it only from a local directory (mimo_audio.py).
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, depth_of, encoder_block, pair, plain, stem_of
+from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.spec import (
+    Attention,
+    Block,
+    Dense,
+    EncoderSpec,
+    Mlp,
+    Norm,
+    Steps,
+    pair,
+    patches_in,
+)
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Vector
 
 _FULL = (7, 15, 23, 31)
 """Blocks that see the whole image where the config does not list them."""
@@ -19,84 +29,56 @@ _UNUSED_ROWS = 151936
 """Of a table of words that the transformer over codes is made with and never reads (transformers' Qwen2 default)."""
 
 
-def read_mimo_image(source: Source) -> MultiModalEncoder:
-    """Blocks of windows have a sink per head, which is not divided; those that see the whole image have none."""
-    vision = source.vision
-    width = vision.integer("hidden_size", default=1280)
-    depth = depth_of(vision, "depth", default=28)
-    patch = vision.integer("patch_size", default=16, high=256)
-    merge = vision.integer("spatial_merge_size", default=2, high=64)
-    frames = vision.integer("temporal_patch_size", default=2, high=64)
-    heads = vision.integer("num_heads", default=32, high=MOST_HEADS)
-    block = _image_block(source, width, heads)
+def _windows(scope: Scope) -> int:
+    """Blocks of windows, which have a sink per head; those that see the whole image have none."""
+    vision, depth = scope.source.vision, scope["depth"]
     whole = vision.integers("fullatt_block_indexes") if vision.has("fullatt_block_indexes") else _FULL
-    windows = depth - len({index for index in whole if index < depth}) if vision.flag("use_sink") else 0
-    stem = stem_of(source)
-    plain(stem, "patch_embed", 3 * frames * patch * patch, width)
-    stem.norm(width)
-    merged = width * merge * merge
-    pair(stem, merged, merged, vision.integer("out_hidden_size", default=2048), bias=False)
-    pixels = source.config.child("processor_config").integer("image_max_pixels", default=8388608)
-    patches = pixels // (patch * patch)
-    return MultiModalEncoder(
-        "image",
-        ((block, depth), (Layer(vectors=(Vector(heads),)), windows), (stem.layer(), 1)),
-        width,
-        max(1, patches // (merge * merge)),
-        patches,
-        3 * frames * pixels,
-    )
+    return depth - len({index for index in whole if index < depth}) if vision.flag("use_sink") else 0
 
 
-def _image_block(source: Source, width: int, heads: int) -> Layer:
-    vision = source.vision
-    key, value = vision.integer("qk_channels", default=64), vision.integer("kv_channels", default=64)
-    kv_heads = vision.integer("num_key_value_heads", default=8, high=MOST_HEADS)
-    layer = stem_of(source)
-    parts = (Part(heads, key), Part(kv_heads, key), Part(kv_heads, value))
-    layer.linear("attn.qkv", width, parts, bias=True, quantizable=False)
-    layer.linear("attn.proj", heads * value, width, "row", bias=True, input_units=heads, quantizable=False)
-    layer.mlp(width, vision.integer("intermediate_size", default=4608), bias=True, quantizable=False)
-    layer.norm(width, 2)
-    return layer.layer()
+# The sinks are not divided.
+MIMO_IMAGE = EncoderSpec(
+    {
+        **vit(
+            {"heads": "num_heads", "depth": "depth", "key": "qk_channels", "value": "kv_channels"}, width=1280,
+            heads=32, kv_heads=8, key=64, value=64, middle=4608, depth=28, patch=16, frames=2, merge=2, out=2048,
+        ),
+        "windows": _windows, "most": size("image_max_pixels", 8388608, "processor_config"),
+        "patches": "most/patch/patch", "tokens": lambda scope: max(1, scope["patches/merge/merge"]),
+    },
+    ("tokens", "patches", "most*frames*3"), (patches_in(bias=False), Norm("width")),
+    pair("merged", "merged", "out", bias=False),
+    (
+        Attention("width", "width", "heads", "kv_heads", "key", "value"), Mlp("width", "middle", "width", True),
+        Norm("width", 2),
+    ),
+    (((Norm("heads"),), "windows"),),
+)  # fmt: skip
+
+# Tables of codes, a small transformer over groups of them, and a projection; none of it divided
+_SOUND = EncoderSpec(
+    {
+        "width": size("input_local_dim", 1024), "heads": size("input_local_attn_heads", 64),
+        "middle": size("input_local_intermediate_size", 4096), "depth": size("input_local_layers", 6),
+        "group": size("group_size", 4, high=1024), "out": size("out_hidden_size", 4096),
+        "channels": size("audio_channels", 8, high=256), "codes": size("audio_segment_size", 6000),
+        "tokens": lambda scope: max(1, scope["codes"] // scope["group"]),
+    },
+    ("tokens", "tokens*group", "tokens*group*channels"), (),
+    (Dense("width*group", "out"),),
+    (Block(gated=True, mlp_bias=False, out_bias=False, norm_bias=False),),
+    modality="audio", sharded=False, present=lambda scope: scope.source.config.has("audio_config"),
+)  # fmt: skip
 
 
-def read_mimo_sound(source: Source) -> MultiModalEncoder | None:
-    """Tables of codes, a small transformer over groups of them, and a projection; none of it divided. None where the
-    model takes no sound."""
+def mimo_sound(source: Source) -> EncoderSpec:
     sound = source.vision
-    if not source.config.has("audio_config"):
-        return None
-    channels = sound.integer("audio_channels", default=8, high=256)
-    width = sound.integer("input_local_dim", default=1024)
-    group = sound.integer("group_size", default=4, high=1024)
-    out = sound.integer("out_hidden_size", default=4096)
-    heads = sound.integer("input_local_attn_heads", default=64, high=MOST_HEADS)
-    middle = sound.integer("input_local_intermediate_size", default=4096)
-    block = encoder_block(
-        source.builder, width, heads, middle, gated=True, mlp_bias=False, out_bias=False, norm_bias=False
-    )
-    stem = stem_of(source)
-    plain(stem, "embed_tokens", _UNUSED_ROWS, width)
-    for rows in _vocabularies(sound, channels):
-        plain(stem, "speech_embeddings", rows, width)
-    if sound.flag("add_post_norm"):
-        stem.norm(width)
-    layers = sound.integer("projection_layers", default=1, high=2)
-    if layers == 1:
-        plain(stem, "projection", width * group, out)
-    else:
-        pair(stem, width * group, 4 * width * group, out, bias=False)
-    tokens = sound.integer("audio_segment_size", default=6000) // group
-    depth = depth_of(sound, "input_local_layers", default=6)
-    return MultiModalEncoder(
-        "audio",
-        ((block, depth), (stem.layer(), 1)),
-        width,
-        max(1, tokens),
-        max(1, tokens) * group,
-        max(1, tokens) * group * channels,
-        sharded=False,
+    rows = _vocabularies(sound, sound.integer("audio_channels", default=8, high=256))
+    normed: Steps = (Norm("width"),) if sound.flag("add_post_norm") else ()
+    once = sound.integer("projection_layers", default=1, high=2) == 1
+    return _SOUND._replace(
+        stem=(Dense(_UNUSED_ROWS, "width"), *(Dense(count, "width") for count in rows), *normed),
+        projector=_SOUND.projector if once else pair("width*group", "width*group*4", "out", bias=False),
     )
 
 

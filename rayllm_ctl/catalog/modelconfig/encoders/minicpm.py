@@ -39,43 +39,34 @@ def _depth(scope: Scope, *, drops: bool) -> int:
     return max(1, scope["layers"] - scope.source.config.flag("drop_vision_last_layer", default=drops))
 
 
-def _views(scope: Scope) -> tuple[int, int, int]:
-    """All slices and an overview."""
-    views, side = scope["slices"] + 1, scope["side"]
-    return views * scope["queries"], views * (side // scope["patch"]) ** 2, views * 3 * side * side
-
-
 def _differ(scope: Scope) -> bool:
     return scope["width"] != scope["text"]
 
 
-# The resampler is not divided.
+# All slices and an overview; the resampler is not divided.
 MINICPMV = EncoderSpec(
     {
         **vit(width=1152, heads=16, middle=4304, patch=14, image=980), "layers": size("num_hidden_layers", 27),
         "depth": lambda scope: _depth(scope, drops=True), "queries": size("query_num", 64, "config"),
         "slices": size("max_slice_nums", 9, "slice_config"), "side": size("scale_resolution", 448, "slice_config"),
+        "views": "slices+1", "small": "side/patch",
     },
-    _views, (patches_in(), Dense("grid", "width"), Norm("width", bias=True)),
+    ("queries*views", "small*small*views", "side*side*views*3"),
+    (patches_in(), Dense("grid", "width"), Norm("width", bias=True)),
     (
         Dense("queries", "text"), Dense("width", "text", when=_differ), Dense("text", "text*3", True),
         Dense("text", "text", True), Dense("text", "text"), Norm("text", 3, True),
     ),
 )  # fmt: skip
-
-
-def _merged_views(scope: Scope) -> tuple[int, int, int]:
-    patches = 10 * (scope["side"] // scope["patch"]) ** 2
-    return patches // 16, patches, 10 * 3 * scope["side"] ** 2
-
-
 # MiniCPM-V 4.6: no resampler; attention in windows of two by two merges them, and an MLP merges again
 MINICPMV46 = EncoderSpec(
     {
         **vit(width=768, heads=12, middle=3072, patch=16, image=224), "layers": size("num_hidden_layers", 12),
         "depth": lambda scope: _depth(scope, drops=False), "side": size("image_size", 448, "config"),
+        "small": "side/patch",
     },
-    _merged_views, (patches_in(), Dense("grid", "width"), Norm("width", 2, True)),
+    ("small*small*10/16", "small*small*10", "side*side*30"),
+    (patches_in(), Dense("grid", "width"), Norm("width", 2, True)),
     (
         Attention("width", "width", "heads", "heads"), Dense("width*4", "middle*4", True),
         Dense("middle*4", "width", True), *pair("width*4", "width*4", "text", split=False), Norm("width*4", 2, True),

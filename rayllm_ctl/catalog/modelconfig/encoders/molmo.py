@@ -6,7 +6,6 @@ frames those that the authors' molmo-utils samples.
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Attention,
@@ -17,9 +16,8 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Mlp,
     Norm,
     patches_in,
-    read_encoder,
 )
-from rayllm_ctl.model.facts import MultiModalEncoder, VideoProfile
+from rayllm_ctl.model.facts import VideoProfile
 
 _MARGINS = 8
 """Patches of a crop, on both sides together, that lie in its neighbours as well."""
@@ -46,7 +44,7 @@ MOLMO = EncoderSpec(
     },
     _crops(12), (Norm("width"), Dense(577, "width"), patches_in(bias=False), Norm("width", bias=True), Norm("width*4")),
     (Attention("width*2", "width", "heads", "heads", fused=False), Mlp("width", "inner", "text")),
-    kept=lambda scope: scope["depth"],
+    kept="depth",
 )  # fmt: skip
 
 _ADAPTER = "adapter_config"
@@ -70,23 +68,19 @@ def _frames(scope: Scope) -> VideoProfile:
 
 
 # SigLIP 2 up to the deepest layer that is taken; up to eight crops and an overview
-_MOLMO2 = EncoderSpec(
+MOLMO2 = EncoderSpec(
     {
-        **vit(width=1152, heads=16, middle=4304), "kv_heads": size("num_key_value_heads", 16),
-        "layers": size("num_hidden_layers", 27), "depth": _depth, "patch": size("image_patch_size", 14),
+        **vit({"patch": "image_patch_size"}, width=1152, heads=16, kv_heads=16, middle=4304, patch=14),
+        "layers": size("num_hidden_layers", 27), "depth": _depth, "positions": size("image_num_pos", 577),
         "image": lambda scope: scope.source.vision.integer_at(0, "image_default_input_size", default=378),
-        "positions": size("image_num_pos", 577), "features": lambda scope: scope["width"] * len(_taken(scope)),
+        "taken": lambda scope: len(_taken(scope)),
         "pooled": size("hidden_size", 1152, _ADAPTER), "pool_heads": size("num_attention_heads", 16, _ADAPTER),
         "pool_kv_heads": size("num_key_value_heads", 16, _ADAPTER),
         "inner": size("intermediate_size", 18944, _ADAPTER), "out": size("text_hidden_size", "text", _ADAPTER),
     },
     _crops(8), (Dense("positions", "width"), patches_in()),
     (
-        Attention("features", "pooled", "pool_heads", "pool_kv_heads", fused=False), Mlp("pooled", "inner", "out"),
+        Attention("width*taken", "pooled", "pool_heads", "pool_kv_heads", fused=False), Mlp("pooled", "inner", "out"),
     ),
-    Block(kv_heads="kv_heads"), kept=lambda scope: scope["depth"], video=_frames,
+    (Block(kv_heads="kv_heads"),), kept="depth", video=_frames, part="vit_config",
 )  # fmt: skip
-
-
-def read_molmo2(source: Source) -> MultiModalEncoder:
-    return read_encoder(_MOLMO2, source._replace(vision=source.config.child("vit_config")))

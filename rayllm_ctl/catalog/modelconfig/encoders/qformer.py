@@ -1,27 +1,27 @@
-"""Encoders whose features a querying transformer condenses: BLIP-2, Granite 4 Vision, Granite Speech (vLLM: blip2.py,
-granite4_vision.py, granite_speech.py). The querying transformer is not divided."""
+"""Encoders whose features a querying transformer condenses: BLIP-2 and Granite 4 Vision (vLLM: blip2.py,
+granite4_vision.py). The querying transformer is not divided."""
 
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
-from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, Step, of_queries, patches_in
+from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, Steps, of_queries, patches_in
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
-_QUERY_LAYER: tuple[Step, ...] = (
+QUERY_LAYER: Steps = (
     Dense("inner", "inner*3", True), Dense("inner", "inner", True), Dense("inner", "wide", True),
     Dense("wide", "inner", True), Norm("inner", 2, True),
 )  # fmt: skip
 """A layer of the querying transformer, but for its attention to the features."""
 
-_CROSSING: tuple[Step, ...] = (
+CROSSING: Steps = (
     Dense("inner", "inner", True), Dense("features", "inner*2", True), Dense("inner", "inner", True),
     Norm("inner", bias=True),
 )  # fmt: skip
 """Attention of the queries to the features."""
 
 
-def _querying(part: str) -> dict[str, Entry]:
+def querying(part: str) -> dict[str, Entry]:
     """Queries attend to the features in every so-many-th layer."""
     return {
         "inner": size("hidden_size", 768, part), "wide": size("intermediate_size", 3072, part),
@@ -33,13 +33,13 @@ def _querying(part: str) -> dict[str, Entry]:
 
 BLIP2 = EncoderSpec(
     {
-        **vit(width=1408, heads=16, middle=6144, depth=39, patch=14, image=224), **_querying("qformer_config"),
-        "positions": lambda scope: scope["grid"] + 2, "queries": size("num_query_tokens", 32, "config"),
+        **vit(width=1408, heads=16, middle=6144, depth=39, patch=14, image=224), **querying("qformer_config"),
+        "queries": size("num_query_tokens", 32, "config"),
     },
-    of_queries("queries"), (patches_in(), Dense("positions", "width"), Norm("width", bias=True)),
+    of_queries("queries"), (patches_in(), Dense("grid+2", "width"), Norm("width", bias=True)),
     (Dense("queries", "inner"), Norm("inner", bias=True), Dense("inner", "text", True)),
-    Block(bias=flag("qkv_bias", default=True), mlp_bias=True, out_bias=True),
-    ((_QUERY_LAYER, "layers"), (_CROSSING, "crossings")),
+    (Block(bias=flag("qkv_bias", default=True), mlp_bias=True, out_bias=True),),
+    ((QUERY_LAYER, "layers"), (CROSSING, "crossings")),
 )  # fmt: skip
 
 
@@ -61,76 +61,24 @@ def _projectors(scope: Scope) -> int:
     return len(listed) + (4 if config.flag("use_checkerboard_sampling", "use_spatial_sampling") else 0)
 
 
-def _granite_crops(scope: Scope) -> tuple[int, int, int]:
-    """Crops as in LLaVA-NeXT."""
-    patches = 5 * scope["grid"]
-    return patches * scope["queries"] // scope["window"], patches, 5 * scope["pixels"]
-
-
-# Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows
+# Granite 4 Vision: SigLIP without its last norm, and a one-layer querying transformer over windows; crops as in
+# LLaVA-NeXT
 GRANITE4_VISION = EncoderSpec(
     {
         **vit(width=768, heads=12, middle=3072, depth=12, patch=16, image=224), "inner": "width", "features": "width",
         "wide": 3072, "queries": lambda scope: _rate(scope.source.config)[0] ** 2,
         "window": lambda scope: _rate(scope.source.config)[1] ** 2, "projectors": _projectors,
     },
-    _granite_crops,
+    ("grid*5*queries/window", "grid*5", "pixels*5"),
     (
         patches_in(), Dense("grid", "width"),
         Norm("text", when=flag("use_image_newline_parameter", "config", default=True)),
     ),
     others=(
-        (_QUERY_LAYER, "projectors"), (_CROSSING, "projectors"),
+        (QUERY_LAYER, "projectors"), (CROSSING, "projectors"),
         (
             (Dense("queries", "width"), Dense("window", "width"), Norm("width", 2, True), Dense("width", "text", True)),
             "projectors",
         ),
     ),
-)  # fmt: skip
-
-_FRAMES = 25000
-"""Frames of the longest sound that vLLM profiles: 8 million samples, two mel frames of 160 each."""
-_SOUND = "encoder_config"
-
-
-def _relative(scope: Scope) -> int:
-    reach = scope.source.config.child(_SOUND).integer("max_pos_emb", default=512)
-    return (2 * reach + 1) * scope["head"]
-
-
-def _times_width(name: str, default: int) -> Entry:
-    return lambda scope: scope["width"] * scope.source.config.child(_SOUND).integer(name, default=default, high=2**10)
-
-
-def _windows(scope: Scope) -> tuple[int, int, int]:
-    """Each window of frames becomes a few queries."""
-    return -(-_FRAMES // scope["window"]) * scope["queries"], _FRAMES, _FRAMES * scope["pitches"]
-
-
-# Granite Speech: a Conformer, in whose middle a guess at the text is fed back. Tensor parallelism divides its
-# feed-forward blocks only.
-GRANITE_SPEECH = EncoderSpec(
-    {
-        "width": size("hidden_dim", 1024, _SOUND), "heads": size("num_heads", 8, _SOUND),
-        "depth": size("num_layers", 10, _SOUND), "words": size("output_dim", 42, _SOUND),
-        "head": size("dim_head", 128, _SOUND), "attended": lambda scope: scope["heads"] * scope["head"],
-        "middle": _times_width("feedforward_mult", 4), "channels": _times_width("conv_expansion_factor", 2),
-        "kernel": size("conv_kernel_size", 15, _SOUND), "relative": _relative,
-        "pitches": size("input_dim", 160, _SOUND), "window": size("window_size", 15, "config"),
-        "rate": size("downsample_rate", 5, "config"),
-        "queries": lambda scope: max(1, scope["window"] // scope["rate"]), **_querying("projector_config"),
-    },
-    _windows,
-    (
-        Dense("pitches", "width", True), Dense("width", "words", True, "column"), Dense("words", "width", True, "row"),
-        Dense("queries", "inner"), Norm("inner", bias=True), Dense("inner", "text", True),
-    ),
-    (),
-    (
-        Dense("width", "middle", True, "column", times=2), Dense("middle", "width", True, "row", times=2),
-        Dense("width", "attended"), Dense("width", "attended*2"), Dense("attended", "width", True), Norm("relative"),
-        Dense("width", "channels*2", True), Dense("kernel", "channels"), Dense("channels", "width", True),
-        Norm("channels", bias=True), Norm("width", 5, True),
-    ),
-    ((_QUERY_LAYER, "layers"), (_CROSSING, "crossings")), modality="audio",
 )  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import TEXT_PARTS, Source
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.registry import TEXT_PARTS, Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Default, Entry, Scope, flag, ratio, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,
@@ -18,56 +18,48 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Mlp,
     Norm,
     Step,
-    of_pixels,
+    Steps,
+    of_patches,
     of_tokens,
     pair,
     patches_in,
-    read_encoder,
 )
-from rayllm_ctl.model.facts import MultiModalEncoder, VideoProfile
+from rayllm_ctl.model.facts import VideoProfile
 
-_QWEN: dict[str, Entry] = {
-    "width": size("hidden_size", 1280), "heads": size("num_heads", 16), "middle": size("intermediate_size", 3420),
-    "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
-    "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", "text"),
-}  # fmt: skip
-_QWEN2_KV = {"kv_heads": size("num_key_value_heads", 0, low=0)}
-_OLDER: dict[str, Entry] = {"width": size("embed_dim", 1280), "middle": ratio(4.0)}
+
+def _qwen(width: int, middle: Default, depth: int, patch: int = 14) -> dict[str, Entry]:
+    sizes = {"width": width, "heads": 16, "middle": middle, "depth": depth, "patch": patch, "frames": 2, "merge": 2}
+    return vit({"heads": "num_heads", "depth": "depth"}, **sizes, out="text")
+
 
 # The largest image is 12845056 pixels (preprocessor_config.json): 16384 tokens. EXAONE 4.5 has fewer KV heads.
 _QWEN25_VL = EncoderSpec(
-    {**_QWEN, **_QWEN2_KV}, of_tokens(16384), (patches_in(bias=False), Norm("width")), pair("merged", "merged", "out"),
-    Block(gated=True, norm_bias=False, kv_heads="kv_heads"),
+    {**_qwen(1280, 3420, 32), "kv_heads": size("num_key_value_heads", 0, low=0)}, of_tokens(16384),
+    (patches_in(bias=False), Norm("width")), pair("merged", "merged", "out"),
+    (Block(gated=True, norm_bias=False, kv_heads="kv_heads"),),
 )  # fmt: skip
-_QWEN2_VL = EncoderSpec(
-    {**_QWEN, **_QWEN2_KV, **_OLDER}, of_tokens(16384), (patches_in(bias=False), Norm("width", bias=True)),
-    pair("merged", "merged", "out"), Block(kv_heads="kv_heads"),
+_QWEN2_VL = _QWEN25_VL._replace(
+    sizes={**_QWEN25_VL.sizes, "width": size("embed_dim", 1280), "middle": ratio(4.0)},
+    stem=(patches_in(bias=False), Norm("width", bias=True)), block=(Block(kv_heads="kv_heads"),),
 )  # fmt: skip
 
 
-def _qwen2_spec(source: Source) -> EncoderSpec:
+def qwen2_vl(source: Source) -> EncoderSpec:
+    """Qwen2-VL and Qwen2.5-VL."""
     newer = source.vision.has("out_hidden_size") or source.vision.has("fullatt_block_indexes")
     return _QWEN25_VL if newer else _QWEN2_VL
 
 
-def read_qwen2_vl(source: Source) -> MultiModalEncoder:
-    """Qwen2-VL and Qwen2.5-VL."""
-    return read_encoder(_qwen2_spec(source), source)
-
-
-def read_hyperclova(source: Source) -> MultiModalEncoder:
+def hyperclova(source: Source) -> EncoderSpec:
     """HyperCLOVA X Vision 2: Qwen2.5-VL's, and one projection into the decoder."""
-    spec = _qwen2_spec(source)
-    out = size("out_hidden_size", lambda scope: scope.source.vision.integer("hidden_size", default=1280))
-    projector = (*spec.projector, Dense("out", "text", True))
-    return read_encoder(spec._replace(sizes={**spec.sizes, "out": out}, projector=projector), source)
+    spec, out = qwen2_vl(source), size("out_hidden_size", source.vision.integer("hidden_size", default=1280))
+    return spec._replace(sizes={**spec.sizes, "out": out}, projector=(*spec.projector, Dense("out", "text", True)))
 
 
 # Qwen3-VL and Qwen3.5: a merger for the last layer and for each deepstack layer
 QWEN3_VL = EncoderSpec(
     {
-        **_QWEN, "width": size("hidden_size", 1152), "middle": size("intermediate_size", 4304),
-        "depth": size("depth", 27), "patch": size("patch_size", 16), "positions": size("num_position_embeddings", 2304),
+        **_qwen(1152, 4304, 27, 16), "positions": size("num_position_embeddings", 2304),
         "deep": lambda scope: len(scope.source.vision.integers("deepstack_visual_indexes", longest=64)),
     },
     of_tokens(16384), (patches_in(), Dense("positions", "width")),
@@ -86,9 +78,7 @@ def _frame_pairs(scope: Scope) -> VideoProfile:
     return VideoProfile(78 * 78, patches, patches * scope["values"], beside=78 * 78)
 
 
-def _merges_frames(scope: Scope) -> bool:
-    return scope.source.config.flag("use_temporal_conv", default=True)
-
+_MERGES_FRAMES = flag("use_temporal_conv", "config", default=True)
 
 # ERNIE 4.5 VL: merges two by two patches, then pairs of frames. Images of up to 78 x 78 tokens (6177 x 28 x 28 pixels
 # in transformers' processor).
@@ -97,14 +87,13 @@ ERNIE_VL = EncoderSpec(
         "width": size("embed_dim hidden_size", 1280), "heads": size("num_heads", 16), "middle": ratio(4.0),
         "depth": size("depth", 32), "patch": size("patch_size", 14),
         "features": size("pixel_hidden_size", "width", "config"), "merge": size("spatial_conv_size", 2, "config"),
-        "merged": lambda scope: scope["features"] * scope["merge"]**2,
-        "joined": lambda scope: scope["merged"] * scope.source.config.integer("temporal_conv_size", default=2, high=64),
+        "merged": "features*merge*merge", "joined": size("temporal_conv_size", 2, "config", high=64),
     },
     of_tokens(78 * 78), (patches_in(bias=False), Norm("width", bias=True)),
     (
         *(Dense("merged", "merged", True, "column"),) * 2, Norm("merged", bias=True),
-        Dense("joined", "merged", True, "column", when=_merges_frames),
-        Dense("merged", "merged", True, "column", when=_merges_frames), Norm("merged", bias=True, when=_merges_frames),
+        Dense("merged*joined", "merged", True, "column", when=_MERGES_FRAMES),
+        Dense("merged", "merged", True, "column", when=_MERGES_FRAMES), Norm("merged", bias=True, when=_MERGES_FRAMES),
         Dense("merged", "text", True, "column"), Norm("text"),
     ),
     video=_frame_pairs,
@@ -118,18 +107,17 @@ def _taken(scope: Scope) -> int:
 # openPangu VL: a merger for each layer that is taken, their outputs added and projected
 PANGU_VL = EncoderSpec(
     {
-        **_QWEN, "width": size("hidden_size", 1536), "middle": size("intermediate_size", 4608),
-        "depth": size("depth", 26), "taken": _taken,
+        **_qwen(1536, 4608, 26), "taken": _taken,
     },
     of_tokens(16384), (patches_in(bias=False), Norm("width")),
     (Norm("width", "taken"), *pair("merged", "merged", "out", times="taken"), Dense("out", "text", True)),
-    Block(gated=lambda scope: scope.source.vision.text("hidden_act", default="gelu") == "silu", norm_bias=False),
+    (Block(gated=lambda scope: scope.source.vision.text("hidden_act", default="gelu") == "silu", norm_bias=False),),
 )  # fmt: skip
 
 # LLaVA-OneVision 2: vLLM profiles images of 1800 x 1800 pixels; videos are not counted.
 LLAVA_ONEVISION2 = EncoderSpec(
     {
-        **vit(width=1024, heads=16, middle=4096, depth=24, patch=14), "merge": size("spatial_merge_size", 2),
+        **vit(width=1024, heads=16, middle=4096, depth=24, patch=14, merge=2),
         "tokens": lambda scope: max(1, round(1800 / (scope["patch"] * scope["merge"])))**2,
     },
     of_tokens("tokens"), (patches_in(bias=False), Norm("width", 2, bias=True)), pair("merged", "merged", "text"),
@@ -142,26 +130,26 @@ _KANANA_VL = EncoderSpec(
         "depth": size("depth", 32), "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2),
         "merge": size("merge_size", 2, _KANANA), "features": size("encoder_hidden_size", 1280, _KANANA),
         "inner": size("hidden_size", 1024, _KANANA), "out": size("output_hidden_size", 2048, _KANANA),
-        "positions": size("pos_emb_size", 576, _KANANA), "folded": lambda scope: scope["inner"] * scope["merge"]**2,
+        "positions": size("pos_emb_size", 576, _KANANA),
     },
     of_tokens(35 * 35),
     (patches_in(bias=False), Dense("positions", "features", when=flag("pos_emb", _KANANA, default=True))),
-    kept=lambda scope: scope["depth"] + 1,
+    kept="depth+1",
 )  # fmt: skip
 
 
-def read_kanana(source: Source) -> MultiModalEncoder:
+def kanana(source: Source) -> EncoderSpec:
     """Kanana-V: Qwen2-VL's encoder, whose layers' outputs are all kept, then convolutions around a merger, which are
     not divided. Images of up to 1003520 pixels (the default of its image processor)."""
     fields = source.config.child(_KANANA)
     depth = fields.integer("depth", default=2, low=0, high=256)
     steps: list[Step] = []
-    for given in ("features", "folded"):
+    for given in ("features", "inner*merge*merge"):
         for index in range(depth):
             steps += _convolutions("inner" if index else given, source)
     for index in range(fields.integer("mlp_depth", default=2, high=256)):
         steps.append(Dense("out" if index else "inner" if depth else "features", "out", True))
-    return read_encoder(_KANANA_VL._replace(projector=tuple(steps)), source)
+    return _KANANA_VL._replace(projector=tuple(steps))
 
 
 def _convolutions(given: str, source: Source) -> Iterator[Step]:
@@ -182,63 +170,48 @@ def _convolutions(given: str, source: Source) -> Iterator[Step]:
 # dots.ocr: gated blocks with RMS norms. Images of up to 11289600 pixels (preprocessor_config.json).
 DOTS_OCR = EncoderSpec(
     {
-        **vit(heads=12, middle=4224, depth=42, patch=14), "width": size("embed_dim", 1536),
-        "merge": size("spatial_merge_size", 2), "out": size("hidden_size", 1536),
+        **vit({"width": "embed_dim"}, width=1536, heads=12, middle=4224, depth=42, patch=14, merge=2),
+        "out": size("hidden_size", 1536), "most": "11289600/patch/patch",
     },
-    lambda scope: _whole_patches(scope, 11289600),
+    of_patches("most"),
     (patches_in(), Norm("width"), Norm("width", when=flag("post_norm", default=True)), Norm("width", bias=True)),
-    pair("merged", "merged", "out"), Block(gated=True, bias=flag("use_bias"), norm_bias=False),
+    pair("merged", "merged", "out"), (Block(gated=True, bias=flag("use_bias"), norm_bias=False),),
 )  # fmt: skip
 
 
-def _whole_patches(scope: Scope, pixels: int) -> tuple[int, int, int]:
-    tokens, patches, _ = of_pixels(pixels)(scope)
-    return tokens, patches, patches * scope["values"]
-
-
-_GLM: dict[str, Entry] = {
-    "heads": size("num_heads num_attention_heads", 12), "depth": size("depth num_hidden_layers", 24),
-    "patch": size("patch_size", 14), "frames": size("temporal_patch_size", 2), "merge": size("spatial_merge_size", 2),
-}  # fmt: skip
-_GLM_PROJECTOR: tuple[Step, ...] = (
+_GLM = {"heads": "num_heads num_attention_heads", "depth": "depth num_hidden_layers"}
+_GLM_PROJECTOR: Steps = (
     patches_in(), Norm("width"), Dense("merged", "out", True), Dense("out", "out", split="column"),
     Norm("out", bias=True), Mlp("out", "merger", "out"),
 )  # fmt: skip
 # GLM-4.1V and GLM-4.5V/4.6V: gated blocks without biases, a convolution, a gated merger. Images of up to 6144 tokens.
 GLM4V = EncoderSpec(
     {
-        **_GLM, **vit(width=1536, image=336), "out": size("out_hidden_size", "text"), "middle": "out",
-        "merger": size("intermediate_size", 13696),
+        **vit(_GLM, width=1536, heads=12, depth=24, patch=14, image=336, frames=2, merge=2, out="text"),
+        "middle": "out", "merger": size("intermediate_size", 13696),
     },
     of_tokens(6144), (Dense("grid", "width"), Norm("width")), _GLM_PROJECTOR,
-    Block(gated=True, bias=False, norm_bias=False),
+    (Block(gated=True, bias=False, norm_bias=False),),
 )  # fmt: skip
 # GLM-OCR: with biases and norms of heads, no position table, a merger as wide as the decoder's MLP
 GLM_OCR = EncoderSpec(
     {
-        **_GLM, **vit(width=1024, middle=4096), "heads": size("num_heads num_attention_heads", 16),
-        "out": size("out_hidden_size", 1536),
+        **vit(_GLM, width=1024, heads=16, middle=4096, depth=24, patch=14, frames=2, merge=2, out=1536),
         "merger": lambda scope: scope.source.config.child(*TEXT_PARTS).integer("intermediate_size", default=4096),
     },
-    of_tokens(6144), (), _GLM_PROJECTOR, Block(gated=True, norm_bias=False, head_norms=True),
+    of_tokens(6144), (), _GLM_PROJECTOR, (Block(gated=True, norm_bias=False, head_norms=True),),
 )  # fmt: skip
 
 
-def _hunyuan_image(scope: Scope) -> tuple[int, int, int]:
-    """Each row of tokens ends with one more."""
-    side = scope["image"] // (scope["patch"] * scope["merge"])
-    return side * (side + 1) + 2, scope["grid"], scope["grid"] * scope["values"]
-
-
-# HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge. As in vLLM's own
-# model (0.20); 0.29 runs it through transformers, which may leave the encoder undivided.
+# HunYuanOCR: a table of positions for the largest image, and convolutions that widen what they merge. Each row of
+# tokens ends with one more. As in vLLM's own model (0.20); 0.29 runs it through transformers, which may leave the
+# encoder undivided.
 HUNYUAN = EncoderSpec(
     {
-        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16), "image": size("max_image_size", 2048),
-        "merge": size("spatial_merge_size", 2), "out": size("out_hidden_size", 4096),
-        "positions": lambda scope: scope["grid"] + 1,
+        **vit(width=1152, heads=16, middle=4304, depth=27, patch=16, merge=2, out=4096),
+        "image": size("max_image_size", 2048), "rows": "image/patch/merge",
     },
-    _hunyuan_image, (patches_in(), Dense("positions", "width")),
+    ("rows*rows+rows+2", "grid", "grid*values"), (patches_in(), Dense("grid+1", "width")),
     (
         Dense("merged", "width*2", True), Dense("width*2", "width*4", True), Dense("width*4", "out", True),
         Norm("width*4"), Norm("out", 4), Norm("width"),

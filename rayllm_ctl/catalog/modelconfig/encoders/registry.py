@@ -9,15 +9,27 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Reader, Source
+from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.facts import MultiModalEncoder
+
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
+"""Where a config may keep its text model."""
+
+
+class Source(NamedTuple):
+    """Where a row finds things: the whole config, its vision part, the decoder's hidden size, the builder."""
+
+    config: Fields
+    vision: Fields
+    hidden: int
+    builder: Builder
 
 
 class MultiModalSpec(NamedTuple):
     """A row: the text architecture where the config does not state it, and the encoders of images and sound.
 
-    Encoders are named as module:name: an EncoderSpec, or a reader where a row cannot state one. So is a text
+    Encoders are named as module:name: an EncoderSpec, or what chooses or makes one by the config. So is a text
     architecture that depends on the config. path: the names of each object on the way to the text model's part of the
     config, where it is not one of TEXT_PARTS.
     """
@@ -39,8 +51,8 @@ def read_named(name: str, source: Source) -> MultiModalEncoder | None:
     """The encoder of this name in this config; None where the config has none."""
     from rayllm_ctl.catalog.modelconfig.encoders.spec import EncoderSpec, read_encoder
 
-    row: EncoderSpec | Reader = _named(name)
-    return read_encoder(row, source) if isinstance(row, EncoderSpec) else row(source)
+    row: EncoderSpec | Callable[[Source], EncoderSpec] = _named(name)
+    return read_encoder(row if isinstance(row, EncoderSpec) else row(source), source)
 
 
 def _named(name: str) -> Any:
@@ -48,45 +60,47 @@ def _named(name: str) -> Any:
     return getattr(import_module(f"rayllm_ctl.catalog.modelconfig.encoders.{module}"), attribute)
 
 
+_MOONDREAM = MultiModalSpec("clip:moondream_text", "clip:MOONDREAM", path=(("config",), ("text",)))
+_NEMOTRON = MultiModalSpec("NemotronHForCausalLM", "radio:NEMOTRON_VL", "conformer:PARAKEET")
+_QWEN25_OMNI = MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl", "whisper:qwen_omni")
+
 ENCODERS: dict[str, MultiModalSpec] = {
-    "LlavaForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:read_llava"),
-    "LlavaLlamaForCausalLM": MultiModalSpec("LlamaForCausalLM", "clip:read_llava"),
+    "LlavaForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:llava"),
+    "LlavaLlamaForCausalLM": MultiModalSpec("LlamaForCausalLM", "clip:llava"),
     "LlavaNextForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:LLAVA_NEXT"),
     "LlavaNextVideoForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:LLAVA_VIDEO"),
     "Lfm2VlForConditionalGeneration": MultiModalSpec("Lfm2ForCausalLM", "clip:LFM2"),
     "LlavaOnevisionForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "clip:LLAVA_ONEVISION"),
     "AriaForConditionalGeneration": MultiModalSpec("AriaTextModel", "clip:ARIA"),
     "Ernie4_5_VLMoeForConditionalGeneration": MultiModalSpec("Ernie4_5_VLMoeForCausalLM", "qwen_vl:ERNIE_VL"),
-    "HfMoondream": MultiModalSpec("clip:moondream_text", "clip:read_moondream", path=(("config",), ("text",))),
-    "Moondream3ForCausalLM": MultiModalSpec(
-        "clip:moondream_text", "clip:read_moondream", path=(("config",), ("text",))
-    ),
-    "KananaVForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "qwen_vl:read_kanana"),
-    "Llama_Nemotron_Nano_VL": MultiModalSpec("LlamaForCausalLM", "radio:read_llama_nemotron_vl"),
+    "HfMoondream": _MOONDREAM,
+    "Moondream3ForCausalLM": _MOONDREAM,
+    "KananaVForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "qwen_vl:kanana"),
+    "Llama_Nemotron_Nano_VL": MultiModalSpec("LlamaForCausalLM", "radio:llama_nemotron_vl"),
     "LlavaOnevision2ForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:LLAVA_ONEVISION2"),
     "MolmoForCausalLM": MultiModalSpec("MolmoModel", "molmo:MOLMO"),
-    "Molmo2ForConditionalGeneration": MultiModalSpec("Molmo2TextModel", "molmo:read_molmo2"),
-    "MoonshotKimiaForCausalLM": MultiModalSpec("Qwen2ForCausalLM", audio="whisper:read_kimi_audio"),
+    "Molmo2ForConditionalGeneration": MultiModalSpec("Molmo2TextModel", "molmo:MOLMO2"),
+    "MoonshotKimiaForCausalLM": MultiModalSpec("Qwen2ForCausalLM", audio="whisper:KIMI_AUDIO"),
     "OpenPanguVLForConditionalGeneration": MultiModalSpec("PanguEmbeddedForCausalLM", "qwen_vl:PANGU_VL"),
     "Phi4ForCausalLMV": MultiModalSpec("Phi3ForCausalLM", "clip:PHI4_SIGLIP"),
-    "VipLlavaForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:read_llava"),
-    "PixtralForConditionalGeneration": MultiModalSpec("MistralForCausalLM", "pixtral:PIXTRAL"),
-    "Mistral3ForConditionalGeneration": MultiModalSpec("MistralForCausalLM", "pixtral:PIXTRAL"),
-    "LightOnOCRForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "pixtral:PIXTRAL"),
+    "VipLlavaForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:llava"),
+    "PixtralForConditionalGeneration": MultiModalSpec("MistralForCausalLM", "shaped:PIXTRAL"),
+    "Mistral3ForConditionalGeneration": MultiModalSpec("MistralForCausalLM", "shaped:PIXTRAL"),
+    "LightOnOCRForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "shaped:PIXTRAL"),
     "Gemma3ForConditionalGeneration": MultiModalSpec("Gemma3ForCausalLM", "clip:GEMMA3"),
     "PaliGemmaForConditionalGeneration": MultiModalSpec("GemmaForCausalLM", "clip:GEMMA3"),
-    "Gemma4ForConditionalGeneration": MultiModalSpec("Gemma4ForCausalLM", "tiles:GEMMA4"),
-    "Gemma4UnifiedForConditionalGeneration": MultiModalSpec("Gemma4ForCausalLM", "tiles:read_gemma4_unified"),
+    "Gemma4ForConditionalGeneration": MultiModalSpec("Gemma4ForCausalLM", "shaped:GEMMA4"),
+    "Gemma4UnifiedForConditionalGeneration": MultiModalSpec("Gemma4ForCausalLM", "shaped:GEMMA4_UNIFIED"),
     "Gemma3nForConditionalGeneration": MultiModalSpec("Gemma3nForCausalLM", "clip:GEMMA3"),
     "Idefics3ForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:IDEFICS3"),
     "SmolVLMForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", "clip:IDEFICS3"),
     "AyaVisionForConditionalGeneration": MultiModalSpec("CohereForCausalLM", "clip:COHERE"),
     "Cohere2VisionForConditionalGeneration": MultiModalSpec("Cohere2ForCausalLM", "clip:COHERE"),
-    "Qwen2VLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:read_qwen2_vl"),
-    "Qwen2_5_VLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:read_qwen2_vl"),
-    "OpenCUAForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:read_qwen2_vl"),
-    "Exaone4_5_ForConditionalGeneration": MultiModalSpec("Exaone4ForCausalLM", "qwen_vl:read_qwen2_vl"),
-    "HCXVisionV2ForCausalLM": MultiModalSpec("HyperCLOVAXForCausalLM", "qwen_vl:read_hyperclova"),
+    "Qwen2VLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl"),
+    "Qwen2_5_VLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl"),
+    "OpenCUAForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:qwen2_vl"),
+    "Exaone4_5_ForConditionalGeneration": MultiModalSpec("Exaone4ForCausalLM", "qwen_vl:qwen2_vl"),
+    "HCXVisionV2ForCausalLM": MultiModalSpec("HyperCLOVAXForCausalLM", "qwen_vl:hyperclova"),
     "Qwen3VLForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:QWEN3_VL"),
     "Qwen3VLMoeForConditionalGeneration": MultiModalSpec("Qwen3MoeForCausalLM", "qwen_vl:QWEN3_VL"),
     "Qwen3_5ForConditionalGeneration": MultiModalSpec("Qwen3_5ForCausalLM", "qwen_vl:QWEN3_VL"),
@@ -96,22 +110,20 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "InternS2MobiusForConditionalGeneration": MultiModalSpec("InternS2MobiusForCausalLM", "qwen_vl:QWEN3_VL"),
     "InternS2PreviewForConditionalGeneration": MultiModalSpec("Qwen3_5MoeForCausalLM", "qwen_vl:QWEN3_VL"),
     "Llama4ForConditionalGeneration": MultiModalSpec("Llama4ForCausalLM", "tiles:LLAMA4"),
-    "Qwen2_5OmniModel": MultiModalSpec("Qwen2ForCausalLM", "qwen_vl:read_qwen2_vl", "whisper:read_qwen_omni"),
-    "Qwen2_5OmniForConditionalGeneration": MultiModalSpec(
-        "Qwen2ForCausalLM", "qwen_vl:read_qwen2_vl", "whisper:read_qwen_omni"
-    ),
+    "Qwen2_5OmniModel": _QWEN25_OMNI,
+    "Qwen2_5OmniForConditionalGeneration": _QWEN25_OMNI,
     "Qwen3OmniMoeForConditionalGeneration": MultiModalSpec(
-        "Qwen3MoeForCausalLM", "qwen_vl:QWEN3_VL", "whisper:read_qwen_omni"
+        "Qwen3MoeForCausalLM", "qwen_vl:QWEN3_VL", "whisper:qwen_omni"
     ),
-    "Qwen3ASRForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", audio="whisper:read_qwen_omni"),
-    "Qwen3ASRRealtimeGeneration": MultiModalSpec("Qwen3ForCausalLM", audio="whisper:read_qwen_omni"),
-    "KimiVLForConditionalGeneration": MultiModalSpec("DeepseekV3ForCausalLM", "tiles:MOONVIT"),
-    "KimiK25ForConditionalGeneration": MultiModalSpec("DeepseekV3ForCausalLM", "tiles:MOONVIT"),
-    "KimiK3ForConditionalGeneration": MultiModalSpec("KimiLinearForCausalLM", "tiles:MOONVIT"),
+    "Qwen3ASRForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", audio="whisper:qwen_omni"),
+    "Qwen3ASRRealtimeGeneration": MultiModalSpec("Qwen3ForCausalLM", audio="whisper:qwen_omni"),
+    "KimiVLForConditionalGeneration": MultiModalSpec("DeepseekV3ForCausalLM", "shaped:MOONVIT"),
+    "KimiK25ForConditionalGeneration": MultiModalSpec("DeepseekV3ForCausalLM", "shaped:MOONVIT"),
+    "KimiK3ForConditionalGeneration": MultiModalSpec("KimiLinearForCausalLM", "shaped:MOONVIT"),
     "InternVLChatModel": MultiModalSpec("Qwen2ForCausalLM", "tiles:INTERN"),
     "InternVLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "tiles:INTERN"),
     "InklingForConditionalGeneration": MultiModalSpec(
-        "InklingForCausalLM", "inkling:read_inkling_image", "inkling:read_inkling_sound"
+        "InklingForCausalLM", "inkling:inkling_image", "inkling:INKLING_SOUND"
     ),
     "InternS1ForConditionalGeneration": MultiModalSpec("Qwen3MoeForCausalLM", "tiles:INTERN"),
     "SkyworkR1VChatModel": MultiModalSpec("Qwen2ForCausalLM", "tiles:INTERN"),
@@ -135,40 +147,34 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "MiniCPMO": MultiModalSpec("minicpm:minicpmo_text", "minicpm:MINICPMV", "whisper:MINICPM_O"),
     "MiniCPMV4_6ForConditionalGeneration": MultiModalSpec("Qwen3_5ForCausalLM", "minicpm:MINICPMV46"),
     "MiniMaxM3SparseForConditionalGeneration": MultiModalSpec("MiniMaxM3SparseForCausalLM", "clip:MINIMAX_M3"),
-    "NemotronH_Nano_VL_V2": MultiModalSpec("NemotronHForCausalLM", "radio:read_nemotron_vl", "parakeet:read_parakeet"),
-    "NemotronH_Nano_Omni_Reasoning_V3": MultiModalSpec(
-        "NemotronHForCausalLM", "radio:read_nemotron_vl", "parakeet:read_parakeet"
-    ),
-    "NemotronH_Super_Omni_Reasoning_V3": MultiModalSpec(
-        "NemotronHForCausalLM", "radio:read_nemotron_vl", "parakeet:read_parakeet"
-    ),
-    "NemotronH_Omni_Reasoning_V3": MultiModalSpec(
-        "NemotronHForCausalLM", "radio:read_nemotron_vl", "parakeet:read_parakeet"
-    ),
-    "MiMoV2OmniForCausalLM": MultiModalSpec("MiMoV2FlashForCausalLM", "mimo:read_mimo_image", "mimo:read_mimo_sound"),
-    "MuseGlimmerForCausalLM": MultiModalSpec("MuseGlimmerForCausalLM", "muse:read_muse_glimmer"),
-    "MuseGlimmerForConditionalGeneration": MultiModalSpec("MuseGlimmerForCausalLM", "muse:read_muse_glimmer"),
-    "Ovis": MultiModalSpec("Qwen2ForCausalLM", "tiles:read_ovis"),
-    "Ovis2_5": MultiModalSpec("Qwen3ForCausalLM", "tiles:read_ovis25"),
-    "Ovis2_6ForCausalLM": MultiModalSpec("Qwen3ForCausalLM", "tiles:read_ovis25"),
-    "Ovis2_6_MoeForCausalLM": MultiModalSpec("Qwen3MoeForCausalLM", "tiles:read_ovis25"),
-    "Step3VLForConditionalGeneration": MultiModalSpec("Step3TextForCausalLM", "step:STEP3"),
-    "StepVLForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "step:STEP_VL"),
-    "Step3p7ForConditionalGeneration": MultiModalSpec("Step3p5ForCausalLM", "step:STEP_VL"),
+    "NemotronH_Nano_VL_V2": _NEMOTRON,
+    "NemotronH_Nano_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON,
+    "NemotronH_Omni_Reasoning_V3": _NEMOTRON,
+    "MiMoV2OmniForCausalLM": MultiModalSpec("MiMoV2FlashForCausalLM", "mimo:MIMO_IMAGE", "mimo:mimo_sound"),
+    "MuseGlimmerForCausalLM": MultiModalSpec("MuseGlimmerForCausalLM", "shaped:MUSE"),
+    "MuseGlimmerForConditionalGeneration": MultiModalSpec("MuseGlimmerForCausalLM", "shaped:MUSE"),
+    "Ovis": MultiModalSpec("Qwen2ForCausalLM", "tiles:ovis"),
+    "Ovis2_5": MultiModalSpec("Qwen3ForCausalLM", "tiles:OVIS25"),
+    "Ovis2_6ForCausalLM": MultiModalSpec("Qwen3ForCausalLM", "tiles:OVIS25"),
+    "Ovis2_6_MoeForCausalLM": MultiModalSpec("Qwen3MoeForCausalLM", "tiles:OVIS25"),
+    "Step3VLForConditionalGeneration": MultiModalSpec("Step3TextForCausalLM", "tiles:STEP3"),
+    "StepVLForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "tiles:STEP_VL"),
+    "Step3p7ForConditionalGeneration": MultiModalSpec("Step3p5ForCausalLM", "tiles:STEP_VL"),
     "RForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "clip:R4B"),
     "BeeForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "clip:BEE"),
     "Eagle2_5_VLForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", "clip:EAGLE"),
     "IsaacForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "clip:ISAAC"),
     "Blip2ForConditionalGeneration": MultiModalSpec("OPTForCausalLM", "qformer:BLIP2"),
     "Granite4VisionForConditionalGeneration": MultiModalSpec("GraniteForCausalLM", "qformer:GRANITE4_VISION"),
-    "Phi4MMForCausalLM": MultiModalSpec("Phi3ForCausalLM", "phi4:PHI4_IMAGE", "phi4:read_phi4_audio"),
+    "Phi4MMForCausalLM": MultiModalSpec("Phi3ForCausalLM", "tiles:PHI4_IMAGE", "conformer:PHI4_AUDIO"),
     "Phi3VForCausalLM": MultiModalSpec("Phi3ForCausalLM", "clip:PHI3V"),
-    "MllamaForConditionalGeneration": MultiModalSpec("MllamaForCausalLM", "mllama:MLLAMA"),
+    "MllamaForConditionalGeneration": MultiModalSpec("MllamaForCausalLM", "tiles:MLLAMA"),
     "Qwen2AudioForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", audio="whisper:QWEN2_AUDIO"),
     "AudioFlamingo3ForConditionalGeneration": MultiModalSpec("Qwen2ForCausalLM", audio="whisper:AUDIO_FLAMINGO"),
-    "GraniteSpeechForConditionalGeneration": MultiModalSpec("GraniteForCausalLM", audio="qformer:GRANITE_SPEECH"),
-    "GraniteSpeechPlusForConditionalGeneration": MultiModalSpec("GraniteForCausalLM", audio="qformer:GRANITE_SPEECH"),
+    "GraniteSpeechForConditionalGeneration": MultiModalSpec("GraniteForCausalLM", audio="conformer:GRANITE_SPEECH"),
+    "GraniteSpeechPlusForConditionalGeneration": MultiModalSpec("GraniteForCausalLM", audio="conformer:GRANITE_SPEECH"),
     "GlmAsrForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", audio="whisper:GLM_ASR"),
-    "UltravoxModel": MultiModalSpec("LlamaForCausalLM", audio="whisper:read_ultravox"),
+    "UltravoxModel": MultiModalSpec("LlamaForCausalLM", audio="whisper:ULTRAVOX"),
     "VoxtralForConditionalGeneration": MultiModalSpec("LlamaForCausalLM", audio="whisper:VOXTRAL"),
 }

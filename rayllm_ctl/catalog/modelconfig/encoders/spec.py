@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
-from rayllm_ctl.catalog.modelconfig.encoders.blocks import Source, encoder_block
+from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Choice, Entry, Expression, Scope
-from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, VideoProfile
+from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, Vector, VideoProfile
 
 
 class Dense(NamedTuple):
@@ -57,34 +57,84 @@ class Mlp(NamedTuple):
     inputs: Expression
     middle: Expression
     outputs: Expression
+    bias: bool = False
     when: Choice = True
 
     def add(self, layer: LayerBuilder, scope: Scope) -> None:
         middle = Part(scope[self.middle])
-        layer.linear("gate_up_proj", scope[self.inputs], (middle, middle), quantizable=False)
-        layer.linear("down_proj", middle.size, scope[self.outputs], "row", quantizable=False)
+        layer.linear("gate_up_proj", scope[self.inputs], (middle, middle), bias=self.bias, quantizable=False)
+        layer.linear("down_proj", middle.size, scope[self.outputs], "row", bias=self.bias, quantizable=False)
 
 
 class Attention(NamedTuple):
-    """Attention from `inputs` features to `outputs`, divided by heads."""
+    """Attention from `inputs` features to `outputs`, divided by heads. key, value: features of a head, if stated."""
 
     inputs: Expression
     outputs: Expression
     heads: Expression
     kv_heads: Expression
+    key: Expression = 0
+    value: Expression = 0
     fused: bool = True
     when: Choice = True
 
     def add(self, layer: LayerBuilder, scope: Scope) -> None:
         heads, kv_heads, outputs = scope[self.heads], scope[self.kv_heads], scope[self.outputs]
-        head = max(1, outputs // heads)
-        parts = (Part(heads, head), Part(kv_heads, head), Part(kv_heads, head))
+        key = scope[self.key] or max(1, outputs // heads)
+        value = scope[self.value] or key
+        parts = (Part(heads, key), Part(kv_heads, key), Part(kv_heads, value))
         for each in (parts,) if self.fused else ((part,) for part in parts):
             layer.linear("attention", scope[self.inputs], each, bias=True, quantizable=False)
-        layer.linear("proj", heads * head, outputs, "row", bias=True, input_units=heads, quantizable=False)
+        layer.linear("proj", heads * value, outputs, "row", bias=True, input_units=heads, quantizable=False)
 
 
-Step = Dense | Norm | Mlp | Attention
+class Block(NamedTuple):
+    """A transformer block of `width`, `heads` and `middle` features.
+
+    mlp_bias, out_bias: of the feed-forward block and of the attention's output, where they differ from `bias`.
+    key_bias: False where queries and values have a bias and keys have none. inner: width of the attention where it is
+    not the block's. kv_heads: of grouped-query attention. head_norms: queries and keys are normalized head by head.
+    """
+
+    gated: Choice = False
+    bias: Choice = True
+    mlp_bias: Choice | None = None
+    out_bias: Choice | None = None
+    norm_bias: Choice = True
+    norms: int = 2
+    split_attention: Choice = True
+    split_mlp: bool = True
+    inner: Expression = 0
+    kv_heads: Expression = 0
+    key_bias: bool = True
+    head_norms: bool = False
+    when: Choice = True
+
+    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+        width, bias, kv_heads = scope["width"], scope.holds(self.bias), scope[self.kv_heads]
+        inner = scope[self.inner] or width
+        heads = scope["heads"] if inner % scope["heads"] == 0 else 1
+        head = inner // heads
+        keys = Part(kv_heads, head, replicable=True) if kv_heads else Part(heads, head)
+        split: tuple[Split, Split] = ("column", "row") if scope.holds(self.split_attention) else ("none", "none")
+        parts = (Part(heads, head), keys, keys)
+        layer.linear("attn.qkv", width, parts, split[0], bias=bias and self.key_bias, quantizable=False)
+        if bias and not self.key_bias:
+            layer.vectors.append(Vector(head * (heads + keys.units)))
+        if self.head_norms:
+            layer.norm(head, 2)
+        out_bias = bias if self.out_bias is None else scope.holds(self.out_bias)
+        layer.linear("attn.proj", inner, width, split[1], bias=out_bias, input_units=heads, quantizable=False)
+        mlp_bias, gated = bias if self.mlp_bias is None else scope.holds(self.mlp_bias), scope.holds(self.gated)
+        layer.mlp(width, scope["middle"], gated=gated, bias=mlp_bias, split=self.split_mlp, quantizable=False)
+        layer.norm(width, self.norms, bias=scope.holds(self.norm_bias))
+
+
+WHOLE = Block(split_attention=False, split_mlp=False)
+"""A block that every rank holds whole."""
+
+Step = Dense | Norm | Mlp | Attention | Block
+Steps = tuple[Step, ...]
 
 
 def pair(
@@ -107,142 +157,97 @@ def patches_in(*, bias: Choice = True) -> Dense:
     return Dense("values", "width", bias)
 
 
-class Block(NamedTuple):
-    """One transformer block, as in blocks.encoder_block. `beside`: what else it holds."""
-
-    gated: Choice = False
-    bias: Choice = True
-    mlp_bias: Choice | None = None
-    out_bias: Choice | None = None
-    norm_bias: Choice = True
-    norms: int = 2
-    split: Choice = True
-    split_attention: Choice = True
-    split_mlp: bool = True
-    inner: Expression = 0
-    kv_heads: Expression = 0
-    key_bias: Choice = True
-    head_norms: bool = False
-    beside: tuple[Norm, ...] = ()
-
-
-Limit = Callable[[Scope], tuple[int, int, int]]
+Limit = tuple[Expression, Expression, Expression] | Callable[[Scope], tuple[int, int, int]]
 """(tokens, patches, input values) of the largest item that vLLM profiles."""
 
 
 class EncoderSpec(NamedTuple):
     """A row. The rest is as in MultiModalEncoder.
 
-    block: of which there are `depth`, stated as a transformer's or step by step. others: further blocks, each with its
-    number. stem: what stands around the blocks. projector: what follows.
+    block: of which there are `depth`. others: further blocks, each with its number. stem: what stands around the
+    blocks. projector: what follows. part: where the config keeps the encoder, the usual place if empty. present: False
+    where this config has no such encoder. float32: whether the blocks are of that type, whatever the model's is.
     """
 
     sizes: Mapping[str, Entry]
     limit: Limit
-    stem: tuple[Step, ...] = ()
-    projector: tuple[Step, ...] = ()
-    block: Block | tuple[Step, ...] = Block()
-    others: tuple[tuple[Block | tuple[Step, ...], Expression], ...] = ()
+    stem: Steps = ()
+    projector: Steps = ()
+    block: Steps = (Block(),)
+    others: tuple[tuple[Steps, Expression], ...] = ()
     modality: str = "image"
-    sharded: Choice = True
+    sharded: bool = True
     masked: bool = False
-    kept: Callable[[Scope], int] | None = None
+    kept: Expression = 0
     levels: Expression = 0
     video: Callable[[Scope], VideoProfile] | None = None
+    part: str = ""
+    present: Choice = True
+    float32: Choice = False
 
 
 def of_tokens(tokens: Expression) -> Limit:
     """An image in its own shape, of so many tokens."""
-
-    def limit(scope: Scope) -> tuple[int, int, int]:
-        patches = scope[tokens] * scope["merge"] ** 2
-        return scope[tokens], patches, patches * scope["values"]
-
-    return limit
+    return tokens, f"{tokens}*merge*merge", f"{tokens}*merge*merge*values"
 
 
 def of_patches(patches: Expression) -> Limit:
     """An image in its own shape, of so many patches."""
-    return lambda scope: (scope[patches] // scope["merge"] ** 2, scope[patches], scope[patches] * scope["values"])
+    return f"{patches}/merge/merge", patches, f"{patches}*values"
 
 
 def of_pixels(pixels: int) -> Limit:
     """An image in its own shape, of so many pixels."""
-
-    def limit(scope: Scope) -> tuple[int, int, int]:
-        patches = pixels // scope["patch"] ** 2
-        return patches // scope["merge"] ** 2, patches, 3 * pixels
-
-    return limit
+    return f"{pixels}/patch/patch/merge/merge", f"{pixels}/patch/patch", 3 * pixels
 
 
 def of_crops(crops: Expression) -> Limit:
     """So many crops (tiles) of the encoder's own image size, the overview among them."""
-
-    def limit(scope: Scope) -> tuple[int, int, int]:
-        patches = scope[crops] * scope["grid"]
-        return patches // scope["merge"] ** 2, patches, scope[crops] * scope["pixels"]
-
-    return limit
+    return f"{crops}*grid/merge/merge", f"{crops}*grid", f"{crops}*pixels"
 
 
 def of_queries(tokens: Expression) -> Limit:
     """One image of the encoder's own size, condensed to a fixed number of tokens."""
-    return lambda scope: (scope[tokens], scope["grid"], scope["pixels"])
+    return tokens, "grid", "pixels"
 
 
-def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder:
-    """The encoder that `spec` describes, with the sizes of this config."""
-    scope = Scope(source, spec.sizes)
-    stem = source.builder.single("vision_tower.")
-    add_steps((*spec.stem, *spec.projector), stem, scope)
+def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder | None:
+    """The encoder that `spec` describes, with the sizes of this config; None where it has none."""
+    scope = Scope(source, spec.sizes, spec.part)
+    if not scope.holds(spec.present):
+        return None
+    scope.read_all()
     blocks = ((spec.block, "depth"), *spec.others) if "depth" in spec.sizes else ()
-    tokens, patches, pixels = spec.limit(scope)
+    made = [(_layer(steps, scope), scope[count]) for steps, count in blocks]
+    if scope.holds(spec.float32):
+        made = [(_in_float32(layer), count) for layer, count in made]
+    tokens, patches, pixels = spec.limit(scope) if callable(spec.limit) else (scope[size] for size in spec.limit)
     return MultiModalEncoder(
         spec.modality,
-        (*((_layer(block, scope), scope[count]) for block, count in blocks), (stem.layer(), 1)),
+        (*made, (_layer((*spec.stem, *spec.projector), scope), 1)),
         scope["width"],
         tokens,
         patches,
         pixels,
-        sharded=scope.holds(spec.sharded),
+        sharded=spec.sharded,
         masked=spec.masked,
-        kept=spec.kept(scope) if spec.kept else 0,
+        kept=scope[spec.kept],
         levels=scope[spec.levels],
         video=spec.video(scope) if spec.video else None,
     )
 
 
-def add_steps(steps: tuple[Step, ...], layer: LayerBuilder, scope: Scope) -> None:
+def _layer(steps: Steps, scope: Scope) -> Layer:
+    layer = scope.source.builder.single("vision_tower.")
     for step in steps:
         if scope.holds(step.when):
             step.add(layer, scope)
+    return layer.layer()
 
 
-def _layer(block: Block | tuple[Step, ...], scope: Scope) -> Layer:
-    if not isinstance(block, Block):
-        steps = scope.source.builder.single("vision_tower.")
-        add_steps(block, steps, scope)
-        return steps.layer()
-    layer = encoder_block(
-        scope.source.builder,
-        scope["width"],
-        scope["heads"],
-        scope["middle"],
-        gated=scope.holds(block.gated),
-        bias=scope.holds(block.bias),
-        mlp_bias=None if block.mlp_bias is None else scope.holds(block.mlp_bias),
-        out_bias=None if block.out_bias is None else scope.holds(block.out_bias),
-        norm_bias=scope.holds(block.norm_bias),
-        norms=block.norms,
-        split=scope.holds(block.split),
-        split_attention=scope.holds(block.split_attention),
-        split_mlp=block.split_mlp,
-        inner=scope[block.inner],
-        kv_heads=scope[block.kv_heads],
-        key_bias=scope.holds(block.key_bias),
-        head_norms=block.head_norms,
+def _in_float32(layer: Layer) -> Layer:
+    return replace(
+        layer,
+        linears=tuple(replace(linear, float32=True) for linear in layer.linears),
+        vectors=tuple(replace(vector, float32=True) for vector in layer.vectors),
     )
-    beside = scope.source.builder.single()
-    add_steps(block.beside, beside, scope)
-    return replace(layer, vectors=layer.vectors + tuple(beside.vectors)) if block.beside else layer
