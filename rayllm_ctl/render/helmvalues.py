@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.jsonform import camel, to_json
 from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, PART_OF
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.render.changes import Change, changes
+from rayllm_ctl.render.manifests import laid_out, render
 from rayllm_ctl.render.reads import ITEMS, Tree, fields_read
 from rayllm_ctl.render.values import Values, values_of
+
+
+@dataclass(frozen=True)
+class ChartValues(Values):
+    """All that the chart reads."""
+
+    patches: Annotated[
+        Mapping[str, tuple[Change, ...]], "Changes of objects after they are laid out, by the names of their templates."
+    ]
+
 
 _LARGEST_EXACT = 2**53
 """Helm reads every number as a 64-bit float."""
@@ -23,8 +36,19 @@ def helm_values(plan: Plan) -> dict[str, Any]:
     Raises UserError where the plan does not run or a number is more than Helm can hold, UsageError without an image.
     """
     written = as_written(values_of(plan))
+    objects = laid_out(plan)
+    written["patches"] = {
+        object_name(template): found
+        for (template, manifest), final in zip(objects.items(), render(plan), strict=True)
+        if (found := to_json(list(changes(manifest, final))))
+    }
     _check_numbers(written, "")
     return written
+
+
+def object_name(template: str) -> str:
+    """What the chart calls the object of a template."""
+    return template.removesuffix(".yaml.j2")
 
 
 def as_written(values: Values) -> dict[str, Any]:

@@ -21,8 +21,13 @@ def render(plan: Plan) -> list[Manifest]:
     A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
     patch cannot be applied.
     """
+    objects = list(laid_out(plan).values())
+    return patched(objects, plan.deployment.patches if plan.deployment else ())
+
+
+def laid_out(plan: Plan) -> dict[str, Manifest]:
+    """The objects as the templates lay them out, before any patch, by the names of their templates."""
     values = dict(vars(values_of(plan)))
     values["serve_config"] = text("serve-config.yaml.j2", values)
-    objects = (fill(template, values) for template in OBJECTS)
-    rendered = [manifest for manifest in objects if manifest is not None]
-    return patched(rendered, plan.deployment.patches if plan.deployment else ())
+    objects = ((template, fill(template, values)) for template in OBJECTS)
+    return {template: manifest for template, manifest in objects if manifest is not None}

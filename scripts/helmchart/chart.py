@@ -29,6 +29,7 @@ METADATA = {
     "keywords": ["kuberay", "ray", "vllm", "llm", "serving"],
     "annotations": {"rayllm.io/kuberay": f"needs the KubeRay operator, for instance {KUBERAY}"},
 }
+PATCHED = '{{- include "rayllm.patched" (dict "root" $ "object" "%s") }}\n'
 MADE = "{{- /* Made from %s by `make chart`. Do not edit. */}}\n"
 
 
@@ -53,11 +54,17 @@ def templates() -> dict[str, str]:
         kind = name.removesuffix(".yaml.j2")
         parts = [gotemplate.definition(macros[macro.name], macros) for macro in template.find_all(nodes.Macro)]
         laid_out = gotemplate.body(template, macros)
-        if name in OBJECTS or not any(isinstance(node, nodes.Output) for node in template.body):
-            parts.append(laid_out.removeprefix("\n") + "\n")
+        if name in OBJECTS:
+            parts.append(_define(f"object.{kind}", laid_out))
+            parts.append(PATCHED % kind)
+        elif any(isinstance(node, nodes.Output) for node in template.body):
+            parts.append(_define(camel(kind.replace("-", "_")) + "Text", laid_out))
         else:
-            definition = gotemplate.PREFIX + camel(kind.replace("-", "_"))
-            parts.append(f'{{{{- define "{definition}Text" }}}}{laid_out}\n{{{{- end }}}}\n')
+            parts.append(laid_out.removeprefix("\n") + "\n")
         path = f"templates/{kind}.yaml" if name in OBJECTS else f"templates/_{kind}.tpl"
         written[path] = MADE % name + "\n".join(filter(str.strip, parts))
     return written
+
+
+def _define(name: str, text: str) -> str:
+    return f'{{{{- define "{gotemplate.PREFIX}{name}" }}}}{text}\n{{{{- end }}}}\n'

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
-from rayllm_ctl.render.helmvalues import as_written
+from rayllm_ctl.render.helmvalues import ChartValues, as_written
 from rayllm_ctl.render.reads import ITEMS, Tree, fields_read
 from rayllm_ctl.render.values import Values, values_of
 from rayllm_ctl.specfile.form import Field, element_of, fields_of
@@ -48,7 +48,17 @@ def defaults() -> dict[str, Any]:
     service = LLMService(name="example", model=Model("Qwen/Qwen3-0.6B"), engine=engine, accelerator=accelerator)
     planned = values_of(make_plan(service, offline=True))
     written = as_written(dataclasses.replace(planned, name="", runtime=dataclasses.replace(planned.runtime, image="")))
-    return {key: item if key == "labels" else _without_keys(item, Values, key) for key, item in written.items()}
+    kept = {key: item if key == "labels" else _without_keys(item, Values, key) for key, item in written.items()}
+    return {**kept, "patches": {}}
+
+
+def _fields(section: type, tree: Tree) -> dict[str, Field]:
+    """The fields of a section in `tree`, or all of them where that is empty."""
+    return {key: field for key, field in fields_of(section).items() if not tree or field.name in tree}
+
+
+def _read() -> Tree:
+    return {**fields_read(), "patches": {}}
 
 
 def _without_keys(value: Any, section: type, key: str) -> Any:
@@ -60,13 +70,13 @@ def _without_keys(value: Any, section: type, key: str) -> Any:
     return {name: _without_keys(item, below, name) for name, item in value.items()} if below and value else value
 
 
-def values(section: type = Values, path: str = "", tree: Tree | None = None, default: Any = None) -> Iterator[Value]:
+def values(
+    section: type = ChartValues, path: str = "", tree: Tree | None = None, default: Any = None
+) -> Iterator[Value]:
     """The values of a section that the templates read, in the order of its dataclass."""
-    tree = fields_read() if tree is None else tree
-    for key, field in fields_of(section).items():
-        if field.name in tree:
-            own = (defaults() if section is Values else default or {}).get(key)
-            yield Value(f"{path}.{key}".removeprefix("."), field, tree[field.name], own)
+    tree, default = (_read(), defaults()) if section is ChartValues else (tree or {}, default or {})
+    for key, field in _fields(section, tree).items():
+        yield Value(f"{path}.{key}".removeprefix("."), field, tree.get(field.name, {}), default.get(key))
 
 
 def elements(value: Value) -> Iterator[Value]:
@@ -83,18 +93,18 @@ def _section_class(kind: Any) -> type | None:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of the values: draft 7, which every Helm 3 knows."""
-    document = _section(Values, fields_read())
+    document = _section(ChartValues, _read())
     document["properties"]["name"]["pattern"] = _NAME
     document["properties"]["global"] = {"description": "What Helm hands to subcharts.", "type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart rayllm", **document}
 
 
 def _section(section: type, tree: Tree) -> dict[str, Any]:
-    known = {key: field for key, field in fields_of(section).items() if field.name in tree}
+    known = _fields(section, tree)
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": {key: _field(field, tree[field.name]) for key, field in known.items()},
+        "properties": {key: _field(field, tree.get(field.name, {})) for key, field in known.items()},
         "required": [key for key, field in known.items() if field.required and not field.nullable],
     }
 

@@ -5,6 +5,7 @@ That Helm lays out the same objects with it is tested in e2e/, with Helm itself.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import re
@@ -13,11 +14,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rayllm_ctl.cli import app
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import yamltext
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.render.changes import changes
 from rayllm_ctl.render.helmvalues import helm_values
 from rayllm_ctl.render.reads import fields_read
 from rayllm_ctl.render.values import Values
@@ -165,3 +169,25 @@ def test_translation(jinja: str, go: str) -> None:
 def test_what_has_no_translation_is_rejected(jinja: str) -> None:
     with pytest.raises(gotemplate.Untranslatable):
         translated(jinja)
+
+
+_PLAIN: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text("ab", max_size=1), below, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text("ab", max_size=1), _PLAIN), st.dictionaries(st.text("ab", max_size=1), _PLAIN))
+def test_changes_make_the_new_object_of_the_old(old: dict[str, Any], new: dict[str, Any]) -> None:
+    made: Any = copy.deepcopy(old)
+    for change in changes(old, new):
+        *way, last = change.path
+        at = made
+        for step in way:
+            at = at[step]
+        if change.op == "remove":
+            del at[last]
+        else:
+            at[last] = at[last] + change.value if change.op == "append" else change.value
+    assert json.dumps(made, sort_keys=True) == json.dumps(new, sort_keys=True)

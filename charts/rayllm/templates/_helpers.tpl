@@ -53,3 +53,29 @@
 {{- define "rayllm.serveConfig" -}}
 {{- printf "%s\n" (include "rayllm.serveConfigText" . | trimPrefix "\n") -}}
 {{- end }}
+
+{{/* An object with what the values' patches make of it. root: the chart's root; object: its name among the patches. */}}
+{{- define "rayllm.patched" -}}
+{{- $text := include (printf "rayllm.object.%s" .object) .root -}}
+{{- $changes := get .root.Values.patches .object -}}
+{{- if and $changes (trim $text) -}}
+{{- $document := fromYaml $text -}}
+{{- range $change := $changes -}}
+{{- $at := $document -}}
+{{- range $step := initial $change.path -}}
+{{- $at = index $at (ternary (int $step) $step (kindIs "slice" $at)) -}}
+{{- end -}}
+{{- $last := last $change.path -}}
+{{- if eq $change.op "remove" -}}
+{{- $_ := unset $at $last -}}
+{{- else if eq $change.op "append" -}}
+{{- $_ := set $at $last (concat (get $at $last) $change.value) -}}
+{{- else -}}
+{{- $_ := set $at $last $change.value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $document -}}
+{{- else -}}
+{{- $text -}}
+{{- end -}}
+{{- end }}
