@@ -6,9 +6,11 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.exposure import Ingress, ServiceType
+from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
@@ -153,6 +155,53 @@ class Autoscaler:
 
 
 @dataclass(frozen=True)
+class Backend:
+    """What an Ingress or an HTTPRoute forwards to."""
+
+    service: Annotated[str, "Service at which the OpenAI API answers."]
+    port: Annotated[int, "Its port, which is that of the pods as well."]
+
+
+@dataclass(frozen=True)
+class HTTPRoute:
+    """An HTTPRoute that is attached to a Gateway."""
+
+    name: Annotated[str, "Name of the Gateway."]
+    namespace: Annotated[str | None, "Namespace of the Gateway; with null, that of the service."]
+    section_name: Annotated[str | None, "Name of the listener; with null, all that admit the route."]
+    hostnames: Annotated[tuple[str, ...], "Host names; if empty, those of the listener."]
+    request_timeout: Annotated[str | None, "Longest duration of a request; 0s: no limit; null: the Gateway's own."]
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """How clients reach the service."""
+
+    type: Annotated[ServiceType, "Type of KubeRay's Service."]
+    annotations: Annotated[Mapping[str, str], "Annotations of KubeRay's Service."]
+    source_ranges: Annotated[tuple[str, ...], "Addresses (CIDR) that the load balancer admits; if empty, all."]
+    ingress: Annotated[Ingress | None, "An Ingress; null for none."]
+    gateway: Annotated[HTTPRoute | None, "An HTTPRoute of the Gateway API; null for none."]
+
+
+@dataclass(frozen=True)
+class NetworkRules:
+    """Who may connect to the pods, as the peers of a NetworkPolicy. The pods of the service may in any case."""
+
+    operator_namespace: Annotated[str, "Namespace of the KubeRay operator."]
+    clients: Annotated[tuple[Mapping[str, Any], ...], "Clients of the OpenAI port."]
+    scrapers: Annotated[tuple[Mapping[str, Any], ...], "Clients of the metrics ports."]
+
+
+@dataclass(frozen=True)
+class Scraping:
+    """A PodMonitor or a ServiceMonitor."""
+
+    labels: Annotated[Mapping[str, str], "Labels by which Prometheus selects the monitor."]
+    interval: Annotated[str | None, "Scrape interval; with null, that of Prometheus."]
+
+
+@dataclass(frozen=True)
 class Deployment:
     """All that the manifests say beyond the sections of the plan (parallelism, engine, pods).
 
@@ -172,6 +221,12 @@ class Deployment:
     ray: RayOptions
     upgrade: Upgrade
     volumes: tuple[Volume, ...]
+    exposure: Entrance
+    backend: Backend
+    network: NetworkRules | None
+    pod_disruption_budget: PodDisruptionBudget | None
+    pod_monitor: Scraping | None
+    service_monitor: Scraping | None
     proxies: ServeProxies
     serve_options: Mapping[str, Any]
     patches: tuple[Patch, ...]

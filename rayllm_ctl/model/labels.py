@@ -14,6 +14,10 @@ COMPONENT = "app.kubernetes.io/component"
 PART_OF = "app.kubernetes.io/part-of"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
+SERVICE = "rayllm.io/service"
+"""Label of a service's pods, of all its RayClusters: KubeRay labels pods with the name of their RayCluster only, which
+changes with every upgrade."""
+
 MODEL = "rayllm.io/model"
 """Annotation: the model's id as the user wrote it (a label could not hold its slash)."""
 

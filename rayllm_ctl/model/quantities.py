@@ -81,6 +81,11 @@ def format_duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def whole_duration(seconds: float) -> str:
+    """Seconds as Prometheus and the Gateway API write a duration: whole seconds, or else milliseconds."""
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
+
+
 def format_estimate(seconds: float) -> str:
     """An estimated time for people: 40 s, 3 min."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

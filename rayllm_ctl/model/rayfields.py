@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from rayllm_ctl.model.patterns import REDIS_ADDRESS
 from rayllm_ctl.model.podfields import is_data_key, is_object_name, quantity
 from rayllm_ctl.model.problems import Path, Problem, quoted
-from rayllm_ctl.model.rayoptions import RayOptions, Upgrade, logging_environment
+from rayllm_ctl.model.rayoptions import INCREMENTAL, RayOptions, Upgrade, logging_environment
 from rayllm_ctl.model.service import LLMService
-
-_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 
 
 def problems(service: LLMService) -> Iterator[Problem]:
@@ -28,10 +26,10 @@ def problems(service: LLMService) -> Iterator[Problem]:
                         f"{variable.name} is also set by spec.ray.logging",
                     )
     yield from _upgrade(service.upgrade)
-    if service.upgrade.strategy == _INCREMENTAL and service.serve.proxy_location == "HeadOnly":
+    if service.upgrade.strategy == INCREMENTAL and service.serve.proxy_location == "HeadOnly":
         yield Problem(
             ("spec", "serve", "proxyLocation"),
-            f"HeadOnly cannot be combined with {_INCREMENTAL}: KubeRay would send requests to workers as well",
+            f"HeadOnly cannot be combined with {INCREMENTAL}: KubeRay would send requests to workers as well",
         )
 
 
@@ -73,13 +71,13 @@ def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
         "gatewayClassName": upgrade.gateway_class_name,
     }
     for field, value in steps.items():
-        if upgrade.strategy != _INCREMENTAL and value is not None:
-            yield Problem((*at, field), f"has no effect with strategy {upgrade.strategy}, only with {_INCREMENTAL}")
-        elif upgrade.strategy == _INCREMENTAL and value is None and field != "maxSurgePercent":
-            yield Problem((*at, field), f"is required with strategy {_INCREMENTAL}")
+        if upgrade.strategy != INCREMENTAL and value is not None:
+            yield Problem((*at, field), f"has no effect with strategy {upgrade.strategy}, only with {INCREMENTAL}")
+        elif upgrade.strategy == INCREMENTAL and value is None and field != "maxSurgePercent":
+            yield Problem((*at, field), f"is required with strategy {INCREMENTAL}")
         elif isinstance(value, int) and field.endswith("Percent") and not 1 <= value <= 100:
             yield Problem((*at, field), f"must be between 1 and 100, not {value}")
-    if upgrade.strategy == _INCREMENTAL:
+    if upgrade.strategy == INCREMENTAL:
         yield from _seconds((*at, "interval"), upgrade.interval, least=1)
         if upgrade.gateway_class_name is not None and not is_object_name(upgrade.gateway_class_name):
             yield Problem(

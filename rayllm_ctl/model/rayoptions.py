@@ -13,6 +13,9 @@ AuthenticationMode = Literal["none", "token"]
 LogEncoding = Literal["TEXT", "JSON"]
 UpgradeStrategy = Literal["NewCluster", "NewClusterWithIncrementalUpgrade", "None"]
 
+INCREMENTAL: UpgradeStrategy = "NewClusterWithIncrementalUpgrade"
+"""The strategy for which KubeRay moves traffic through a Gateway."""
+
 
 @dataclass(frozen=True)
 class Authentication:

@@ -28,6 +28,8 @@ TAKEN_PORTS = {
     8080: "Ray's metrics",
     8265: "Ray's dashboard",
     10001: "Ray's client server",
+    44217: "the autoscaler's metrics",
+    44227: "the dashboard's metrics",
     52365: "Ray's dashboard agent",
 }
 """Ports of every Ray pod, and what listens there."""

@@ -11,6 +11,8 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.operations import Availability, Monitoring
 from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
@@ -183,6 +185,9 @@ class LLMService:
     pods: Pods = Pods()
     security: Security = Security()
     load: Load = Load()
+    exposure: Exposure = Exposure()
+    availability: Availability = Availability()
+    monitoring: Monitoring = Monitoring()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayllm_ctl.model import environment, podchecks, podfields, rayfields
+from rayllm_ctl.model import accessfields, environment, podchecks, podfields, rayfields
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     FORBIDDEN_ARGS,
@@ -37,6 +37,7 @@ def validate(service: LLMService) -> list[Problem]:
         *serve_problems(service.serve),
         *podchecks.problems(service),
         *_load(service.load),
+        *accessfields.problems(service),
         *rayfields.problems(service),
         *patch_problems(service.patches),
     ]

@@ -11,7 +11,8 @@ import json
 import math
 from dataclasses import replace
 
-from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.deployment import Autoscaler, Backend, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.rayoptions import RayOptions
@@ -19,6 +20,7 @@ from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
+from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
 
 AGENT_PORT = 52365
 """Ray's dashboard agent, which knows how the raylet of its node is."""
@@ -47,6 +49,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         return plan
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
     held = plan.throughput.concurrency_at_load.low if plan.throughput else None
+    proxies = proxies_of(service.serve)
     deployment = Deployment(
         name=service.name,
         namespace=service.namespace,
@@ -62,11 +65,18 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         pod_options=service.pods,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
-        proxies=proxies_of(service.serve),
+        proxies=proxies,
         serve_options=serve_options(service.serve),
+        exposure=entrance(service.exposure),
+        backend=Backend(kuberay.serve_service(service.name), proxies.http_port),
+        network=network_rules(service.security),
+        pod_disruption_budget=service.availability.pod_disruption_budget,
+        pod_monitor=scraping(service.monitoring.pod_monitor),
+        service_monitor=scraping(service.monitoring.service_monitor),
         patches=service.patches,
     )
-    return replace(plan, deployment=deployment)
+    notes = (*plan.notes, *surroundings_notes(deployment))
+    return replace(plan, deployment=deployment, notes=notes)
 
 
 def _autoscaler(ray: RayOptions) -> Autoscaler:

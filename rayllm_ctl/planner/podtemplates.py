@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model.deployment import EnvVar, PodPlacement, PodTemplate
+from rayllm_ctl.model.labels import SERVICE
 from rayllm_ctl.model.plan import GPUChoice, StartupPlan
 from rayllm_ctl.model.podcontexts import container_context, pod_context
 from rayllm_ctl.model.podoptions import EnvironmentVariable, KeyOf, PodOptions
@@ -53,7 +54,7 @@ def _template(
     common = sorted(_environment(service, startup, {one.name for one in own}), key=lambda variable: variable.name)
     return PodTemplate(
         placement=placement,
-        labels=options.labels,
+        labels={**options.labels, SERVICE: service.name},
         annotations=options.annotations,
         service_account_name=options.service_account_name,
         image_pull_secrets=options.image_pull_secrets,

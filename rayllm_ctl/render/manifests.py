@@ -11,7 +11,16 @@ from rayllm_ctl.render.values import values_of
 
 Manifest = dict[str, Any]
 
-OBJECTS = ("rayservice.yaml.j2",)
+OBJECTS = (
+    "rayservice.yaml.j2",
+    "ingress.yaml.j2",
+    "httproute.yaml.j2",
+    "networkpolicy.yaml.j2",
+    "poddisruptionbudget.yaml.j2",
+    "podmonitor.yaml.j2",
+    "metrics-service.yaml.j2",
+    "servicemonitor.yaml.j2",
+)
 """The template of each object, in the order of the output. One that comes out empty for these values is no object."""
 
 

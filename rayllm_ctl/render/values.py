@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import Autoscaler, PodTemplate, ServeApplication, WorkerGroup
+from rayllm_ctl.model.deployment import (
+    Autoscaler,
+    Backend,
+    Entrance,
+    NetworkRules,
+    PodTemplate,
+    Scraping,
+    ServeApplication,
+    WorkerGroup,
+)
 from rayllm_ctl.model.labels import service_labels
+from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Volume
@@ -84,6 +94,12 @@ class Values:
     proxies: ServeProxies
     serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
+    exposure: Entrance
+    backend: Backend
+    network: Annotated[NetworkRules | None, "Limits who may connect to the pods; null: nobody is limited."]
+    pod_disruption_budget: Annotated[PodDisruptionBudget | None, "Limits evictions of workers; null for none."]
+    pod_monitor: Annotated[Scraping | None, "A PodMonitor of the Prometheus operator; null for none."]
+    service_monitor: Annotated[Scraping | None, "A ServiceMonitor of the Prometheus operator; null for none."]
 
 
 def values_of(plan: Plan) -> Values:
@@ -112,6 +128,12 @@ def values_of(plan: Plan) -> Values:
         proxies=deployment.proxies,
         serve_options=deployment.serve_options,
         storage=deployment.volumes,
+        exposure=deployment.exposure,
+        backend=deployment.backend,
+        network=deployment.network,
+        pod_disruption_budget=deployment.pod_disruption_budget,
+        pod_monitor=deployment.pod_monitor,
+        service_monitor=deployment.service_monitor,
     )
 
 

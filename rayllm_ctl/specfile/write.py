@@ -38,7 +38,7 @@ def _fields(section: Any, fields: Mapping[str, Field]) -> dict[str, Any]:
 def _value(field: Field, value: Any) -> Any:
     if field.wrapped:
         return {field.wrapped: value}
-    if field.unit is Unit.SECONDS:
+    if field.unit is Unit.SECONDS and value is not None:
         return _duration(value)
     if isinstance(value, tuple):
         return [_section(item) if dataclasses.is_dataclass(item) else item for item in value]

@@ -55,7 +55,7 @@ def env(*pairs: tuple[str, str]) -> tuple[str, Any]:
 @settings(max_examples=15)
 @given(planned())
 def test_what_is_rendered_is_accepted(case: Any) -> None:
-    [manifest] = render(case[1])
+    manifest = render(case[1])[0]
     assert problems(manifest) == []
 
 

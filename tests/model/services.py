@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
+from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress, ServiceType
+from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.podoptions import (
     AllOf,
@@ -19,8 +21,8 @@ from rayllm_ctl.model.podoptions import (
     Pods,
     ValueFrom,
 )
-from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
-from rayllm_ctl.model.security import Security
+from rayllm_ctl.model.rayoptions import INCREMENTAL, Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
+from rayllm_ctl.model.security import NetworkPeer, PodSecurity, Security
 from rayllm_ctl.model.service import (
     Accelerator,
     Engine,
@@ -136,6 +138,50 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
     return tuple(found)
 
 
+notes = st.dictionaries(
+    st.sampled_from(["y", "a/on", "service.beta.kubernetes.io/x"]),
+    texts.filter(lambda text: not UNSENDABLE.search(text)),
+    max_size=3,
+)
+hosts = st.sampled_from(["null", "1e3", "llm.example.com", "*.example.com"])
+selectors = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
+        "matchExpressions": st.just([{"key": "on", "operator": "In", "values": ["y", "1.0"]}]),
+    },
+)
+peers = st.one_of(
+    st.builds(NetworkPeer, selectors, maybe(selectors)),
+    st.builds(NetworkPeer, ip_block=st.sampled_from([{"cidr": "10.0.0.0/8"}, {"cidr": "fd00::/8", "except": []}])),
+)
+routes = st.builds(
+    Gateway, labels, maybe(labels), maybe(labels), st.lists(hosts, max_size=2).map(tuple),
+    maybe(st.sampled_from([0.0, 0.5, 30.0, 99_999.0])),
+)  # fmt: skip
+monitors = st.builds(
+    Monitor, st.dictionaries(labels, st.sampled_from(["y", ""]), max_size=2), maybe(st.sampled_from([0.001, 15.0]))
+)
+
+
+@st.composite
+def exposures(draw: st.DrawFn, upgrade: Upgrade) -> Exposure:
+    if upgrade.strategy == INCREMENTAL:
+        return Exposure()
+    kind: ServiceType = draw(st.sampled_from(["ClusterIP", "LoadBalancer"]))
+    ranges = ("10.0.0.0/8",) if kind == "LoadBalancer" and draw(st.booleans()) else ()
+    ingress = st.builds(Ingress, hosts, maybe(labels), st.sampled_from(["/", "/v1", "/~a%20/"]), maybe(labels), notes)
+    return Exposure(kind, draw(notes), ranges, draw(maybe(ingress)), draw(maybe(routes)))
+
+
+@st.composite
+def securities(draw: st.DrawFn, level: PodSecurity) -> Security:
+    if draw(st.booleans()):
+        return Security(level)
+    some = st.lists(peers, min_size=1, max_size=2).map(tuple)
+    return Security(level, "restricted", draw(some), draw(some), draw(st.sampled_from(["y", "kuberay-system"])))
+
+
 TERM: dict[str, Any] = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "1e3"]}]}
 raw_affinities: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
@@ -200,6 +246,7 @@ def services(draw: st.DrawFn) -> LLMService:
     cpu = draw(st.booleans())
     low = draw(st.integers(0, 3))
     tensor = draw(maybe(st.integers(1, 8)))
+    upgrade = draw(upgrades)
     mounted = draw(volumes())
     on_nodes = any(volume.host_path is not None for volume in mounted)
     return LLMService(
@@ -231,12 +278,17 @@ def services(draw: st.DrawFn) -> LLMService:
             PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
         ),
         pods=Pods(draw(pod_options), draw(pod_options)),
-        security=Security("privileged" if on_nodes else draw(st.sampled_from(["restricted", "baseline"]))),
         ray=draw(ray_options()),
-        upgrade=draw(upgrades),
+        upgrade=upgrade,
         load=Load(
             draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
             draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
         ),
+        exposure=draw(exposures(upgrade)),
+        security=draw(securities("privileged" if on_nodes else draw(st.sampled_from(["restricted", "baseline"])))),
+        availability=Availability(draw(maybe(st.builds(PodDisruptionBudget, st.integers(1, 9))))),
+        monitoring=draw(st.one_of(
+            st.builds(Monitoring, maybe(monitors)), st.builds(Monitoring, service_monitor=monitors)
+        )),
     )  # fmt: skip

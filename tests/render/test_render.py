@@ -56,7 +56,7 @@ def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
 
 
 def rendered(its_plan: Plan) -> dict[str, Any]:
-    [manifest] = render(its_plan)
+    manifest = render(its_plan)[0]
     assert schema_problems(manifest) == []
     return manifest
 
@@ -104,7 +104,7 @@ def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
         written = {variable.name: variable.value or "" for variable in options.env}
         assert given_env.items() >= {**service.engine.env, **written}.items()
         assert list(given_env)[len(given_env) - len(written) :] == list(written)
-        assert group["template"]["metadata"].get("labels", {}) == options.labels
+        assert group["template"]["metadata"]["labels"] == {**options.labels, "rayllm.io/service": service.name}
         assert group["template"]["metadata"].get("annotations", {}) == options.annotations
         assert len(container(group).get("envFrom", [])) == len(options.env_from)
         assert ("HF_TOKEN" in given_env) == (service.model.token_secret is not None)
