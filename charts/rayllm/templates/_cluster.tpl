@@ -56,6 +56,9 @@ headGroupSpec:
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
         {{- include "rayllm.servePorts" (dict "proxies" $.Values.proxies) | replace "\n" "\n        " }}
+{{- /* Of the autoscaler and of the dashboard; KubeRay adds that of Ray itself. */}}
+        - {name: as-metrics, containerPort: 44217}
+        - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
         {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
