@@ -1,4 +1,7 @@
-"""The Helm chart, with Helm itself: the objects of `render`, over the whole golden corpus. No cluster is needed."""
+"""The Helm chart and the overlays, with Helm and kubectl themselves. No cluster is needed.
+
+Helm lays out the objects of `render`, over the whole golden corpus.
+"""
 
 from __future__ import annotations
 
@@ -115,3 +118,14 @@ def test_a_repository_can_be_made(helm: Path, tmp_path: Path) -> None:
     index = yaml.safe_load((tmp_path / "repository" / "index.yaml").read_text(encoding="utf-8"))
     [entry] = index["entries"]["rayllm"]
     assert (tmp_path / "repository" / entry["urls"][0]).is_file()
+
+
+@pytest.mark.parametrize(("overlay", "field"), [("dev", "upgradeStrategy"), ("prod", "rayClusterDeletionDelaySeconds")])
+def test_kubectl_builds_the_overlays(overlay: str, field: str) -> None:
+    kubectl = build.ensure(modules.KUBERNETES, print) / "kubectl"
+    [service] = yaml.safe_load_all(run(kubectl, "kustomize", ROOT / "manifests" / "kustomize" / "overlays" / overlay))
+    [base] = yaml.safe_load_all((ROOT / "manifests" / "kustomize" / "base" / "rayservice.yaml").read_text("utf-8"))
+    assert service["metadata"]["namespace"] == f"llm-{overlay}"
+    assert service["metadata"]["labels"]["environment"] == overlay
+    assert service["spec"].pop(field)
+    assert service["spec"] == base["spec"]
