@@ -96,19 +96,23 @@ def test_misspelled_values_are_rejected(helm: Path) -> None:
     assert "maxModelLength" in done.stderr
 
 
-def test_name_replicas_and_environment_can_be_set(helm: Path) -> None:
-    settings = ["runtime.image=r/i:1", "serve.autoscaling.maxReplicas=5", "worker.maxWorkers=5"]
-    settings += ["worker.pod.env[0].name=A", "worker.pod.env[0].value=b"]
-    argv = [part for setting in settings for part in ("--set", setting)]
-    [service] = objects(run(helm, "template", "mine", CHART, "-n", "llm", *argv))
+def test_name_replicas_and_environment_can_be_changed(helm: Path, tmp_path: Path) -> None:
+    flags = ("--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--format", "helm-values", "-o", "json")
+    values = json.loads(render(*flags))
+    values["name"] = ""
+    values["serve"]["autoscaling"]["maxReplicas"] = values["workerGroups"][0]["maxWorkers"] = 5
+    values["head"]["env"] = [{"name": "A", "value": "b"}]
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    [service] = objects(run(helm, "template", "mine", CHART, "-n", "llm", "-f", file))
     assert service["metadata"]["name"] == "mine"
     assert service["metadata"]["labels"]["app.kubernetes.io/instance"] == "mine"
     [application] = yaml.safe_load(service["spec"]["serveConfigV2"])["applications"]
     assert application["name"] == "mine"
     assert application["deployments"][0]["autoscaling_config"]["max_replicas"] == 5
-    [group] = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
-    assert group["maxReplicas"] == 5
-    assert group["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    cluster = service["spec"]["rayClusterConfig"]
+    assert cluster["workerGroupSpecs"][0]["maxReplicas"] == 5
+    assert cluster["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
 
 
 def test_a_repository_can_be_made(helm: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "watch": "Follow a service's state and autoscaling.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
+        "serve-config": "Print the Serve configuration of a service.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
     "Reference": {
@@ -54,7 +55,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"rayllm_ctl.cli.{cmd_name}")
+        module = importlib.import_module(f"rayllm_ctl.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

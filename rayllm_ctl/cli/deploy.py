@@ -16,11 +16,13 @@ from rayllm_ctl.cli.options import (
     output_option,
     service_options,
 )
+from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
 
 
 @click.command(short_help="Plan, render, apply and wait until the model answers.")
 @service_options()
+@serve_config_options
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Deploy a plan that is risky.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
@@ -41,6 +43,8 @@ def command(
     ctx: click.Context,
     file: Path | None,
     overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
     model_config: Path | None,
     offline: bool,
     prices: Path | None,
@@ -58,6 +62,7 @@ def command(
     \b
       rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
+      rayllm-ctl deploy --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve
@@ -72,7 +77,9 @@ def command(
             "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
             hint="remove --kuberay-version, or add --dry-run=client",
         )
-    service = resolve(file, overrides, kube.namespace, FLAGS)
+    service = serve_file(serve_config, code, file, overrides, kube.namespace) or resolve(
+        file, overrides, kube.namespace, FLAGS
+    )
     options = DeployOptions(
         dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, kuberay or DEFAULT
     )  # fmt: skip

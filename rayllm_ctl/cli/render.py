@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options
+from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
 @service_options()
+@serve_config_options
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
@@ -28,6 +30,8 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_
 def command(
     file: Path | None,
     overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
     model_config: Path | None,
     offline: bool,
     prices: Path | None,
@@ -41,14 +45,23 @@ def command(
 
     \b
       rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
+      rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_data, print_manifests
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
+    from rayllm_ctl.workflows.applications import prepare
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import chart_values, manifests
 
+    given = serve_file(serve_config, code, file, overrides, namespace)
+    if given is not None:
+        found = prepare(given, kuberay or DEFAULT)
+        for line in (*found.notes, *found.explanation):
+            click.echo(line, err=True)
+        print_manifests(found.manifests, output)
+        return
     service = resolve(file, overrides, namespace, FLAGS)
     plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
     rendered = manifests(plan, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)

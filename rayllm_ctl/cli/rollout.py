@@ -7,23 +7,25 @@ from collections.abc import Iterable
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
-from rayllm_ctl.workflows.chat import endpoint_url
 from rayllm_ctl.workflows.deploy import runs_a_service
+from rayllm_ctl.workflows.usage import how_to_use
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
     """Show `events`, then how to use what is ready. An interruption says what has been applied and goes on."""
     started: Applied | None = None
+    rendered = Rendered(())
     try:
         for event in events:
             if isinstance(event, Rendered):
+                rendered = event
                 continue
             display.handle(event)
             if isinstance(event, Applied) and runs_a_service(event):
                 started = event
             elif isinstance(event, Ready):
-                display.handle(Noted(f"chat      rayllm-ctl chat {event.name} -n {event.namespace}"))
-                display.handle(Noted(f"endpoint  {endpoint_url(event.name, event.namespace)} (in the cluster)"))
+                for line in how_to_use(rendered.manifests, event.name, event.namespace):
+                    display.handle(Noted(line))
     except FieldConflictError as error:
         take_over = "--force-conflicts        take these fields over; their owner loses them"
         raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error

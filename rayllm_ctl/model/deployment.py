@@ -6,6 +6,7 @@ Manifests are laid out from these fields without a further decision. Delays, per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
@@ -59,6 +60,7 @@ class ServeApplication:
     model_source: str
     revision: str | None
     accelerator_type: str | None
+    accelerator_kind: str
     placement_strategy: str
     bundle_resource: str
     engine_cpus: float
@@ -129,7 +131,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """The workers. cpus: logical CPUs that each offers to Ray. extended_resources: GPUs by the name of their resource.
+    """A group of workers. cpus: logical CPUs that each offers to Ray. pod_cpu, pod_memory: quantities of its container.
+    extended_resources: GPUs by the name of their resource. ray_labels: labels of its Ray nodes.
 
     ray_resources: the custom resources that Ray's autoscaler expects of a worker, as JSON; None where there are none.
     """
@@ -138,10 +141,13 @@ class WorkerGroup:
     min_workers: int
     max_workers: int
     cpus: int
+    pod_cpu: str
+    pod_memory: str
     extended_resources: Mapping[str, int]
     ray_resources: str | None
     pod: PodTemplate
     readiness: Probe
+    ray_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ INITIALIZING_TIMEOUT = "ray.io/initializing-timeout"
 SERVE_PORT = 8000
 """Ray Serve's HTTP port, which the serve service forwards."""
 
+SERVE = "serve"
+"""Name of that port, whatever its number is."""
+
 DASHBOARD_PORT = "dashboard"
 """Name of the head service's port to Ray's dashboard, which has Serve's REST API."""
 
@@ -65,6 +68,16 @@ _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 def serve_service(service: str) -> str:
     """The Service in front of a RayService's applications; it exists once they run."""
     return f"{service}{_SERVE}"
+
+
+def serve_ports(rayservice: Mapping[str, Any]) -> dict[str, int]:
+    """The ports of a RayService's serve service by name: those of the head's first container that are named serve or
+    serve-..., as KubeRay 1.6 takes them (ray-operator/controllers/ray/common/service.go)."""
+    spec = (rayservice.get("spec") or {}).get("rayClusterConfig") or {}
+    pod = ((spec.get("headGroupSpec") or {}).get("template") or {}).get("spec") or {}
+    container: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
+    named = {str(port.get("name")): int(port["containerPort"]) for port in container.get("ports") or ()}
+    return {name: port for name, port in named.items() if name == "serve" or name.startswith("serve-")}
 
 
 def served_by(name: str) -> str:

@@ -91,6 +91,9 @@ class PodOptions:
     ] = field(default_factory=dict)
     env: Annotated[tuple[EnvironmentVariable, ...], "Environment variables, with references to Secrets."] = ()
     env_from: Annotated[tuple[EnvironmentSource, ...], "Secrets and ConfigMaps with environment variables."] = ()
+    pod_template: Annotated[
+        Mapping[str, Any], "Strategic merge patch of the pod template: sidecars, init containers, any other field."
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

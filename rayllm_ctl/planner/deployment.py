@@ -59,7 +59,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         worker=_worker(
             service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling)
         ),
-        autoscaler=_autoscaler(service.ray),
+        autoscaler=autoscaler(service.ray),
         ray=service.ray,
         upgrade=service.upgrade,
         pod_options=service.pods,
@@ -79,7 +79,8 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     return replace(plan, deployment=deployment, notes=notes)
 
 
-def _autoscaler(ray: RayOptions) -> Autoscaler:
+def autoscaler(ray: RayOptions) -> Autoscaler:
+    """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
 
 
@@ -100,6 +101,8 @@ def _worker(
         min_workers=parallelism.replicas * pods.workers_per_replica,
         max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
         cpus=worker_cpus(parallelism, pods, gpu),
+        pod_cpu=pods.worker_cpu,
+        pod_memory=pods.worker_memory,
         extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
         # Ray finds the type on a running GPU node by itself. The autoscaler decides about workers that do not exist yet
         # and knows of them only what stands here: without it a scale-up is "infeasible".

@@ -60,6 +60,7 @@ def serve_application(
         model_source=service.model.path or service.model.id,
         revision=service.model.revision,
         accelerator_type=gpu.ray_accelerator_type if gpu else None,
+        accelerator_kind=service.accelerator.kind,
         # STRICT_PACK keeps tensor parallelism on the links inside a node; Ray's default PACK may spread it over nodes.
         # A replica of several pods cannot be packed strictly. Each pod then holds the GPUs of exactly one pipeline
         # stage, so PACK fills whole pods and a stage does not span nodes either, unless the user lets it: then each

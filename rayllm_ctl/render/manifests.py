@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -28,10 +28,11 @@ def render(plan: Plan) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
     A pure function of the plan. Raises UserError where the plan does not run, UsageError where it has no image or a
-    patch cannot be applied.
+    pod template or patch of the spec cannot be applied.
     """
-    objects = list(laid_out(plan).values())
-    return patched(objects, plan.deployment.patches if plan.deployment else ())
+    rendered = list(laid_out(plan).values())
+    assert plan.deployment is not None  # or there would be no values
+    return _changed(rendered, plan.deployment)
 
 
 def laid_out(plan: Plan) -> dict[str, Manifest]:
@@ -40,3 +41,17 @@ def laid_out(plan: Plan) -> dict[str, Manifest]:
     values["serve_config"] = text("serve-config.yaml.j2", values)
     objects = ((template, fill(template, values)) for template in OBJECTS)
     return {template: manifest for template, manifest in objects if manifest is not None}
+
+
+def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest]:
+    """`manifests` with the changes that the spec makes to the objects themselves; most specs make none."""
+    pods, patches = deployment.pod_options, deployment.patches
+    if pods.head.pod_template or pods.worker.pod_template:
+        from rayllm_ctl.render.patches import with_pod_templates
+
+        manifests = with_pod_templates(manifests, pods)
+    if patches:
+        from rayllm_ctl.render.patches import patched
+
+        manifests = patched(manifests, patches)
+    return manifests

@@ -1,4 +1,4 @@
-"""The patches of a spec on the rendered objects."""
+"""What a spec changes in the rendered objects: pod templates of the head and the workers, and patches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.patches import Patch, PatchTarget
+from rayllm_ctl.model.podoptions import PodOptions, Pods
 from rayllm_ctl.model.problems import Path, Problem
-from rayllm_ctl.render.goform import canonical
+from rayllm_ctl.render.goform import as_written
 from rayllm_ctl.render.jsonpatch import json_patch
 from rayllm_ctl.render.merge import PatchError, strategic_merge
 
@@ -33,6 +34,33 @@ def patched(manifests: Sequence[dict[str, Any]], patches: Sequence[Patch]) -> li
     return objects
 
 
+def with_pod_templates(manifests: Sequence[dict[str, Any]], pods: Pods) -> list[dict[str, Any]]:
+    """`manifests` with the podTemplate of head and workers merged into the pods of the Ray cluster.
+
+    Raises UsageError, with the place in the spec, for one that cannot be merged.
+    """
+    return [_with_pod_templates(manifest, pods) for manifest in manifests]
+
+
+def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
+    place = {"RayService": "rayClusterConfig", "RayCluster": ""}.get(manifest["kind"])
+    if place is None:
+        return manifest
+    spec = manifest["spec"]
+    cluster = dict(spec[place] if place else spec)
+    cluster["headGroupSpec"] = _merged(cluster["headGroupSpec"], pods.head, "head")
+    cluster["workerGroupSpecs"] = [_merged(group, pods.worker, "worker") for group in cluster["workerGroupSpecs"]]
+    return as_written({**manifest, "spec": {**spec, place: cluster} if place else cluster})
+
+
+def _merged(group: Mapping[str, Any], options: PodOptions, role: str) -> dict[str, Any]:
+    try:
+        return {**group, "template": strategic_merge(group["template"], options.pod_template)}
+    except PatchError as error:
+        at: Path = ("spec", "pods", role, "podTemplate", *error.problem.path)
+        raise _failed(Problem(at, error.problem.message, error.problem.hint)) from None
+
+
 def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
     try:
         changed = strategic_merge(manifest, patch) if isinstance(patch, Mapping) else json_patch(manifest, patch)
@@ -42,8 +70,7 @@ def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
     for path in _IDENTITY:
         if _value(changed, path) != _value(manifest, path):
             raise _failed(Problem(at, f"{'.'.join(map(str, path))} of {_shown(manifest)} cannot be changed"))
-    result: dict[str, Any] = canonical(changed)
-    return result
+    return as_written(changed)
 
 
 def _matches(target: PatchTarget, manifest: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.applications import CodeVolume
 from rayllm_ctl.model.deployment import (
     Autoscaler,
     Backend,
@@ -66,12 +67,10 @@ class Engine:
 
 @dataclass(frozen=True)
 class Pods:
-    """CPU requests, and memory requests and limits, as Kubernetes quantities."""
+    """CPU request of the head, and its memory request and limit, as Kubernetes quantities."""
 
     head_cpu: str
     head_memory: str
-    worker_cpu: str
-    worker_memory: str
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,11 @@ class Values:
     ray: RayOptions
     upgrade: Upgrade
     head: PodTemplate
-    worker: WorkerGroup
+    worker_groups: tuple[WorkerGroup, ...]
     proxies: ServeProxies
     serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
+    code: Annotated[CodeVolume | None, "ConfigMap with Python files, mounted on the Python path."]
     exposure: Entrance
     backend: Backend
     network: Annotated[NetworkRules | None, "Limits who may connect to the pods; null: nobody is limited."]
@@ -124,7 +124,8 @@ def values_of(plan: Plan) -> Values:
         ray=deployment.ray,
         upgrade=deployment.upgrade,
         head=deployment.head,
-        worker=deployment.worker,
+        worker_groups=(deployment.worker,),
+        code=None,
         proxies=deployment.proxies,
         serve_options=deployment.serve_options,
         storage=deployment.volumes,

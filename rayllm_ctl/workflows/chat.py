@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.labels import MODEL
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -42,18 +43,45 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("chat")):
         try:
-            answer = request_json(
-                cluster, namespace, RAY_SERVICE.serve_service(name), kuberay.SERVE_PORT, "/v1/models"
-            )  # fmt: skip
+            answer = request_json(cluster, namespace, RAY_SERVICE.serve_service(name), kuberay.SERVE, "/v1/models")
         except NotFoundError:
             require(cluster, RAY_SERVICE, name, namespace)
             raise
-    models = tuple(str(entry["id"]) for entry in answer.get("data", []) if isinstance(entry, Mapping) and "id" in entry)
+        except ClusterError:
+            raise
+        except UserError:
+            _require_a_model(cluster, name, namespace)
+            raise
+    models = tuple(str(entry["id"]) for entry in _listed(answer) if isinstance(entry, Mapping) and "id" in entry)
     if not models:
+        _require_a_model(cluster, name, namespace)
         raise UserError(
             f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
     return Endpoint(name, namespace, endpoint_url(name, namespace), models)
+
+
+def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
+    data = answer.get("data")
+    return data if isinstance(data, list) else []
+
+
+def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
+    """Raise UserError where the service is of the user's own Serve configuration: it need not have an OpenAI API."""
+    from rayllm_ctl.cluster.services import find
+
+    try:
+        service = find(cluster, RAY_SERVICE, name, namespace)
+    except ClusterError:
+        return
+    if service is not None and MODEL not in service["metadata"].get("annotations", {}):
+        raise UserError(
+            f"service {namespace}/{name} has no OpenAI-compatible API: GET /v1/models lists no models",
+            hint=(
+                f"rayllm-ctl serve-config {name} -n {namespace}     # its applications",
+                f"kubectl port-forward -n {namespace} service/{RAY_SERVICE.serve_service(name)} :serve",
+            ),
+        )
 
 
 def ask(
@@ -65,7 +93,7 @@ def ask(
     body = {"model": where.models[0], "messages": list(messages), "stream": True, **settings}
     path = "/v1/chat/completions"
     service = RAY_SERVICE.serve_service(where.name)
-    with open_stream(cluster, where.namespace, service, kuberay.SERVE_PORT, path, body) as lines:
+    with open_stream(cluster, where.namespace, service, kuberay.SERVE, path, body) as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
             if not line.startswith("data:") or not text:

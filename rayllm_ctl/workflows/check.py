@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -19,6 +19,7 @@ _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("gcsFaultToleranceOptions",), ("spec", "ray", "faultTolerance")),
     (("autoscalerOptions", "idleTimeoutSeconds"), ("spec", "ray", "idleTimeout")),
     (("upgradeStrategy",), ("spec", "upgrade")),
+    (("serveService", "spec", "ports"), ("spec", "serve", "proxyLocation")),
     (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
 )
 """Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
@@ -42,6 +43,14 @@ def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEF
         _report(found, manifests, plan, kuberay)
 
 
+def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
+    """As `check`, of manifests without a plan."""
+    found = _problems(manifests, kuberay)
+    if found:
+        hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
+        raise UserError("\n".join(found), hint=tuple(hints))
+
+
 def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
     from rayllm_ctl.kinds.rules import rule_problems
     from rayllm_ctl.render.schema import schema_problems
@@ -58,7 +67,7 @@ def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
 def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
     from rayllm_ctl.render.schema import UNKNOWN_FIELD
 
-    causes = _patches_that_cause(found, plan, kuberay)
+    causes = _causes(found, plan, kuberay)
     elsewhere = {version: _problems(manifests, version) for version in VERSIONS if version != kuberay}
     lines: list[str] = []
     hints: dict[str, None] = {}
@@ -78,20 +87,36 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
     raise UsageError("\n".join(lines), hint=tuple(hints))
 
 
-def _patches_that_cause(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
-    """The first patch with which each problem appears: manifests are rendered with ever more of them."""
+def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
+    """The field of the spec with which each problem appears, among those that change objects after all else."""
     from rayllm_ctl.render import render
 
-    deployment = plan.deployment
-    patches = deployment.patches if deployment else ()
     causes: dict[str, str] = {}
-    for count in range(len(patches)):
-        shortened = replace(plan, deployment=replace(deployment, patches=patches[:count])) if deployment else plan
-        known = _problems(render(shortened), kuberay)
-        for text in found:
-            if text not in known:
-                causes[text] = f"spec.patches[{count}]"
+    for field, without in _stages(plan):
+        known = _problems(render(without), kuberay)
+        causes |= {text: field for text in found if text not in known}
     return causes
+
+
+def _stages(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Each change of objects by its field, in their order, with the plan that lacks it and all later ones."""
+    deployment = plan.deployment
+    if deployment is None:
+        return
+    pods = deployment.pod_options
+    no_worker = replace(pods, worker=replace(pods.worker, pod_template={}))
+    neither = replace(no_worker, head=replace(pods.head, pod_template={}))
+    if pods.head.pod_template:
+        yield "spec.pods.head.podTemplate", _with(plan, pod_options=neither, patches=())
+    if pods.worker.pod_template:
+        yield "spec.pods.worker.podTemplate", _with(plan, pod_options=no_worker, patches=())
+    for index in range(len(deployment.patches)):
+        yield f"spec.patches[{index}]", _with(plan, patches=deployment.patches[:index])
+
+
+def _with(plan: Plan, **changes: Any) -> Plan:
+    assert plan.deployment is not None
+    return replace(plan, deployment=replace(plan.deployment, **changes))
 
 
 def _field(path: Path) -> str:

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.events import Applied, Checked, Event, Planned, Rendered
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kuberayversions import DEFAULT, VERSIONS, known_version
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows.applications import ServeFile, prepare
 from rayllm_ctl.workflows.manifests import apply_rights, placed
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+
+START_SECONDS = 600.0
+"""How long to wait where no plan says how long a start takes."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,18 @@ class DeployOptions:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What is decided before a cluster is asked."""
+    """What is decided before a cluster is asked. limit: seconds to wait. check: raises UserError where a version of
+    KubeRay would reject the manifests."""
 
-    service: LLMService
-    plan: Plan
+    namespace: str | None
     manifests: Sequence[Mapping[str, Any]]
+    events: tuple[Event, ...]
+    limit: float
+    check: Callable[[str], None]
 
 
 def deploy(
-    services: Sequence[LLMService],
+    services: Sequence[LLMService | ServeFile],
     options: DeployOptions,
     connect: Callable[[], Cluster],
     stop: Stop | None = None,
@@ -68,12 +76,12 @@ def deploy(
     prepared = [_prepare(service, options) for service in services]
     if options.dry_run == "client":
         for one in prepared:
-            yield Planned(one.plan)
+            yield from one.events
             yield Rendered(tuple(dict(item) for item in one.manifests))
         return
     cluster = connect()
     for one in prepared:
-        yield Planned(one.plan)
+        yield from one.events
         yield Rendered(tuple(dict(item) for item in one.manifests))
         yield from _roll_out(cluster, one, options, stop)
         if stop is not None and stop.is_set():
@@ -85,23 +93,37 @@ def runs_a_service(event: Applied) -> bool:
     return event.kind in WORKLOADS
 
 
-def _prepare(service: LLMService, options: DeployOptions) -> _Prepared:
+def _prepare(service: LLMService | ServeFile, options: DeployOptions) -> _Prepared:
+    from rayllm_ctl.workflows.check import check, check_objects
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import manifests
 
+    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    version = options.kuberay if options.dry_run == "client" else VERSIONS[-1]
+    if isinstance(service, ServeFile):
+        found = prepare(service, version)
+        said = tuple(Noted(line) for line in (*found.notes, *found.explanation))
+        return _Prepared(
+            service.service.namespace,
+            found.manifests,
+            said,
+            START_SECONDS,
+            lambda running: check_objects(found.manifests, running),
+        )
     plan = make_plan(
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
-    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
-    kuberay = options.kuberay if options.dry_run == "client" else VERSIONS[-1]
-    return _Prepared(service, plan, manifests(plan, accept_risk=options.accept_risk, kuberay=kuberay))
+    rendered = manifests(plan, accept_risk=options.accept_risk, kuberay=version)
+    return _Prepared(
+        service.namespace, rendered, (Planned(plan),), _limit(plan), lambda running: check(rendered, plan, running)
+    )
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
     from rayllm_ctl.cluster.bounds import propagate_bounds
 
-    namespace = one.service.namespace or cluster.namespace
+    namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
     for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options)):
@@ -122,7 +144,7 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         return
     yield from propagate_bounds(cluster, kind, stored)
     if options.wait:
-        limit = options.timeout if options.timeout is not None else _limit(one.plan)
+        limit = options.timeout if options.timeout is not None else one.limit
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
 
 
@@ -162,14 +184,12 @@ def _check(
 
 def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
     """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
-    from rayllm_ctl.workflows.check import check
-
-    kuberay, note = known_version(running)
-    check(one.manifests, one.plan, kuberay)
+    version, note = known_version(running)
+    one.check(version)
     if note:
         yield Checked("manifests", None, note)
 
 
 def _limit(plan: Plan) -> float:
     """Seconds to wait when the user set none: what the plan gives the start-up, and ten minutes where it knows none."""
-    return float(plan.startup.wait_seconds) if plan.startup else 600.0
+    return float(plan.startup.wait_seconds) if plan.startup else START_SECONDS

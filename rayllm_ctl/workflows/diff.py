@@ -15,6 +15,7 @@ from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
@@ -66,7 +67,8 @@ def rendered(service: LLMService, options: DiffOptions) -> tuple[Plan, list[dict
     from rayllm_ctl.workflows.render import manifests
 
     plan = make_plan(service, model_config=options.model_config, offline=options.offline, prices=options.prices)
-    return plan, manifests(plan, accept_risk=options.accept_risk)
+    # The cluster's own version is the API server's to check.
+    return plan, manifests(plan, accept_risk=options.accept_risk, kuberay=VERSIONS[-1])
 
 
 def diff_live(

@@ -12,9 +12,7 @@ from rayllm_ctl.model.yamltext import dump, flow
 from scripts.helmchart.form import Value, elements, spelled, values
 
 README = Path(__file__).parent / "README.md"
-EDITABLE = (
-    "serve.autoscaling", "worker.minWorkers", "worker.maxWorkers", "head.env", "worker.pod.env", "labels", "pods",
-)  # fmt: skip
+EDITABLE = ("serve.autoscaling", "head.env", "workerGroups", "labels", "exposure")
 HEADER = """\
 The plan of a service, as `rayllm-ctl render --format helm-values` writes it. These defaults are a small model on CPUs;
 they lack an image.

@@ -57,9 +57,9 @@ def reconcile(api: FakeAPI, service: dict[str, Any]) -> None:
     running = {"status": "RUNNING", "deployments": {f"LLMServer:{name}": deployment}}
     head = kuberay.head_service(cluster)
     api.answer("GET", f"{head}:dashboard/proxy/api/serve/applications/$", (200, {"applications": {name: running}}))
-    api.answer("GET", f"{serving}:8000/proxy/v1/models$", (200, {"data": [{"id": name}]}))
+    api.answer("GET", f"{serving}:serve/proxy/v1/models$", (200, {"data": [{"id": name}]}))
     pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("Because ", "it is.")]
-    api.answer("POST", f"{serving}:8000/proxy/v1/chat/completions$", (200, _stream(pieces)))
+    api.answer("POST", f"{serving}:serve/proxy/v1/chat/completions$", (200, _stream(pieces)))
 
 
 def _stream(chunks: list[dict[str, Any]]) -> bytes:

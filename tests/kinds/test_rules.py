@@ -240,6 +240,13 @@ def test_a_step_above_the_surge_is_rejected_since_kuberay_1_7() -> None:
     assert len(problems(manifest, "1.7")) == 1
 
 
+def test_ports_of_the_serve_service_are_kept_since_kuberay_1_6() -> None:
+    manifest = changed(("spec.serveService.spec.ports", [{"name": "serve", "port": 8000, "targetPort": "serve"}]))
+    assert problems(manifest, "1.6") == []
+    [problem] = problems(manifest, "1.5")
+    assert problem.startswith("spec.serveService.spec.ports: KubeRay replaces them by the head's before 1.6")
+
+
 def test_a_raycluster_and_a_rayjob() -> None:
     spec = SERVICE["spec"]["rayClusterConfig"]
     cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "a" * 53}, "spec": spec}

@@ -10,8 +10,9 @@ from hypothesis import given
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.patches import Patch, PatchTarget, patch_problems
+from rayllm_ctl.model.podoptions import PodOptions, Pods
 from rayllm_ctl.render import render
-from rayllm_ctl.render.goform import canonical
+from rayllm_ctl.render.goform import as_written
 from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.plans import H100, plan
@@ -107,20 +108,66 @@ def test_a_patch_that_is_wrong_by_itself(patch: Patch, where: str, message: str)
     assert "hf_" not in problem.message
 
 
-def test_quantities_of_a_patch_are_written_as_kubernetes_writes_them() -> None:
-    box = {"resources": {"requests": {"cpu": 0.1, "memory": "1024Mi", "example.com/x": 2}, "limits": {"cpu": "1000m"}}}
-    assert canonical(box) == {
-        "resources": {"requests": {"cpu": "100m", "memory": "1Gi", "example.com/x": "2"}, "limits": {"cpu": "1"}}
+def form(spec: dict[str, Any], api_version: str = "ray.io/v1") -> Any:
+    return as_written({"apiVersion": api_version, "spec": spec})["spec"]
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ({"requests": {"cpu": 0.1, "memory": "1024Mi"}}, {"requests": {"cpu": "100m", "memory": "1Gi"}}),
+        ({"emptyDir": {"sizeLimit": "2048Mi", "medium": ""}}, {"emptyDir": {"sizeLimit": "2Gi"}}),
+        ({"limits": {"cpu": "much"}}, {"limits": {"cpu": "much"}}),
+        ({"nodeSelector": {}, "tolerations": [], "affinity": {}}, {"affinity": {}}),
+        ({"nodeSelector": {"a": ""}}, {"nodeSelector": {"a": ""}}),
+        ({"env": [{"name": "limits", "value": ""}]}, {"env": [{"name": "limits"}]}),
+        ({"env": [{"name": "A", "value": None}]}, {"env": [{"name": "A"}]}),
+        ({"hostNetwork": False, "automountServiceAccountToken": False}, {"automountServiceAccountToken": False}),
+        ({"timeoutSeconds": 0, "terminationGracePeriodSeconds": 0}, {"terminationGracePeriodSeconds": 0}),
+        ({"containers": [{"name": "a", "args": [""]}]}, {"containers": [{"name": "a", "args": [""], "resources": {}}]}),
+        ({"template": {"spec": {}}}, {"template": {"metadata": {}, "spec": {}}}),
+        ({"workerGroupSpecs": [{"minReplicas": 0}]}, {"workerGroupSpecs": [{"minReplicas": 0, "scaleStrategy": {}}]}),
+    ],
+)  # fmt: skip
+def test_what_users_write_gets_the_form_of_the_operator(written: dict[str, Any], stored: dict[str, Any]) -> None:
+    assert form(written) == stored
+    assert form(stored) == stored
+
+
+def test_other_kinds_are_not_written_back_and_only_their_quantities_change() -> None:
+    assert form({"containers": [{"limits": {"cpu": "1000m"}, "tty": False}]}, "apps/v1") == {
+        "containers": [{"limits": {"cpu": "1"}, "tty": False}]
     }
-    assert canonical({"emptyDir": {"sizeLimit": "2048Mi"}}) == {"emptyDir": {"sizeLimit": "2Gi"}}
-    assert canonical({"env": [{"name": "limits", "value": "1000m"}]}) == {"env": [{"name": "limits", "value": "1000m"}]}
-    assert canonical({"limits": {"cpu": "much"}}) == {"limits": {"cpu": "much"}}
 
 
 @given(planned())
-def test_what_is_rendered_is_canonical(case: Any) -> None:
+def test_what_is_rendered_has_that_form(case: Any) -> None:
     for manifest in render(case[1]):
-        assert canonical(manifest) == manifest
+        assert as_written(manifest) == manifest
+
+
+def test_a_pod_template_is_merged_into_the_pods_of_its_role() -> None:
+    sidecar = {"spec": {"containers": [{"name": "proxy", "image": "p:1"}], "terminationGracePeriodSeconds": 90}}
+    label = {"metadata": {"labels": {"team": "search"}}}
+    pods = Pods(head=PodOptions(pod_template=label), worker=PodOptions(pod_template=sidecar))
+    manifest, *_ = render(plan(dataclasses.replace(GPU, pods=pods), H100, tensor=4))
+    cluster = manifest["spec"]["rayClusterConfig"]
+    assert cluster["headGroupSpec"]["template"]["metadata"]["labels"]["team"] == "search"
+    assert len(cluster["headGroupSpec"]["template"]["spec"]["containers"]) == 1
+    worker = cluster["workerGroupSpecs"][0]["template"]
+    assert "team" not in worker["metadata"]["labels"]
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 90
+    assert worker["spec"]["containers"][0]["name"] == "ray-worker"
+    assert worker["spec"]["containers"][1] == {"name": "proxy", "image": "p:1", "resources": {}}
+
+
+def test_a_pod_template_that_cannot_be_merged_is_named() -> None:
+    pods = Pods(worker=PodOptions(pod_template={"spec": {"containers": [{"image": "p:1"}]}}))
+    with pytest.raises(UsageError) as raised:
+        render(plan(dataclasses.replace(GPU, pods=pods), H100, tensor=4))
+    assert raised.value.message == (
+        "spec.pods.worker.podTemplate.spec.containers[0]: requires name: items of containers are merged by it"
+    )
 
 
 def test_a_patch_of_a_plan_reaches_the_manifest() -> None:

@@ -11,6 +11,7 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.patches import Patch, PatchTarget
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.podoptions import PodOptions, Pods
 from rayllm_ctl.model.rayoptions import Authentication, RayOptions
 from rayllm_ctl.render import render
 from rayllm_ctl.workflows.check import check
@@ -71,6 +72,16 @@ def test_a_field_of_the_spec_that_the_version_does_not_know_is_named() -> None:
         "supported by 1.5, 1.6, 1.7"
     )
     check(render(its_plan), its_plan, "1.5")
+
+
+def test_the_pod_template_that_causes_a_problem_is_named() -> None:
+    pods = Pods(PodOptions(pod_template={"spec": {"hostNetwrk": True}}), PodOptions(pod_template={"spec": {"a": 1}}))
+    assert error(planned(HARMLESS, pods=pods)).message.splitlines() == [
+        "spec.pods.head.podTemplate: RayService qwen: spec.rayClusterConfig.headGroupSpec.template.spec.hostNetwrk: "
+        "unknown field",
+        "spec.pods.worker.podTemplate: RayService qwen: spec.rayClusterConfig.workerGroupSpecs[0].template.spec.a: "
+        "unknown field",
+    ]
 
 
 def test_what_no_field_explains_is_a_bug() -> None:

@@ -61,7 +61,7 @@ headGroupSpec:
         - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code) | replace "\n" "\n        " }}
       {{- include "rayllm.podFields" (dict "pod" $.Values.head) | replace "\n" "\n      " }}
       volumes:
 {{- /* What Kubernetes would mount into every container of the pod, for the autoscaler alone: with it one may change
@@ -79,48 +79,58 @@ headGroupSpec:
               - path: namespace
                 fieldRef: {fieldPath: metadata.namespace}
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "code" $.Values.code) | replace "\n" "\n      " }}
 workerGroupSpecs:
-- groupName: {{ include "rayllm.yaml" $.Values.worker.name }}
-  minReplicas: {{ include "rayllm.yaml" $.Values.worker.minWorkers }}
-  maxReplicas: {{ include "rayllm.yaml" $.Values.worker.maxWorkers }}
+{{- range $group := $.Values.workerGroups }}
+- groupName: {{ include "rayllm.yaml" $group.name }}
+  minReplicas: {{ include "rayllm.yaml" $group.minWorkers }}
+  maxReplicas: {{ include "rayllm.yaml" $group.maxWorkers }}
   numOfHosts: 1
   scaleStrategy: {}
   rayStartParams:
-    num-cpus: {{ include "rayllm.yaml" (include "rayllm.string" $.Values.worker.cpus) }}
-{{- if not (kindIs "invalid" $.Values.worker.rayResources) }}
+    num-cpus: {{ include "rayllm.yaml" (include "rayllm.string" $group.cpus) }}
+{{- if not (kindIs "invalid" $group.rayResources) }}
 {{- /* Ray reads it from a shell's command line. */}}
-    resources: {{ include "rayllm.yaml" (printf "%v%v%v" "'" $.Values.worker.rayResources "'") }}
+    resources: {{ include "rayllm.yaml" (printf "%v%v%v" "'" $group.rayResources "'") }}
+{{- end }}
+{{- if $group.rayLabels }}
+  labels:
+{{- range $label, $value := $group.rayLabels }}
+    {{ include "rayllm.yaml" $label }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
 {{- end }}
   template:
-    {{- include "rayllm.metadata" (dict "pod" $.Values.worker.pod) | replace "\n" "\n    " }}
+    {{- include "rayllm.metadata" (dict "pod" $group.pod) | replace "\n" "\n    " }}
     spec:
       containers:
       - name: ray-worker
         image: {{ include "rayllm.yaml" $.Values.runtime.image }}
         imagePullPolicy: IfNotPresent
-        {{- include "rayllm.environment" (dict "pod" $.Values.worker.pod) | replace "\n" "\n        " }}
+        {{- include "rayllm.environment" (dict "pod" $group.pod) | replace "\n" "\n        " }}
 {{- if $.Values.proxies.onWorkers }}
         ports:
         {{- include "rayllm.servePorts" (dict "proxies" $.Values.proxies) | replace "\n" "\n        " }}
 {{- end }}
         readinessProbe:
           httpGet:
-            path: {{ include "rayllm.yaml" $.Values.worker.readiness.path }}
-            port: {{ include "rayllm.yaml" $.Values.worker.readiness.port }}
-{{- if $.Values.worker.readiness.https }}
+            path: {{ include "rayllm.yaml" $group.readiness.path }}
+            port: {{ include "rayllm.yaml" $group.readiness.port }}
+{{- if $group.readiness.https }}
             scheme: HTTPS
 {{- end }}
-          initialDelaySeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.initialDelay }}
-          periodSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.period }}
-          timeoutSeconds: {{ include "rayllm.yaml" $.Values.worker.readiness.timeout }}
-          failureThreshold: {{ include "rayllm.yaml" $.Values.worker.readiness.failureThreshold }}
-        {{- include "rayllm.resources" (dict "cpu" $.Values.pods.workerCpu "memory" $.Values.pods.workerMemory "extended" $.Values.worker.extendedResources) | replace "\n" "\n        " }}
-        {{- include "rayllm.securityContext" (dict "context" $.Values.worker.pod.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage) | replace "\n" "\n        " }}
-      {{- include "rayllm.podFields" (dict "pod" $.Values.worker.pod) | replace "\n" "\n      " }}
-{{- if $.Values.storage }}
+          initialDelaySeconds: {{ include "rayllm.yaml" $group.readiness.initialDelay }}
+          periodSeconds: {{ include "rayllm.yaml" $group.readiness.period }}
+          timeoutSeconds: {{ include "rayllm.yaml" $group.readiness.timeout }}
+          failureThreshold: {{ include "rayllm.yaml" $group.readiness.failureThreshold }}
+        {{- include "rayllm.resources" (dict "cpu" $group.podCpu "memory" $group.podMemory "extended" $group.extendedResources) | replace "\n" "\n        " }}
+        {{- include "rayllm.securityContext" (dict "context" $group.pod.containerSecurityContext) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code) | replace "\n" "\n        " }}
+      {{- include "rayllm.podFields" (dict "pod" $group.pod) | replace "\n" "\n      " }}
+{{- if or $.Values.storage (not (kindIs "invalid" $.Values.code)) }}
       volumes:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "code" $.Values.code) | replace "\n" "\n      " }}
+{{- end }}
 {{- end }}
 {{- end }}
 

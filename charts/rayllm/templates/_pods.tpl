@@ -75,8 +75,13 @@ optional: true
 {{- end }}
 
 {{- define "rayllm.volumeMounts" }}
-{{- if $.volumes }}
+{{- if or $.volumes (not (kindIs "invalid" $.code)) }}
 volumeMounts:
+{{- if not (kindIs "invalid" $.code) }}
+- name: code
+  mountPath: {{ include "rayllm.yaml" $.code.mountPath }}
+  readOnly: true
+{{- end }}
 {{- range $volume := $.volumes }}
 - name: {{ include "rayllm.yaml" $volume.name }}
   mountPath: {{ include "rayllm.yaml" $volume.mountPath }}
@@ -107,6 +112,21 @@ volumeMounts:
 {{- else }}
   secret:
     secretName: {{ include "rayllm.yaml" $volume.secret }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "rayllm.codeVolume" }}
+{{- if not (kindIs "invalid" $.code) }}
+- name: code
+  configMap:
+    name: {{ include "rayllm.yaml" $.code.configMap }}
+{{- if $.code.paths }}
+    items:
+{{- range $key, $path := $.code.paths }}
+    - key: {{ include "rayllm.yaml" $key }}
+      path: {{ include "rayllm.yaml" $path }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -23,7 +23,7 @@ applications:
       accelerator_type: {{ include "rayllm.yaml" $.Values.serve.acceleratorType }}
 {{- else }}
       accelerator_config:
-        kind: {{ include "rayllm.yaml" $.Values.worker.name }}
+        kind: {{ include "rayllm.yaml" $.Values.serve.acceleratorKind }}
 {{- end }}
       placement_group_config:
         strategy: {{ include "rayllm.yaml" $.Values.serve.placementStrategy }}

@@ -37,7 +37,19 @@ def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[P
     if section(cluster, "headGroupSpec", "headService", "metadata").get("name"):
         yield Problem((*_CLUSTER, "headGroupSpec", "headService", "metadata", "name"), "cannot be set")
     yield from _serve_port(cluster)
+    if parse(kuberay) < (1, 6):
+        yield from _serve_service(spec)
     yield from _upgrade(spec, kuberay)
+
+
+def _serve_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """What KubeRay replaces before 1.6 (ray-operator/controllers/ray/common/service.go, BuildServeService)."""
+    if section(spec, "serveService", "spec").get("ports"):
+        yield Problem(
+            ("spec", "serveService", "spec", "ports"),
+            "KubeRay replaces them by the head's before 1.6: requests would go to workers without a proxy",
+            "proxy_location: EveryNode",
+        )
 
 
 def raycluster_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:

@@ -1,0 +1,37 @@
+"""From a Serve configuration of the user's own to manifests: the same templates as for a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.applications import Applications
+from rayllm_ctl.model.labels import service_labels
+from rayllm_ctl.render.templating import fill
+
+
+def render_applications(applications: Applications) -> list[dict[str, Any]]:
+    """The ConfigMap with the code, where there is one, and the RayService. UsageError where there is no image."""
+    runtime = applications.runtime
+    if runtime.image is None:
+        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG")
+    values = {
+        "name": applications.name,
+        "namespace": applications.namespace,
+        "labels": service_labels(applications.name, runtime.ray_version),
+        "runtime": runtime,
+        "serve": None,
+        "serve_config": applications.serve_config,
+        "pods": {"head_cpu": applications.head_cpu, "head_memory": applications.head_memory},
+        "autoscaler": applications.autoscaler,
+        "ray": applications.ray,
+        "upgrade": applications.upgrade,
+        "head": applications.head,
+        "worker_groups": applications.worker_groups,
+        "proxies": applications.proxies,
+        "storage": applications.volumes,
+        "exposure": applications.exposure,
+        "code": applications.code,
+    }
+    code = [fill("code.yaml.j2", values)] if applications.code is not None else []
+    return [*code, fill("rayservice.yaml.j2", values)]

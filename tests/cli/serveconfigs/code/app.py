@@ -1,0 +1,3 @@
+from pkg import words
+
+application = words.GREETING
