@@ -49,6 +49,7 @@ def command(
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_data, print_manifests
+    from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.applications import prepare
@@ -57,6 +58,11 @@ def command(
 
     given = serve_file(serve_config, code, file, overrides, namespace)
     if given is not None:
+        if form == "helm-values":
+            raise UsageError(
+                "--format helm-values: not supported together with --serve-config",
+                hint="leave out --format, and apply the manifests",
+            )
         found = prepare(given, kuberay or DEFAULT)
         for line in (*found.notes, *found.explanation):
             click.echo(line, err=True)
