@@ -101,6 +101,8 @@ def command(
             )
             raise FieldConflictError(error.message, hint=(*others, *error.hints)) from error
     _print(ctx, found, output)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
     _judge(found, fail_on)
     return DIFFERS if found else OK
 

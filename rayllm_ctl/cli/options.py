@@ -243,11 +243,11 @@ FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in _SER
 """The flag that sets a field, for messages."""
 
 
-def service_options(deploy: bool = True) -> Callable[[F], F]:
+def service_options(deploy: bool = True, several: bool = False) -> Callable[[F], F]:
     """The flags of an LLMService and -f/--file, handed over as `file: Path | None` and `overrides: dict[str, Any]`.
 
     `overrides` maps a field's dotted path to the value of a flag that was given. deploy=False leaves out what only
-    pods need.
+    pods need. several: -f can be repeated, and is handed over as `files: tuple[Path, ...]`.
     """
     table = _SERVICE_FLAGS + (_DEPLOY_FLAGS if deploy else ())
 
@@ -266,8 +266,10 @@ def service_options(deploy: bool = True) -> Callable[[F], F]:
         file = click.option(
             "-f",
             "--file",
+            "files" if several else "file",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Spec file; flags take precedence.",
+            multiple=several,
+            help="Spec file; flags take precedence." + (" Can be repeated." if several else ""),
         )
         for declaration, _, settings in reversed(table):
             decorated = click.option(*declaration, **settings)(decorated)

@@ -26,14 +26,12 @@ def propagate_bounds(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str,
     reordered in between: running again succeeds.
     """
     namespace = applied["metadata"]["namespace"]
-    config = applied.get("spec", {}).get("rayClusterConfig", {})
-    wanted = {group["groupName"]: group for group in config.get("workerGroupSpecs") or ()}
     for cluster_name in kind.clusters_of(applied):
         try:
             live = cluster.get("RayCluster", cluster_name, namespace)
         except NotFoundError:
             continue  # its upgrade has just ended
-        operations = _operations(live, wanted)
+        operations = bounds_patch(live, applied)
         if operations:
             cluster.patch(
                 "RayCluster", cluster_name, namespace, operations, content_type="application/json-patch+json",
@@ -42,7 +40,10 @@ def propagate_bounds(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str,
             yield Applied("RayCluster", cluster_name, namespace, "configured")
 
 
-def _operations(live: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def bounds_patch(live: Mapping[str, Any], applied: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The JSON patch that gives a live RayCluster the bounds of the RayService `applied`; empty if it has them."""
+    config = applied.get("spec", {}).get("rayClusterConfig", {})
+    wanted = {group["groupName"]: group for group in config.get("workerGroupSpecs") or ()}
     operations: list[dict[str, Any]] = []
     for index, group in enumerate(live.get("spec", {}).get("workerGroupSpecs") or ()):
         want = wanted.get(group.get("groupName"), {})

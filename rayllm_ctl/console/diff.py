@@ -71,6 +71,7 @@ def to_document(diff: Diff) -> dict[str, Any]:
     """The diff as plain JSON data."""
     return {
         "differences": bool(diff),
+        "notes": list(diff.notes),
         "outage": any(item.outage for item in diff.objects),
         "effects": list(dict.fromkeys(effect for item in diff.objects for effect in item.effects)),
         "objects": [

@@ -61,7 +61,9 @@ RAY_SERVICE = WorkloadKind(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),
             display=(Right("get", "Namespace"), *_OPERATOR, Right("list", "Node")),
         ),
-        "bounds": Rights(needed=(Right("get", "RayCluster"), Right("patch", "RayCluster"))),
+        "bounds": Rights(
+            needed=(Right("get", "RayCluster"), Right("patch", "RayCluster")), display=(Right("get", "Service"),)
+        ),
         "follow": Rights(
             needed=(
                 *(Right(verb, _KIND) for verb in ("get", "list", "watch")),

@@ -131,10 +131,14 @@ class ObjectDiff:
 
 @dataclass(frozen=True)
 class Diff:
-    """The objects that change, in the order in which they are applied; `sides`: what the two versions are called."""
+    """The objects that change, in the order in which they are applied; `sides`: what the two versions are called.
+
+    notes: what else is not as the manifests say.
+    """
 
     objects: tuple[ObjectDiff, ...]
     sides: tuple[str, str] = ("LIVE", "MERGED")
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.objects)

@@ -50,13 +50,15 @@ class DeployOptions:
 @dataclass(frozen=True)
 class _Prepared:
     """What is decided before a cluster is asked. limit: seconds to wait. check: raises UserError where a version of
-    KubeRay would reject the manifests."""
+    KubeRay would reject the manifests. operator_namespace: from which the NetworkPolicy admits the operator, if there
+    is one."""
 
     namespace: str | None
     manifests: Sequence[Mapping[str, Any]]
     events: tuple[Event, ...]
     limit: float
     check: Callable[[str], None]
+    operator_namespace: str | None = None
 
 
 def deploy(
@@ -114,14 +116,22 @@ def _prepare(service: LLMService | ServeFile, options: DeployOptions) -> _Prepar
         service, model_config=options.model_config, offline=options.offline, prices=options.prices
     )  # fmt: skip
     rendered = manifests(plan, accept_risk=options.accept_risk, kuberay=version)
+    network = plan.deployment.network if plan.deployment else None
     return _Prepared(
-        service.namespace, rendered, (Planned(plan),), _limit(plan), lambda running: check(rendered, plan, running)
+        service.namespace,
+        rendered,
+        (Planned(plan),),
+        _limit(plan),
+        lambda running: check(rendered, plan, running),
+        network.operator_namespace if network else None,
     )
 
 
 def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
     from rayllm_ctl.cluster.bounds import propagate_bounds
+    from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
+    from rayllm_ctl.cluster.serveservice import propagate_service
 
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
@@ -130,6 +140,11 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield checked
         if checked.name == "KubeRay" and checked.ok:
             yield from _check_for(checked.detail, one)
+    yield from _check_surroundings(cluster, one, namespace)
+    # Pods of the old Ray cluster of an upgrade may still mount a ConfigMap of an earlier spec.
+    kept = {*WORKLOADS, "ConfigMap"}
+    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=kept)
+    require_deletable(cluster, surplus, namespace)
     stored: dict[str, Any] = {}
     for applied, item in apply(
         cluster,
@@ -140,9 +155,11 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield applied
         if applied.kind == kind.name:
             stored = item
+    yield from prune(cluster, surplus, dry_run=dry)
     if dry:
         return
     yield from propagate_bounds(cluster, kind, stored)
+    yield from propagate_service(cluster, kind, stored)
     if options.wait:
         limit = options.timeout if options.timeout is not None else one.limit
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
@@ -150,11 +167,15 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
 
 def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
+    from rayllm_ctl.cluster.serveservice import RIGHTS as SERVE_SERVICE
+
     rights = apply_rights(kind, manifests)
     if options.dry_run == "server":
         return rights
     if any(_asks_for_a_token(item) for item in manifests):
         rights |= Rights(display=(Right("get", "Secret"),))
+    if any((item.get("spec") or {}).get("serveService") for item in manifests):
+        rights |= Rights(SERVE_SERVICE)
     rights |= kind.rights_for("bounds")
     return rights | kind.rights_for("follow") if options.wait else rights
 
@@ -180,6 +201,15 @@ def _check(
     yield (
         Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
     )
+
+
+def _check_surroundings(cluster: Cluster, one: _Prepared, namespace: str) -> Iterator[Checked]:
+    """Whether the cluster can take the objects next to the service."""
+    from rayllm_ctl.cluster.requirements import check_operator_namespace, require_kinds
+
+    require_kinds(cluster, one.manifests, namespace)
+    if one.operator_namespace is not None:
+        yield from check_operator_namespace(cluster, one.operator_namespace)
 
 
 def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,9 @@ _RUNNING = Rights(
     )
 )
 """What tells how many replicas run, and what the nodes have free."""
+
+
+_STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,11 @@ def diff_live(
     would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
     found = [compare(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster) for item in found if item.action != "unchanged"]
-    return Diff((*changed, *_no_longer_rendered(cluster, target, namespace)))
+    after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
+    patches = [command for name in running.clusters for command in _patch_command(cluster, name, namespace, after)]
+    bound = [_with_bounds(item, patches) for item in changed]
+    notes = () if bound != changed else tuple(f"{_STALE}: {command}" for command in patches)
+    return Diff((*bound, *_no_longer_rendered(cluster, target, namespace)), notes=notes)
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
@@ -144,6 +152,27 @@ def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         for one, deployment in (application.get("deployments") or {}).items():
             replicas = deployment.get("replicas") or ()
             yield f"{name}/{one}", sum(replica.get("state") == "RUNNING" for replica in replicas)
+
+
+def _patch_command(cluster: Cluster, name: str, namespace: str, after: Object) -> Iterator[str]:
+    """What gives a live RayCluster the bounds of its RayService, where they differ."""
+    from rayllm_ctl.cluster.bounds import bounds_patch
+
+    try:
+        operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
+    except UserError:
+        return
+    if operations:
+        yield f"kubectl patch raycluster {name} -n {namespace} --type=json -p '{json.dumps(operations)}'"
+
+
+def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
+    """`item` with the commands that carry changed bounds to what runs, as hints."""
+    consequences = tuple(
+        replace(one, hints=(*one.hints, *commands)) if one.effect == "bounds" else one
+        for one in item.explanation.consequences
+    )
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
 
 
 def _completed(item: ObjectDiff, cluster: Cluster | None) -> ObjectDiff:

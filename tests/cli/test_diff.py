@@ -96,6 +96,17 @@ def test_running_replicas_are_those_that_serve_reports(run: Run, api: FakeAPI, d
     assert "LLMServer:tiny (1 replica)" in run("diff", *TINY, *IMAGE, "--max-num-seqs", "7").out
 
 
+def test_bounds_that_only_the_rayservice_has_are_noted(run: Run, api: FakeAPI, deployed: None) -> None:
+    live = api.stored("RayCluster", f"tiny-{SUFFIX}")
+    live["spec"]["workerGroupSpecs"][0]["maxReplicas"] = 7
+    api.put(**live)
+    result = run("diff", *TINY, *IMAGE)
+    assert (result.code, result.out) == (0, "")
+    assert "note: the live RayCluster has other replica bounds than its RayService" in result.err
+    assert f"kubectl patch raycluster tiny-{SUFFIX} -n llm --type=json -p " in result.err
+    assert '"path": "/spec/workerGroupSpecs/0/maxReplicas", "value": 1' in result.err
+
+
 def test_an_object_that_is_no_longer_rendered(run: Run, api: FakeAPI, deployed: None) -> None:
     from rayllm_ctl.model.labels import MANAGER, service_labels
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayllm_ctl.model.apikinds import KINDS, Kind
-from tests.cluster.fakeobjects import complete, leaves, merge, selected
+from tests.cluster.fakeobjects import complete, leaves, merge, selected, without_null
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -137,6 +137,10 @@ class FakeAPI:
 
     def stored(self, kind: str, name: str, namespace: str = "llm") -> dict[str, Any]:
         return self._objects[kind, namespace, name]
+
+    def names(self, kind: str) -> list[str]:
+        """The names of the objects of a kind."""
+        return sorted(name for known, _, name in self._objects if known == kind)
 
     def bookmark(self) -> None:
         """Send every watch a bookmark at the present version."""
@@ -281,6 +285,8 @@ class FakeAPI:
             return status(404, f'namespaces "{key[1]}" not found', "NotFound", name=key[1], kind="namespaces")
         if request.headers["Content-Type"] == "application/json-patch+json":
             return self._json_patch(request, kind, key)
+        if request.headers["Content-Type"] == "application/merge-patch+json":
+            return 200, self._store(key, kind, without_null(merge(self._objects[key], request.json())))
         assert request.headers["Content-Type"] == "application/apply-patch+yaml"
         manager, wanted = request.query["fieldManager"], leaves(request.json())
         old = self._objects.get(key)

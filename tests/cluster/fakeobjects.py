@@ -52,3 +52,10 @@ def selected(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
         if ((found or "") == value) is (operator == "!="):
             return False
     return True
+
+
+def without_null(item: Any) -> Any:
+    """`item` without the fields that a merge patch removed."""
+    if not isinstance(item, dict):
+        return item
+    return {key: without_null(value) for key, value in item.items() if value is not None}
