@@ -19,18 +19,17 @@ from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 @click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
 @click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
 @click.option(
-<<<<<<< HEAD
     "--format",
     "form",
     type=click.Choice(("manifests", "helm-values")),
     default="manifests",
     show_default=True,
     help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
-=======
+)
+@click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write a folder per service, with a file per object and a kustomization.yaml, instead of standard output.",
->>>>>>> main
 )
 @kuberay_option()
 @output_option("yaml", "json", default="yaml")
@@ -44,11 +43,8 @@ def command(
     prices: Path | None,
     namespace: str | None,
     accept_risk: bool,
-<<<<<<< HEAD
     form: str,
-=======
     output_dir: Path | None,
->>>>>>> main
     kuberay: str | None,
     output: str,
 ) -> None:
@@ -60,11 +56,7 @@ def command(
       rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.service import resolve
-<<<<<<< HEAD
     from rayllm_ctl.cli.session import print_data, print_manifests
-=======
-    from rayllm_ctl.cli.session import print_manifests
->>>>>>> main
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.model.podcontexts import lost
@@ -73,14 +65,14 @@ def command(
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import chart_values, manifests
 
+    if form == "helm-values" and (serve_config or output_dir or len(files) > 1):
+        raise UsageError(
+            "--format helm-values: writes the values of one planned service to standard output",
+            hint="leave out --serve-config and --output-dir, and give -f once",
+        )
     rendered: dict[str, Sequence[dict[str, Any]]] = {}
     given = serve_file(serve_config, code, files[0] if files else None, overrides, namespace)
     if given is not None:
-        if form == "helm-values":
-            raise UsageError(
-                "--format helm-values: not supported together with --serve-config",
-                hint="leave out --format, and apply the manifests",
-            )
         found = prepare(given, kuberay or DEFAULT)
         for line in (*found.notes, *found.explanation):
             click.echo(line, err=True)
@@ -93,20 +85,11 @@ def command(
         rendered[service.name] = manifests(plan, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
         if loss := lost(service.security.pod_security):
             click.echo(f"warning: {service.name}: {loss}" if len(files) > 1 else f"warning: {loss}", err=True)
+        if form == "helm-values":
+            print_data(chart_values(plan), output)
+            return
     if output_dir is None:
         print_manifests([manifest for objects in rendered.values() for manifest in objects], output)
         return
-<<<<<<< HEAD
-    service = resolve(file, overrides, namespace, FLAGS)
-    plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
-    rendered = manifests(plan, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
-    if loss := lost(service.security.pod_security):
-        click.echo(f"warning: {loss}", err=True)
-    if form == "helm-values":
-        print_data(chart_values(plan), output)
-    else:
-        print_manifests(rendered, output)
-=======
     for line in write_folders(output_dir, rendered):
         click.echo(line, err=True)
->>>>>>> main
