@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz docs lock clean
+.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz docs chart chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,9 +44,20 @@ demo: install ## a cluster, a model, a question, an answer
 record: install ## run a short session on the cluster that is up and put it into the README
 	$(BIN)/python -m e2e.record
 
-docs: install ## rewrite what is made from the code
+docs: install chart ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
+
+chart: install ## rewrite what charts/rayllm takes from the templates of render
+	$(BIN)/python -m scripts.helmchart
+
+HELM ?= helm
+CHART_URL ?=
+
+chart-repository: ## package the chart into a repository of one (HELM=…, CHART_URL=https://…)
+	$(HELM) lint --strict charts/rayllm
+	$(HELM) package charts/rayllm --destination dist/charts
+	$(HELM) repo index dist/charts $(if $(CHART_URL),--url $(CHART_URL))
 
 bench: install ## how long planning takes, held against its limits
 	$(BIN)/python benches/bench_plan.py

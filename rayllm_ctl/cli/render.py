@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 @template_option
 @kuberay_option()
 @click.option(
+    "--format",
+    "form",
+    type=click.Choice(("manifests", "helm-values")),
+    default="manifests",
+    show_default=True,
+    help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
+)
+@click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -48,6 +56,7 @@ def command(
     namespace: str | None,
     accept_risk: bool,
     template_dir: Path | None,
+    form: str,
     kuberay: str | None,
     output_dir: Path | None,
     output: str | None,
@@ -60,13 +69,20 @@ def command(
       rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.service import resolve
-    from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.cli.session import print_data, print_manifests
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.folders import write_folders
+    from rayllm_ctl.workflows.render import chart_values
     from rayllm_ctl.workflows.rendering import RenderOptions, rendering
 
+    values = form == "helm-values"
     if output_dir is not None and output is not None:
         raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
+    if values and (serve_config or output_dir or template_dir or len(files) > 1):
+        raise UsageError(
+            "--format helm-values writes the values of one planned service to standard output",
+            hint="leave out --serve-config, --output-dir and --template-dir, and give -f once",
+        )
     options = RenderOptions(model_config, offline, prices, accept_risk, template_dir, kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}
@@ -77,6 +93,9 @@ def command(
         found[one.name] = one
         for note in one.notes:
             click.echo(note, err=True)
+        if values and one.plan is not None:
+            print_data(chart_values(one.plan), output or "yaml")
+            return
     if output_dir is None:
         print_manifests([item for one in found.values() for item in one.manifests], output or "yaml")
         return

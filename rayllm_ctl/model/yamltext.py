@@ -159,7 +159,17 @@ def _number(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
-        # YAML 1.1 takes a number with an exponent but without a dot for text.
-        mantissa, separator, exponent = repr(value).partition("e")
-        return mantissa + ("" if "." in mantissa else ".0") + separator + exponent
+        return _float(value)
     raise ValueError(f"{value!r} has no form in YAML and JSON")
+
+
+def _float(value: float) -> str:
+    """With an exponent where Go's JSON has one (below 1e-6, from 1e21 on), and then with a dot: YAML 1.1 takes a number
+    with an exponent but without a dot for text."""
+    mantissa, separator, exponent = repr(value).partition("e")
+    if separator and 1e-6 <= abs(value) < 1e21:
+        from decimal import Decimal
+
+        mantissa, separator = f"{Decimal(repr(value)):f}", ""
+    dotted = mantissa if "." in mantissa else f"{mantissa}.0"
+    return f"{dotted}e{int(exponent):+d}" if separator else dotted

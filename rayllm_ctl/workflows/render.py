@@ -32,6 +32,16 @@ def manifests(
     return rendered
 
 
+def chart_values(plan: Plan) -> dict[str, Any]:
+    """The values with which the Helm chart lays out the manifests of `plan`.
+
+    Raises UserError where a number is more than Helm can hold.
+    """
+    from rayllm_ctl.render.helmvalues import helm_values
+
+    return helm_values(plan)
+
+
 def require(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
     """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):

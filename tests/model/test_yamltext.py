@@ -83,4 +83,4 @@ def test_what_yaml_cannot_hold_is_refused(value: Any) -> None:
 
 
 def test_exponents_are_numbers_for_every_reader() -> None:
-    assert dump([1e-5, 1e22]) == "- 1.0e-05\n- 1.0e+22\n"
+    assert dump([1e-5, 1e-7, 1.5e16, 1e22]) == "- 0.00001\n- 1.0e-7\n- 15000000000000000.0\n- 1.0e+22\n"

@@ -10,7 +10,7 @@ from rayllm_ctl.cli import app
 from tests.conftest import Golden
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
-EXAMPLES = sorted(path.parent.name for path in MANIFESTS.glob("*/llmservice.yaml"))
+EXAMPLES = sorted(str(path.parent.relative_to(MANIFESTS)) for path in MANIFESTS.rglob("llmservice.yaml"))
 
 
 def test_there_are_examples() -> None:

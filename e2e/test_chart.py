@@ -1,0 +1,135 @@
+"""The Helm chart and the overlays, with Helm and kubectl themselves. No cluster is needed.
+
+Helm lays out the objects of `render`, over the whole golden corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster import build, modules
+
+ROOT = Path(__file__).parents[1]
+CHART = ROOT / "charts" / "rayllm"
+SPECS = sorted([*ROOT.glob("tests/render/specs/*.yaml"), *ROOT.glob("manifests/*/llmservice.yaml")])
+HELM_LABELS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
+
+HOSTILE = [
+    "a: b",
+    "{{ .Values }}",
+    "'\"\\",
+    "line\nline",
+    "\t\b\f",
+    "on",
+    "1e3",
+    "ünïcode 漢",
+    "\u200b\u2028",
+    "$(HOSTNAME) $$x",
+    " ",
+    "#",
+]
+"""What would be something else if a template did not quote it."""
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    return build.ensure(modules.HELM, print) / "helm"
+
+
+def run(*argv: str | Path) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 0, f"{argv}: {done.stderr}"
+    return done.stdout
+
+
+def render(*arguments: str | Path) -> str:
+    return run(sys.executable, "-m", "rayllm_ctl", "render", "--offline", "--accept-risk", *arguments)
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The objects of a manifest without Helm's labels, in the order of kinds and names."""
+    found = [item for item in yaml.safe_load_all(text) if item]
+    for item in found:
+        for label in HELM_LABELS:
+            item["metadata"]["labels"].pop(label, None)
+    return sorted(found, key=lambda item: (item["kind"], item["metadata"]["name"]))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_helm_lays_out_what_render_prints(helm: Path, spec: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(render("-f", spec, "--format", "helm-values"), encoding="utf-8")
+    laid_out = run(helm, "template", "release", CHART, "-f", values)
+    assert objects(laid_out) == objects(render("-f", spec))
+    assert laid_out.count("helm.sh/chart") == len(objects(laid_out))
+    run(helm, "lint", "--strict", CHART, "-f", values)
+
+
+def test_text_arrives_as_it_is(helm: Path, tmp_path: Path) -> None:
+    flags = ["--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--name", "hostile"]
+    flags += [flag for number, text in enumerate(HOSTILE) for flag in ("--env", f"V{number}={text}")]
+    flags += ["--engine-arg", f"hf_overrides={json.dumps({text: [text, 0.5, 1e-7, True, None] for text in HOSTILE})}"]
+    values = tmp_path / "values.yaml"
+    values.write_text(render(*flags, "--format", "helm-values"), encoding="utf-8")
+    assert objects(run(helm, "template", "release", CHART, "-f", values)) == objects(render(*flags))
+
+
+def test_the_chart_without_values(helm: Path) -> None:
+    assert "0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
+    done = subprocess.run([helm, "template", "x", CHART], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "--format helm-values" in done.stderr
+
+
+def test_misspelled_values_are_rejected(helm: Path) -> None:
+    settings = ("--set", "runtime.image=r/i:1", "--set", "engine.maxModelLength=1")
+    done = subprocess.run([helm, "template", "x", CHART, *settings], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "maxModelLength" in done.stderr
+
+
+def test_name_replicas_and_environment_can_be_changed(helm: Path, tmp_path: Path) -> None:
+    flags = ("--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--format", "helm-values", "-o", "json")
+    values = json.loads(render(*flags))
+    values["name"] = ""
+    values["serve"]["autoscaling"]["maxReplicas"] = values["workerGroups"][0]["maxWorkers"] = 5
+    values["head"]["env"] = [{"name": "A", "value": "b"}]
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    [service] = objects(run(helm, "template", "mine", CHART, "-n", "llm", "-f", file))
+    assert service["metadata"]["name"] == "mine"
+    assert service["metadata"]["labels"]["app.kubernetes.io/instance"] == "mine"
+    [application] = yaml.safe_load(service["spec"]["serveConfigV2"])["applications"]
+    assert application["name"] == "mine"
+    assert application["deployments"][0]["autoscaling_config"]["max_replicas"] == 5
+    cluster = service["spec"]["rayClusterConfig"]
+    assert cluster["workerGroupSpecs"][0]["maxReplicas"] == 5
+    assert cluster["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+
+
+def test_a_repository_can_be_made(helm: Path, tmp_path: Path) -> None:
+    shutil.copytree(CHART, tmp_path / "rayllm")
+    run(helm, "package", tmp_path / "rayllm", "--destination", tmp_path / "repository")
+    run(helm, "repo", "index", tmp_path / "repository")
+    index = yaml.safe_load((tmp_path / "repository" / "index.yaml").read_text(encoding="utf-8"))
+    [entry] = index["entries"]["rayllm"]
+    assert (tmp_path / "repository" / entry["urls"][0]).is_file()
+
+
+@pytest.mark.parametrize(("overlay", "field"), [("dev", "upgradeStrategy"), ("prod", "rayClusterDeletionDelaySeconds")])
+def test_kubectl_builds_the_overlays(overlay: str, field: str) -> None:
+    kubectl = build.ensure(modules.KUBERNETES, print) / "kubectl"
+    [service] = yaml.safe_load_all(run(kubectl, "kustomize", ROOT / "manifests" / "kustomize" / "overlays" / overlay))
+    [base] = yaml.safe_load_all((ROOT / "manifests" / "kustomize" / "base" / "rayservice.yaml").read_text("utf-8"))
+    assert service["metadata"]["namespace"] == f"llm-{overlay}"
+    assert service["metadata"]["labels"]["environment"] == overlay
+    assert service["spec"].pop(field)
+    assert service["spec"] == base["spec"]

@@ -1,0 +1,209 @@
+"""manifests/gitops: what Argo CD and Flux say of every sample of tests/health, by the rules that they run there."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import celpy
+import lupa.lua51
+import pytest
+import yaml
+from celpy.adapter import json_to_cel
+
+from rayllm_ctl.model.yamltext import dump
+from tests.conftest import Golden
+from tests.health.cases import case_folders, expected, load_case
+
+GITOPS = Path(__file__).parents[2] / "manifests" / "gitops"
+KINDS = ("RayService", "RayCluster")
+SAMPLES = [
+    pytest.param(item, expected(folder)["state"], id=f"{folder.name}-{item['metadata']['name']}-{item['kind']}")
+    for folder in case_folders()
+    for item in load_case(folder).objects
+    if item["kind"] in KINDS
+]
+FAILURES = {"ValidationFailed", "InitializingTimeout", "ZeroServeEndpoints"}
+FLUX = {"Healthy": "Current", "Suspended": "Current", "Degraded": "Failed", "Progressing": "InProgress"}
+
+
+def argo(item: dict[str, Any]) -> str:
+    """The state that health.lua returns, with the libraries that Argo CD leaves to a script: base and table."""
+    lua = lupa.lua51.LuaRuntime(register_eval=False, unpack_returned_tuples=True)
+    keep = "{table=1, _G=1, ipairs=1, pairs=1, next=1, type=1, tostring=1, tonumber=1, error=1, assert=1}"
+    lua.execute(f"local keep = {keep}; for name in pairs(_G) do if not keep[name] then _G[name] = nil end end")
+    lua.globals()["obj"] = _table(lua, item)
+    found = lua.execute((GITOPS / "argocd" / item["kind"] / "health.lua").read_text(encoding="utf-8"))
+    assert found["message"] is None or isinstance(found["message"], str)
+    return str(found["status"])
+
+
+def _table(lua: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return lua.table_from({key: _table(lua, item) for key, item in value.items() if item is not None})
+    if isinstance(value, list):
+        return lua.table_from([_table(lua, item) for item in value])
+    return value
+
+
+@cache
+def _programs(kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
+    [_, flux] = yaml.safe_load_all((GITOPS / "flux" / "qwen3-32b.yaml").read_text(encoding="utf-8"))
+    [found] = [entry for entry in flux["spec"]["healthCheckExprs"] if entry["kind"] == kind]
+    environment = celpy.Environment()
+    order = (("InProgress", "inProgress"), ("Failed", "failed"), ("Current", "current"))
+    return [(state, environment.program(environment.compile(found[key])).evaluate) for state, key in order]
+
+
+def flux(item: dict[str, Any]) -> str:
+    """The state by the order of RFC 0009 of fluxcd/flux2: generation, inProgress, failed, current."""
+    status = item.get("status") or {}
+    observed = status.get("observedGeneration")
+    if observed is not None and observed != item["metadata"].get("generation", observed):
+        return "InProgress"
+    complete = _without_nulls({"spec": {}, "status": {}, **item})
+    variables = {name: json_to_cel(complete[name]) for name in ("metadata", "spec", "status")}
+    return next((state for state, evaluate in _programs(item["kind"]) if evaluate(variables)), "InProgress")
+
+
+def _without_nulls(value: Any) -> Any:
+    """As the API server stores it."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _states(item: dict[str, Any]) -> list[str]:
+    """The states of all applications and deployments."""
+    status = item.get("status") or {}
+    apps = [
+        app
+        for which in ("activeServiceStatus", "pendingServiceStatus")
+        for app in ((status.get(which) or {}).get("applicationStatuses") or {}).values()
+    ]
+    return [part["status"] for app in apps for part in (app, *(app.get("serveDeploymentStatuses") or {}).values())]
+
+
+def _is_stale(item: dict[str, Any]) -> bool:
+    observed = (item.get("status") or {}).get("observedGeneration")
+    return observed is None or observed < item["metadata"].get("generation", 0)
+
+
+def _evidence(item: dict[str, Any]) -> bool:
+    """Whether the object itself shows a failure."""
+    conditions = (item.get("status") or {}).get("conditions", [])
+    return any(
+        (one["type"], one["status"]) == ("ReplicaFailure", "True")
+        or (one["status"] == "False" and one.get("reason") in FAILURES)
+        for one in conditions
+    ) or bool({"DEPLOY_FAILED", "UNHEALTHY"} & set(_states(item)))
+
+
+@pytest.mark.parametrize(("item", "diagnosed"), SAMPLES)
+def test_every_sample(item: dict[str, Any], diagnosed: str) -> None:
+    state = argo(item)
+    assert flux(item) == FLUX[state]
+    if (item.get("spec") or {}).get("suspend"):
+        assert state == "Suspended"
+    elif item["metadata"].get("deletionTimestamp"):
+        assert state == "Progressing"
+    elif _evidence(item) and (item.get("status") or {}).get("observedGeneration", 0) in (
+        0,
+        item["metadata"]["generation"],
+    ):
+        assert state == "Degraded"
+    elif _is_stale(item):
+        assert state == "Progressing"
+    else:
+        assert state in ("Healthy", "Progressing")
+    if item["kind"] == "RayService" and diagnosed == "Ready":
+        assert state == "Healthy"
+
+
+@pytest.mark.parametrize(("item", "_"), SAMPLES)
+def test_a_change_that_the_operator_has_not_seen_is_progress(item: dict[str, Any], _: str) -> None:
+    changed = copy.deepcopy(item)
+    changed["metadata"]["generation"] = 9
+    changed.get("spec", {}).pop("suspend", None)
+    assert argo(changed) in (
+        "Progressing",
+        "Degraded" if not (item.get("status") or {}).get("observedGeneration") else "",
+    )
+    assert flux(changed) != "Current"
+
+
+APP = "status.activeServiceStatus.applicationStatuses.llm.status"
+INGRESS = "status.activeServiceStatus.applicationStatuses.llm.serveDeploymentStatuses.OpenAiIngress.status"
+
+
+def _head(reason: str) -> dict[str, Any]:
+    return {"status.conditions": [{"type": "HeadPodReady", "status": "False", "reason": reason}]}
+
+
+def _workers(wanted: int, ready: int) -> dict[str, Any]:
+    return {"status.desiredWorkerReplicas": wanted, "status.readyWorkerReplicas": ready}
+
+
+SERVING = next(one.values[0] for one in SAMPLES if one.id == "healthy-demo-RayService")
+CLUSTER = next(one.values[0] for one in SAMPLES if one.id == "healthy-demo-bcdfg-RayCluster")
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "state"),
+    [
+        (SERVING, {}, "Healthy"),
+        (SERVING, {APP: "DEPLOY_FAILED"}, "Degraded"),
+        (SERVING, {APP: "UNHEALTHY"}, "Degraded"),
+        (SERVING, {APP: "DEPLOYING"}, "Progressing"),
+        (SERVING, {INGRESS: "UNHEALTHY"}, "Degraded"),
+        (SERVING, {INGRESS: "UPSCALING"}, "Healthy"),
+        (SERVING, {"status.pendingServiceStatus.applicationStatuses.llm.status": "DEPLOY_FAILED"}, "Degraded"),
+        (SERVING, {"status.activeServiceStatus.applicationStatuses": {}}, "Progressing"),
+        (SERVING, {"status.numServeEndpoints": 0}, "Progressing"),
+        (SERVING, {"spec.suspend": True}, "Suspended"),
+        (SERVING, {"metadata.deletionTimestamp": "2026-03-01T12:09:00Z"}, "Progressing"),
+        (CLUSTER, {}, "Healthy"),
+        (CLUSTER, _head("ImagePullBackOff"), "Degraded"),
+        (CLUSTER, _head("ContainersNotReady"), "Progressing"),
+        (CLUSTER, {"metadata.labels": {}, **_workers(2, 1)}, "Progressing"),
+        (CLUSTER, {"metadata.labels": {}, **_workers(2, 2)}, "Healthy"),
+        (CLUSTER, {"spec.suspend": True}, "Suspended"),
+    ],
+)  # fmt: skip
+def test_single_changes(base: dict[str, Any], changes: dict[str, Any], state: str) -> None:
+    item = copy.deepcopy(base)
+    for path, value in changes.items():
+        *way, last = path.split(".")
+        at = item
+        for step in way:
+            at = at.setdefault(step, {})
+        at[last] = value
+    assert (argo(item), flux(item)) == (state, FLUX[state])
+
+
+def test_the_config_map_of_argo_cd_has_the_scripts(request: pytest.FixtureRequest) -> None:
+    data = {
+        f"resource.customizations.health.ray.io_{kind}": (GITOPS / "argocd" / kind / "health.lua").read_text("utf-8")
+        for kind in KINDS
+    }
+    labels = {"app.kubernetes.io/name": "argocd-cm", "app.kubernetes.io/part-of": "argocd"}
+    metadata = {"name": "argocd-cm", "namespace": "argocd", "labels": labels}
+    text = dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    Golden(GITOPS / "argocd", request.config.getoption("--update")).check("argocd-cm.yaml", text)
+
+
+def test_the_pipelines_apply_what_is_there() -> None:
+    [application] = yaml.safe_load_all((GITOPS / "argocd" / "application.yaml").read_text(encoding="utf-8"))
+    [_, kustomization] = yaml.safe_load_all((GITOPS / "flux" / "qwen3-32b.yaml").read_text(encoding="utf-8"))
+    for path in (application["spec"]["source"]["path"], kustomization["spec"]["path"]):
+        assert (GITOPS.parents[1] / path / "kustomization.yaml").is_file()
+    assert "ServerSideApply=true" in application["spec"]["syncPolicy"]["syncOptions"]
+
+
+@pytest.mark.parametrize("path", sorted(GITOPS.parent.rglob("kustomization.yaml")), ids=lambda path: path.parent.name)
+def test_a_kustomization_lists_files_that_exist(path: Path) -> None:
+    for resource in yaml.safe_load(path.read_text(encoding="utf-8"))["resources"]:
+        assert (path.parent / resource).exists()
