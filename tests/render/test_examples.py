@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rayllm_ctl.cli import app
 from tests.conftest import Golden
@@ -22,4 +23,16 @@ def test_example(name: str, request: pytest.FixtureRequest, capsys: pytest.Captu
     code = app.run(["render", "--offline", "-f", str(MANIFESTS / name / "llmservice.yaml")])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
-    Golden(MANIFESTS / name, request.config.getoption("--update")).check("rayservice.yaml", out)
+    mode = yaml.safe_load((MANIFESTS / name / "llmservice.yaml").read_text())["spec"].get("mode", "rayservice")
+    Golden(MANIFESTS / name, request.config.getoption("--update")).check(f"{mode}.yaml", out)
+
+
+def test_the_example_of_a_serve_configuration(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = MANIFESTS / "serve-config"
+    flags = ("--serve-config", str(folder / "config.yaml"), "--code", str(folder / "src"), "--name", "clean")
+    code = app.run(["render", *flags, "--image", "rayproject/ray:2.60.0"])
+    out, _ = capsys.readouterr()
+    assert code == 0
+    Golden(folder, request.config.getoption("--update")).check("rayservice.yaml", out)
