@@ -62,6 +62,7 @@ chart-repository: ## package the chart into a repository of one (HELM=…, CHART
 bench: install ## how long planning takes, held against its limits
 	$(BIN)/python benches/bench_plan.py
 	$(BIN)/python -m benches.bench_commands
+	$(BIN)/python -m benches.bench_render
 
 accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
 	$(BIN)/python scripts/accuracy.py

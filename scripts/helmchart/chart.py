@@ -57,7 +57,7 @@ def templates() -> dict[str, str]:
         if name in OBJECTS:
             parts.append(_define(f"object.{kind}", laid_out))
             parts.append(PATCHED % kind)
-        elif any(isinstance(node, nodes.Output) for node in template.body):
+        elif any(isinstance(node, (nodes.Output, nodes.If, nodes.For)) for node in template.body):
             parts.append(_define(camel(kind.replace("-", "_")) + "Text", laid_out))
         else:
             parts.append(laid_out.removeprefix("\n") + "\n")

@@ -27,6 +27,7 @@ autoscaling_config:
 {{- end }}
 {{- end }}
 
+{{- define "rayllm.serveConfigText" }}
 {{- if not (kindIs "invalid" $.Values.serve) }}
 applications:
 - name: {{ include "rayllm.yaml" (include "rayllm.name" $) }}
@@ -90,5 +91,6 @@ applications:
     {{- include "rayllm.autoscaling" (dict "scaling" $.Values.serve.ingressAutoscaling) | replace "\n" "\n    " }}
 {{- range $option, $value := $.Values.serveOptions }}
 {{ include "rayllm.yaml" $option }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
 {{- end }}
 {{- end }}
