@@ -46,7 +46,7 @@ CHANGES: list[tuple[str, Any, bool]] = [
     (f"{BOX}/ports/-", {"name": "again", "containerPort": 8000, "protocol": "TCP"}, False),
     (f"{BOX}/lifecycle", {"preStop": {"exec": {"command": ["sleep", "5"]}}}, True),
     (f"{BOX}/lifecycle", {"preStop": {"exec": {"commands": ["sleep"]}}}, False),
-    (f"{BOX}/env", [{"name": "A", "value": None}], True),
+    (f"{BOX}/env", [{"name": "A", "value": ""}], True),
     (f"{BOX}/env", [{"name": "A"}, {"name": "A"}], False),
     (f"{BOX}/env", [{"value": "1"}], False),
     (f"{BOX}/livenessProbe", {"httpGet": {"path": "/", "port": "serve"}}, True),
