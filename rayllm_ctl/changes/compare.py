@@ -8,7 +8,9 @@ from typing import Any, Literal
 from rayllm_ctl.changes.masking import comparable
 from rayllm_ctl.model.changes import Action, Consequence, Explain, Explanation, ObjectDiff, Running
 
-_PRUNED = "not rendered any more: Argo CD and Flux delete it where pruning is on, kubectl apply leaves it"
+_PRUNED = (
+    "no longer rendered: rayllm-ctl deploy deletes it, Argo CD and Flux do where pruning is on, kubectl apply leaves it"
+)
 
 
 def compare(

@@ -55,10 +55,10 @@ def command(
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rendering import RenderOptions
 
     services = [resolve(file, {}, kube.namespace) for file in files]
-    options = DeployOptions(
-        dry_run, wait, timeout, force_conflicts, accept_risk, offline=offline, template_dir=template_dir
-    )
+    render = RenderOptions(offline=offline, accept_risk=accept_risk, template_dir=template_dir)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
     with show(ctx, output) as display:
         roll_out(display, deploy(services, options, lambda: connect(kube)))

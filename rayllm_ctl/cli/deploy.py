@@ -74,6 +74,7 @@ def command(
     from rayllm_ctl.model.events import Rendered
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rendering import RenderOptions
 
     if kuberay is not None and dry_run != "client":
         raise UsageError(
@@ -83,10 +84,8 @@ def command(
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
         file, overrides, kube.namespace, FLAGS
     )
-    options = DeployOptions(
-        dry_run, wait, timeout, force_conflicts, accept_risk, model_config, offline, prices, template_dir,
-        kuberay or DEFAULT,
-    )  # fmt: skip
+    render = RenderOptions(model_config, offline, prices, accept_risk, template_dir, kuberay or DEFAULT)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
     events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":
         for event in events:

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, KubeFlags, facts_options, kube_options, output_option, service_options
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    KubeFlags,
+    facts_options,
+    kube_options,
+    output_option,
+    service_options,
+    template_option,
+)
+from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
 from rayllm_ctl.model.labels import MANAGER
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.changes import Diff
+    from rayllm_ctl.workflows.rendering import RenderOptions
 
 _RULES = (
     "new-cluster",
@@ -23,14 +33,15 @@ _RULES = (
     "bounds",
     "not-rolled-out",
     "deleted",
-    "not-pruned",
     "no-capacity",
 )
 
 
 @click.command(short_help="Say what a change would do to what runs.")
 @service_options()
+@serve_config_options
 @facts_options
+@template_option
 @click.option(
     "--local",
     type=click.Path(path_type=Path),
@@ -59,9 +70,12 @@ def command(
     ctx: click.Context,
     file: Path | None,
     overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
     model_config: Path | None,
     offline: bool,
     prices: Path | None,
+    template_dir: Path | None,
     local: tuple[Path, Path] | None,
     fail_on: tuple[str, ...],
     accept_risk: bool,
@@ -81,17 +95,21 @@ def command(
     """
     ctx.obj["failed"] = DIFF_FAILED
     from rayllm_ctl.workflows.diff import DiffOptions, diff
+    from rayllm_ctl.workflows.rendering import RenderOptions
 
-    options = DiffOptions(force_conflicts, field_manager, accept_risk, model_config, offline, prices)
+    render = RenderOptions(model_config, offline, prices, accept_risk, template_dir)
     if local:
-        if file is not None or overrides:
+        if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
-        found = _local(*local, options)
+        found = _local(*local, render)
     else:
         from rayllm_ctl.cli.service import resolve
         from rayllm_ctl.cli.session import connect
 
-        service = resolve(file, overrides, kube.namespace, FLAGS)
+        service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
+            file, overrides, kube.namespace, FLAGS
+        )
+        options = DiffOptions(force_conflicts, field_manager, render)
         try:
             found = diff(service, options, lambda: connect(kube))
         except FieldConflictError as error:
@@ -107,7 +125,7 @@ def command(
     return DIFFERS if found else OK
 
 
-def _local(old: Path, new: Path, options: Any) -> Diff:
+def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
     from rayllm_ctl.workflows.diff import diff_files
     from rayllm_ctl.workflows.rendered import read
 

@@ -12,11 +12,11 @@ from rayllm_ctl.model.changes import Diff, Effect, FieldChange, ObjectDiff
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.unifieddiff import unified
 
-_MARKS = {"created": "+", "configured": "~", "deleted": "-", "not-pruned": "-"}
+_MARKS = {"created": "+", "configured": "~", "deleted": "-"}
 _COLORS: dict[Effect, str] = {
     "new-cluster": "error",
     "with-new-cluster": "dim", "recreate": "error", "deleted": "error", "restart": "warning",
-    "not-rolled-out": "warning", "bounds": "warning", "not-pruned": "warning", "in-place": "ok", "created": "ok",
+    "not-rolled-out": "warning", "bounds": "warning", "in-place": "ok", "created": "ok",
 }  # fmt: skip
 _LONG = 60
 _WIDE = 44

@@ -19,7 +19,6 @@ Effect = Literal[
     "with-new-cluster",
     "recreate",
     "deleted",
-    "not-pruned",
 ]
 """What becomes of a change:
 
@@ -32,12 +31,11 @@ new-cluster       KubeRay starts a second RayCluster, and deletes the first when
 with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
 recreate          KubeRay deletes all pods of the RayCluster and creates them again
 deleted           an object goes away, and what it runs with it
-not-pruned        an object is not rendered any more, and stays until somebody deletes it
 """
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
-Action = Literal["created", "configured", "unchanged", "deleted", "not-pruned"]
+Action = Literal["created", "configured", "unchanged", "deleted"]
 """What becomes of an object."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,12 +11,13 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
-from rayllm_ctl.model.kuberayversions import DEFAULT, VERSIONS, known_version
+from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
-from rayllm_ctl.workflows.applications import ServeFile, prepare
-from rayllm_ctl.workflows.manifests import apply_rights, placed
+from rayllm_ctl.workflows.applications import ServeFile
+from rayllm_ctl.workflows.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 from rayllm_ctl.workflows.services import reject_other_kind
 from rayllm_ctl.workflows.wait import wait_ready
 
@@ -32,36 +33,15 @@ START_SECONDS = 600.0
 class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
-    timeout: seconds to wait; None: the plan's limit. accept_risk: deploy a plan that is risky. model_config, offline,
-    prices: where the facts of the plan come from, see workflows.plan. template_dir: the user's own templates, for
-    models only. kuberay:
-    the version that manifests are checked for where no cluster is asked, one of model.kuberayversions.VERSIONS.
+    timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
+    where no cluster is asked.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
     wait: bool = True
     timeout: float | None = None
     force_conflicts: bool = False
-    accept_risk: bool = False
-    model_config: Path | None = None
-    offline: bool = False
-    prices: Path | None = None
-    template_dir: Path | None = None
-    kuberay: str = DEFAULT
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """What is decided before a cluster is asked. limit: seconds to wait. check: raises UserError where a version of
-    KubeRay would reject the manifests. operator_namespace: from which the NetworkPolicy admits the operator, if there
-    is one."""
-
-    namespace: str | None
-    manifests: Sequence[Mapping[str, Any]]
-    events: tuple[Event, ...]
-    limit: float
-    check: Callable[[str], None]
-    operator_namespace: str | None = None
+    render: RenderOptions = RenderOptions()
 
 
 def deploy(
@@ -78,16 +58,16 @@ def deploy(
     Raises UserError: before anything is applied when a plan, the manifests or the cluster rule a service out; later as
     soon as it is known that it cannot become ready, or at the time-out.
     """
-    prepared = [_prepare(service, options) for service in services]
+    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
+    rendered = [rendering(service, how) for service in services]
     if options.dry_run == "client":
-        for one in prepared:
-            yield from one.events
-            yield Rendered(tuple(dict(item) for item in one.manifests))
+        for one in rendered:
+            yield from _said(one)
         return
     cluster = connect()
-    for one in prepared:
-        yield from one.events
-        yield Rendered(tuple(dict(item) for item in one.manifests))
+    for one in rendered:
+        yield from _said(one)
         yield from _roll_out(cluster, one, options, stop)
         if stop is not None and stop.is_set():
             return
@@ -98,41 +78,16 @@ def runs_a_service(event: Applied) -> bool:
     return event.kind in WORKLOADS
 
 
-def _prepare(service: LLMService | ServeFile, options: DeployOptions) -> _Prepared:
-    from rayllm_ctl.workflows.check import check, check_objects
-    from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.render import manifests
-
-    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
-    version = options.kuberay if options.dry_run == "client" else VERSIONS[-1]
-    if isinstance(service, ServeFile):
-        found = prepare(service, version)
-        said = tuple(Noted(line) for line in (*found.notes, *found.explanation))
-        return _Prepared(
-            service.service.namespace,
-            found.manifests,
-            said,
-            START_SECONDS,
-            lambda running: check_objects(found.manifests, running),
-        )
-    plan = make_plan(
-        service, model_config=options.model_config, offline=options.offline, prices=options.prices
-    )  # fmt: skip
-    rendered = manifests(
-        plan, accept_risk=options.accept_risk, template_dir=options.template_dir, kuberay=version
-    )  # fmt: skip
-    network = plan.deployment.network if plan.deployment else None
-    return _Prepared(
-        service.namespace,
-        rendered,
-        (Planned(plan),),
-        _limit(plan),
-        lambda running: check(rendered, plan, running),
-        network.operator_namespace if network else None,
-    )
+def _said(one: Rendering) -> Iterator[Event | Rendered]:
+    """What is known before a cluster is asked."""
+    if one.plan is not None:
+        yield Planned(one.plan)  # which is shown with what the notes say
+    else:
+        yield from map(Noted, one.notes)
+    yield Rendered(tuple(dict(item) for item in one.manifests))
 
 
-def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
+def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
     from rayllm_ctl.cluster.bounds import propagate_bounds
     from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
@@ -146,9 +101,7 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         if checked.name == "KubeRay" and checked.ok:
             yield from _check_for(checked.detail, one)
     yield from _check_surroundings(cluster, one, namespace)
-    # Pods of the old Ray cluster of an upgrade may still mount a ConfigMap of an earlier spec.
-    kept = {*WORKLOADS, "ConfigMap"}
-    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=kept)
+    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
     require_deletable(cluster, surplus, namespace)
     stored: dict[str, Any] = {}
     for applied, item in apply(
@@ -167,7 +120,7 @@ def _roll_out(cluster: Cluster, one: _Prepared, options: DeployOptions, stop: St
         yield from propagate_bounds(cluster, kind, stored)
         yield from propagate_service(cluster, kind, stored)
     if options.wait:
-        limit = options.timeout if options.timeout is not None else one.limit
+        limit = options.timeout if options.timeout is not None else _limit(one.plan)
         yield from wait_ready(cluster, kind, stored, limit, stop=stop)
 
 
@@ -212,16 +165,17 @@ def _check(
     )
 
 
-def _check_surroundings(cluster: Cluster, one: _Prepared, namespace: str) -> Iterator[Checked]:
+def _check_surroundings(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Checked]:
     """Whether the cluster can take the objects next to the service."""
     from rayllm_ctl.cluster.requirements import check_operator_namespace, require_kinds
 
     require_kinds(cluster, one.manifests, namespace)
-    if one.operator_namespace is not None:
-        yield from check_operator_namespace(cluster, one.operator_namespace)
+    network = one.plan.deployment.network if one.plan and one.plan.deployment else None
+    if network is not None:
+        yield from check_operator_namespace(cluster, network.operator_namespace)
 
 
-def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
+def _check_for(running: str, one: Rendering) -> Iterator[Checked]:
     """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
     version, note = known_version(running)
     one.check(version)
@@ -229,6 +183,6 @@ def _check_for(running: str, one: _Prepared) -> Iterator[Checked]:
         yield Checked("manifests", None, note)
 
 
-def _limit(plan: Plan) -> float:
-    """Seconds to wait when the user set none: what the plan gives the start-up, and ten minutes where it knows none."""
-    return float(plan.startup.wait_seconds) if plan.startup else START_SECONDS
+def _limit(plan: Plan | None) -> float:
+    """Seconds to wait when the user set none: what the plan gives the start-up."""
+    return float(plan.startup.wait_seconds) if plan and plan.startup else START_SECONDS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
@@ -21,7 +20,9 @@ from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
-from rayllm_ctl.workflows.manifests import apply_rights, placed
+from rayllm_ctl.workflows.applications import ServeFile
+from rayllm_ctl.workflows.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -42,37 +43,28 @@ _STALE = "the live RayCluster has other replica bounds than its RayService; rayl
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """Where the facts of the plan come from, see workflows.plan; accept_risk: compare a plan that is risky.
-
-    force_conflicts: compare with what taking over the fields of other managers would leave. field_manager: who applies.
+    """force_conflicts: compare with what taking over the fields of other managers would leave. field_manager: who
+    applies. render: how the manifests are made.
     """
 
     force_conflicts: bool = False
     field_manager: str = MANAGER
-    accept_risk: bool = False
-    model_config: Path | None = None
-    offline: bool = False
-    prices: Path | None = None
+    render: RenderOptions = RenderOptions()
 
 
-def diff(service: LLMService, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
+def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
     """What `deploy` of `service` would change in the cluster.
 
     Raises UserError as `deploy --dry-run=server` does, FieldConflictError where another manager owns changed fields.
     """
-    plan, manifests = rendered(service, options)
+    made = rendered(service, options.render)
     cluster = connect()
-    return diff_live(cluster, manifests, service.namespace or cluster.namespace, options, start_seconds(plan))
+    return diff_live(cluster, made.manifests, made.namespace or cluster.namespace, options, start_seconds(made.plan))
 
 
-def rendered(service: LLMService, options: DiffOptions) -> tuple[Plan, list[dict[str, Any]]]:
-    """The plan of a service and its manifests."""
-    from rayllm_ctl.workflows.plan import make_plan
-    from rayllm_ctl.workflows.render import manifests
-
-    plan = make_plan(service, model_config=options.model_config, offline=options.offline, prices=options.prices)
-    # The cluster's own version is the API server's to check.
-    return plan, manifests(plan, accept_risk=options.accept_risk, kuberay=VERSIONS[-1])
+def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:
+    """A service as it is compared: the cluster's own version of KubeRay is the API server's to check."""
+    return rendering(service, replace(options, kuberay=VERSIONS[-1]))
 
 
 def diff_live(
@@ -99,7 +91,7 @@ def diff_live(
     patches = [command for name in running.clusters for command in _patch_command(cluster, name, namespace, after)]
     bound = [_with_bounds(item, patches) for item in changed]
     notes = () if bound != changed else tuple(f"{_STALE}: {command}" for command in patches)
-    return Diff((*bound, *_no_longer_rendered(cluster, target, namespace)), notes=notes)
+    return Diff((*bound, *_no_longer_rendered(cluster, target, namespace, running)), notes=notes)
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
@@ -111,9 +103,9 @@ def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | No
     return Diff(tuple(_completed(item, None) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
 
 
-def start_seconds(plan: Plan) -> float | None:
+def start_seconds(plan: Plan | None) -> float | None:
     """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
-    startup = plan.startup
+    startup = plan.startup if plan else None
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
 
 
@@ -218,22 +210,12 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
 
 
 def _no_longer_rendered(
-    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str
+    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
 ) -> Iterator[ObjectDiff]:
     """What an earlier deployment of the service applied, and this one does not."""
-    from rayllm_ctl.cluster.inventory import inventory
-    from rayllm_ctl.model.apikinds import kind as kind_named
+    from rayllm_ctl.cluster.prune import leftovers
 
-    _, manifest = workload(manifests)
-    name = manifest["metadata"]["name"]
-    now = {(item["kind"], item["metadata"]["name"]) for item in manifests}
-    for entry in inventory(cluster, name, namespace):
-        if (entry.kind, entry.name) in now:
-            continue
-        delete = f"kubectl delete {kind_named(entry.kind).resource} {entry.name} -n {entry.namespace}"
-        message = "not rendered any more: rayllm-ctl deploy and kubectl apply leave it, Argo CD and Flux may prune it"
-        consequence = Consequence("not-pruned", message, hints=(delete,))
-        yield ObjectDiff(
-            kind_named(entry.kind).api_version, entry.kind, entry.name, entry.namespace, "not-pruned",
-            Explanation((), (consequence,)), None, None,
-        )  # fmt: skip
+    name = workload(manifests)[1]["metadata"]["name"]
+    for entry in leftovers(cluster, manifests, name, namespace, kept=KEPT):
+        live = cluster.get(entry.kind, entry.name, entry.namespace)
+        yield compare(live, None, objects.explain, running)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+
+KEPT = frozenset({*WORKLOADS, "ConfigMap"})
+"""Kinds that stay when a service no longer renders them: pods of the old Ray cluster of an upgrade may still mount a
+ConfigMap of an earlier spec."""
 
 
 def placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:

@@ -8,14 +8,15 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.service import KIND
-from rayllm_ctl.workflows.diff import DiffOptions, rendered, start_seconds
+from rayllm_ctl.workflows.diff import rendered, start_seconds
+from rayllm_ctl.workflows.rendering import RenderOptions
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NO_OBJECTS = ("Kustomization",)
 """Kinds that tools read and no cluster has."""
 
 
-def read(path: Path, options: DiffOptions) -> tuple[list[dict[str, Any]], float | None]:
+def read(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
 
     Raises UsageError, with the file, for what is neither a manifest nor a spec, and for an object that is there twice.
@@ -45,13 +46,13 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _manifests(file: Path, options: DiffOptions) -> tuple[list[dict[str, Any]], float | None]:
+def _manifests(file: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     documents = list(_documents(file))
     if any(item.get("kind") == KIND for item in documents):
         from rayllm_ctl.specfile import load_file
 
-        plan, manifests = rendered(load_file(file), options)
-        return manifests, start_seconds(plan)
+        made = rendered(load_file(file), options)
+        return list(made.manifests), start_seconds(made.plan)
     found = [item for item in documents if item.get("kind") not in _NO_OBJECTS]
     for item in found:
         metadata = item.get("metadata")

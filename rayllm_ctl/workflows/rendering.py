@@ -36,6 +36,15 @@ class Rendering:
     notes: tuple[str, ...]
     plan: Plan | None
 
+    def check(self, kuberay: str) -> None:
+        """Raise UserError where a version of KubeRay (one of model.kuberayversions.VERSIONS) rejects the manifests."""
+        from rayllm_ctl.workflows.check import check, check_objects
+
+        if self.plan is not None:
+            check(self.manifests, self.plan, kuberay)
+        else:
+            check_objects(self.manifests, kuberay)
+
 
 def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Rendering:
     """Plan and render `source`. Raises UserError where it cannot run or is not valid."""

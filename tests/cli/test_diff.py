@@ -116,9 +116,13 @@ def test_an_object_that_is_no_longer_rendered(run: Run, api: FakeAPI, deployed: 
     api.put(kind="ConfigMap", metadata={"name": "copied", "labels": labels})
     result = run("diff", *TINY, *IMAGE)
     assert result.code == 1
-    assert "- NetworkPolicy llm/tiny\n  not-pruned          not rendered any more" in result.out
-    assert "kubectl delete networkpolicies.networking.k8s.io tiny -n llm" in result.out
+    assert (
+        "- NetworkPolicy llm/tiny\n  deleted             no longer rendered: rayllm-ctl deploy deletes it" in result.out
+    )
+    assert "-kind: NetworkPolicy" in result.out
     assert "copied" not in result.out
+    deployed_again = run("deploy", *TINY, *IMAGE, "--no-wait")
+    assert "networkpolicy/tiny deleted" in deployed_again.err
 
 
 def test_fields_of_another_manager_are_a_conflict(run: Run, api: FakeAPI, deployed: None) -> None:
