@@ -16,10 +16,10 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.rayoptions import INCREMENTAL
 
 _CONFIG = "rayClusterConfig"
 _FILE = "serveConfigV2"
-_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 _INCREMENTAL_BY_DEFAULT = (1, 7)
 """The version of KubeRay from which the feature gate of incremental upgrades is on by default."""
 
@@ -128,7 +128,7 @@ def _new_cluster(strategy: str, running: Running) -> Consequence:
     live = running.clusters[0] if running.clusters else "the one that runs"
     if not running.clusters:
         message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
-    elif strategy == _INCREMENTAL:
+    elif strategy == INCREMENTAL:
         message = f"KubeRay starts a second RayCluster and moves traffic to it in steps; {live} is deleted at the end"
         if version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:
             message += " (nothing is rolled out where its feature gate RayServiceIncrementalUpgrade is off)"

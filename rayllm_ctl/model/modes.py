@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.rayoptions import Upgrade
+from rayllm_ctl.model.rayoptions import INCREMENTAL, Upgrade
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
 
@@ -67,7 +67,7 @@ def _fixed(replicas: Replicas) -> Iterator[Problem]:
 
 def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
     at = ("spec", "upgrade")
-    if upgrade.strategy == "NewClusterWithIncrementalUpgrade":
+    if upgrade.strategy == INCREMENTAL:
         yield Problem(
             (*at, "strategy"),
             "requires mode rayservice: KubeRay replaces the pods of a RayCluster all at once",

@@ -16,7 +16,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Backend, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes
 from rayllm_ctl.model.quantities import canonical_quantity, parse_quantity
-from rayllm_ctl.model.rayoptions import RayOptions
+from rayllm_ctl.model.rayoptions import INCREMENTAL, RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import ExtraWorkers, LLMService, Scheduling
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
@@ -71,7 +71,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         worker_groups=workers,
         autoscaler=autoscaler(service.ray) if by_serve else None,
         ray=service.ray,
-        upgrade=service.upgrade,
+        upgrade=_upgrade(service.upgrade),
         pod_options=service.pods,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,
@@ -92,6 +92,13 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
 def autoscaler(ray: RayOptions) -> Autoscaler:
     """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
+
+
+def _upgrade(upgrade: Upgrade) -> Upgrade:
+    """With KubeRay's default of the surge written out: the API server adds it, and it would be a change each time."""
+    if upgrade.strategy != INCREMENTAL or upgrade.max_surge_percent is not None:
+        return upgrade
+    return replace(upgrade, max_surge_percent=100)
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:

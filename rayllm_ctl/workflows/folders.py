@@ -7,7 +7,6 @@ unless all of it can be.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,26 @@ KUSTOMIZATION = "kustomization.yaml"
 def write_folders(root: Path, services: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Write the objects of each service to `root`/<service>; yields a line for each file that was changed or removed.
 
-    Raises UsageError, with nothing written, for a file in the way that is not ours; UserError where the file system
-    rejects a write.
+    Raises UsageError for a file in the way that is not ours, UserError where the file system rejects a write; nothing
+    has changed then, as long as files can still be renamed and removed.
     """
     folders = {root / name: _files(objects) for name, objects in services.items()}
     for folder, files in folders.items():
         _require_ours(folder, files)
-    for folder, files in folders.items():
-        try:
-            yield from _write(folder, files)
-        except OSError as error:
-            raise UserError(f"{error.filename or folder}: {error.strerror}") from error
+    try:
+        changed = {path: content for path, content in _paths(folders).items() if _content(path) != content}
+        stale = [path for folder, files in folders.items() for path in _stale(folder, files)]
+        _replace(changed)
+        for path in stale:
+            path.unlink()
+    except OSError as error:
+        raise UserError(f"{error.filename or root}: {error.strerror}", hint="nothing half-written is left") from error
+    yield from (f"{path} written" for path in changed)
+    yield from (f"{path} removed" for path in stale)
+
+
+def _paths(folders: Mapping[Path, Mapping[str, str]]) -> dict[Path, bytes]:
+    return {folder / name: text.encode() for folder, files in folders.items() for name, text in files.items()}
 
 
 def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -66,28 +74,25 @@ def _is_ours(path: Path) -> bool:
         return file.readline() == MARK.encode()
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> Iterator[str]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        content, path = text.encode(), folder / name
-        if not path.exists() or path.read_bytes() != content:
-            _replace(path, content)
-            yield f"{path} written"
-    for path in sorted(folder.glob("*.yaml")):
-        if path.name not in files and _is_ours(path):
-            path.unlink()
-            yield f"{path} removed"
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write `content` beside `path` and move it there: who reads `path` finds the old or the new text."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
+def _stale(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
+    """Files that an earlier rendering wrote and this one does not have."""
+    return (path for path in sorted(folder.glob("*.yaml")) if path.name not in files and _is_ours(path))
+
+
+def _replace(files: Mapping[Path, bytes]) -> None:
+    """Write all files beside their places, then move them there: a full disk changes nothing, and who reads one finds
+    the old or the new text."""
+    beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in files}
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink()
-        raise
+        for path, content in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside[path].write_bytes(content)
+        for path, temporary in beside.items():
+            temporary.replace(path)
+    finally:
+        for temporary in beside.values():
+            temporary.unlink(missing_ok=True)

@@ -98,3 +98,21 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Path, "replace", full)
     assert write(tmp_path, SPEC.replace("@NAME@", "a").replace("1024", "512")) == 1
     assert contents(tmp_path) == before
+
+
+def test_a_full_disk_leaves_everything_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = SPEC.replace("@NAME@", "a"), SPEC.replace("@NAME@", "b")
+    assert write(tmp_path, first, second) == 0
+    before, original = contents(tmp_path), Path.write_bytes
+
+    def full(self: Path, content: bytes) -> int:
+        if "rayservice-b" in self.name:
+            raise OSError(28, "No space left on device", str(self))
+        return original(self, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert write(tmp_path, first.replace("1024", "512"), second.replace("1024", "512")) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert contents(tmp_path) == before

@@ -85,6 +85,7 @@ def test_what_may_be_edited_exists() -> None:
     for path in EDITABLE:
         found: Any = form.defaults()
         for key in path.split("."):
+            assert key in found, path
             found = found[key]
 
 

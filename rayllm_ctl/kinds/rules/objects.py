@@ -12,14 +12,14 @@ from rayllm_ctl.model.kuberayversions import parse
 from rayllm_ctl.model.patterns import DNS_SUBDOMAIN
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.quantities import parse_duration
+from rayllm_ctl.model.rayoptions import INCREMENTAL
 
 _LONGEST_CLUSTER = 53
 _LONGEST_OWNER = 47
 """KubeRay appends six characters for the RayCluster of a RayService or RayJob."""
 
 _LONGEST_SERVICE = 63
-_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
-_STRATEGIES = ("NewCluster", _INCREMENTAL, "None")
+_STRATEGIES = ("NewCluster", INCREMENTAL, "None")
 _METADATA: Path = ("metadata", "name")
 _CLUSTER: Path = ("spec", "rayClusterConfig")
 
@@ -118,15 +118,15 @@ def _upgrade(spec: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
     if kind not in (None, *_STRATEGIES):
         supported = f"(supported values: {', '.join(_STRATEGIES)})"
         yield Problem(("spec", "upgradeStrategy", "type"), f"{quoted(str(kind))} is not supported {supported}")
-    if kind != _INCREMENTAL:
+    if kind != INCREMENTAL:
         return
     at: Path = ("spec", "upgradeStrategy", "clusterUpgradeOptions")
     if not section(spec, "rayClusterConfig").get("enableInTreeAutoscaling"):
-        yield Problem(("spec", "upgradeStrategy", "type"), f"{_INCREMENTAL} requires enableInTreeAutoscaling: true")
+        yield Problem(("spec", "upgradeStrategy", "type"), f"{INCREMENTAL} requires enableInTreeAutoscaling: true")
     options = section(strategy, "clusterUpgradeOptions")
     for name in ("stepSizePercent", "intervalSeconds", "gatewayClassName"):
         if options.get(name) in (None, ""):
-            yield Problem((*at, name), f"required by {_INCREMENTAL}")
+            yield Problem((*at, name), f"required by {INCREMENTAL}")
     surge, step = options.get("maxSurgePercent", 100), options.get("stepSizePercent")
     for name, percent in (("maxSurgePercent", surge), ("stepSizePercent", step)):
         if isinstance(percent, int) and not 0 <= percent <= 100:
