@@ -7,6 +7,7 @@ up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rayllm_ctl.health import fields
@@ -45,18 +46,38 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     since = outage_since(context)
     names = ", ".join(f"{one.app}/{one.name}" for one in gone)
     what = f"no replica of {names} is running" if gone else "no application is running"
+    evidence = [f"{one.app}/{one.name}: {one.status}, {format_count(0, one.target)} replicas running" for one in gone]
+    if unreachable:
+        evidence.append(f"service/{context.serve_service}: no ready address")
+    subject = f"application/{gone[0].app}" if gone else cluster.subject
+    return not_serving(context, cluster, what, subject=subject, loss=first, since=since, evidence=evidence)
+
+
+def not_serving(
+    context: ServiceContext,
+    cluster: RayCluster,
+    what: str,
+    *,
+    subject: str,
+    loss: Loss | None,
+    since: datetime | None,
+    evidence: Iterable[str],
+) -> Finding:
+    """A service that has served and does not now: what is missing, by which loss, since when, what is being done.
+
+    subject: the object that it is about, unless the head was lost.
+    """
     now = step(context, cluster)
-    head = first is not None and first.head
+    head = loss is not None and loss.head
     return finding(
         "HeadDown" if head else "ReplicaUnhealthy",
-        f"application/{gone[0].app}" if gone and not head else cluster.subject,
-        what + (f": {first.what}" if first else "") + f"; now: {now}",
+        cluster.subject if head else subject,
+        what + (f": {loss.what}" if loss else "") + f"; now: {now}",
         headline=f"{'the head was replaced' if head else 'not serving'}: {now}",
         evidence=(
             f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",
-            *(f"{one.app}/{one.name}: {one.status}, {format_count(0, one.target)} replicas running" for one in gone),
-            f"service/{context.serve_service}: no ready address" if unreachable else "",
-            first.evidence if first else "",
+            *evidence,
+            loss.evidence if loss else "",
         ),
         hint=(
             f"rayllm-ctl watch {context.name} -n {context.namespace}",

@@ -13,9 +13,9 @@ from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import latest_losses
 from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.applications import DEFINITE, HEADLINES, failure_hints
+from rayllm_ctl.health.rules.outage import not_serving
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model import kuberay
 
@@ -54,24 +54,14 @@ def servers_lost(context: ServiceContext, cluster: RayCluster) -> Finding | None
     losses = latest_losses(context, cluster)
     first = losses[0] if losses else None
     since = first.moment if first else _unready_since(cluster)
-    now = step(context, cluster)
-    head = first is not None and first.head
-    return finding(
-        "HeadDown" if head else "ReplicaUnhealthy",
-        cluster.subject,
-        f"no server of {context.name} takes requests" + (f": {first.what}" if first else "") + f"; now: {now}",
-        headline=f"{'the head was replaced' if head else 'not serving'}: {now}",
-        evidence=(
-            f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",
-            f"service/{context.serve_service}: no ready address",
-            first.evidence if first else "",
-        ),
-        hint=(
-            f"rayllm-ctl watch {context.name} -n {context.namespace}",
-            f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}",
-        ),
+    return not_serving(
+        context,
+        cluster,
+        f"no server of {context.name} takes requests",
+        subject=cluster.subject,
+        loss=first,
         since=since,
-        recovers=True,
+        evidence=[f"service/{context.serve_service}: no ready address"],
     )
 
 
