@@ -282,3 +282,20 @@ def test_files_that_are_no_manifests(run: Run, tmp_path: Path, text: str, words:
     assert result.code == 2
     assert str(file) in result.err
     assert words in result.err
+
+
+def test_objects_of_templates_of_ones_own_are_compared(run: Run, deployed: None, tmp_path: Path) -> None:
+    own = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ (name ~ '-own') | yaml }}}\n"
+    (tmp_path / "own.yaml.j2").write_text(own, encoding="utf-8")
+    result = run("diff", *TINY, *IMAGE, "--template-dir", str(tmp_path))
+    assert result.code == 1
+    assert "+ ConfigMap llm/tiny-own" in result.out
+    assert "RayService" not in result.out
+
+
+def test_a_serve_configuration_is_compared(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "text.yaml"
+    file.write_text("applications: [{name: text, import_path: 'text:app'}]\n", encoding="utf-8")
+    result = run("diff", "--serve-config", str(file), "--image", "rayproject/ray:2.60.0")
+    assert result.code == 1
+    assert "+ RayService llm/text" in result.out
