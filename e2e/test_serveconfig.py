@@ -20,7 +20,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 channel = grpc.insecure_channel("{address}")
 say = channel.unary_unary("/e2e.Chat/Say", request_serializer=StringValue.SerializeToString,
                           response_deserializer=StringValue.FromString)
-print("answer:", say(StringValue(value="Hello"), timeout=60).value)
+# kube-proxy takes a moment on a busy node to know the port of a Service that is new.
+print("answer:", say(StringValue(value="Hello"), timeout=60, wait_for_ready=True).value)
 """
 
 
