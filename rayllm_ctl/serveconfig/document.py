@@ -18,8 +18,9 @@ from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.scalars import parse_scalar
 
 MAX_BYTES = 1024 * 1024
-MAX_NODES = 100_000
+MAX_NODES = 20_000
 MAX_DEPTH = 64
+"""Values of a file with its aliases expanded, and how deep they may be nested: etcd takes objects of 1.5 MiB."""
 
 _GO_BOOLEANS = frozenset({"y", "Y", "n", "N"})
 """Text to PyYAML and to YAML 1.2, booleans to Go's parser."""

@@ -151,7 +151,10 @@ def test_an_interrupted_wait_says_what_goes_on(
     assert result.code == 130
 
 
-def test_a_deletion_waits_until_the_pods_are_gone(run: Run, api: FakeAPI, golden: Golden) -> None:
+def test_a_deletion_waits_until_the_pods_are_gone(
+    run: Run, api: FakeAPI, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rayllm_ctl.cluster.delete.POLL_SECONDS", 0.05)
     run(*DEPLOY)
 
     def drain(_request: Request) -> None:

@@ -20,7 +20,7 @@ ROOT = "services/tiny-head-svc:dashboard/proxy"
 @pytest.fixture
 def forwarder(cluster: Cluster) -> Iterator[Forwarder]:
     with Forwarder(Dashboard(cluster, "llm", "tiny-head-svc", (("x-ray-authorization", "Bearer t"),)), 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
         server.shutdown()
 
