@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz docs chart chart-repository lock clean
+.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,11 @@ lint: install ## ruff, import-linter, generated files up to date
 types: install ## mypy --strict
 	$(BIN)/mypy
 
+# One process more than there are cores: some tests wait.
+UNIT_PROCESSES ?= $(shell expr $$(nproc) + 1)
+
 unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
-	$(BIN)/pytest -q -n auto tests
+	$(BIN)/pytest -q -n $(UNIT_PROCESSES) tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
@@ -34,7 +37,8 @@ lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 E2E_FLAGS ?=
 
 e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --image …" for one of your own)
-	$(BIN)/pytest -q -x e2e $(E2E_FLAGS)
+	$(BIN)/pytest -q -x -m alone e2e $(E2E_FLAGS)
+	$(BIN)/pytest -q -x -n 2 -m "not alone" e2e $(E2E_FLAGS)
 
 test: lint types unit e2e ## everything; what CI runs
 
@@ -59,13 +63,19 @@ chart-repository: ## package the chart into a repository of one (HELM=…, CHART
 	$(HELM) package charts/rayllm --destination dist/charts
 	$(HELM) repo index dist/charts $(if $(CHART_URL),--url $(CHART_URL))
 
-bench: install ## how long planning takes, held against its limits
+bench: install ## how long planning takes and what the gateway, batch jobs and load tests cost, held against their limits
 	$(BIN)/python benches/bench_plan.py
 	$(BIN)/python -m benches.bench_commands
 	$(BIN)/python -m benches.bench_render
+	$(BIN)/python -m benches.bench_gateway
+	$(BIN)/python -m benches.bench_batch
+	$(BIN)/python -m benches.bench_load
 
 accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
 	$(BIN)/python scripts/accuracy.py
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
 	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)
+
+fuzz-gateway: install ## send 100,000 damaged requests, and those of schemathesis: 2xx or 4xx, never a path or traceback
+	$(BIN)/python -m scripts.fuzz_gateway $(FUZZ)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from rayllm_ctl.model.factsources import OFFLINE
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
 from rayllm_ctl.workflows.plan import make_plan
 
@@ -40,8 +41,8 @@ def main() -> int:
             parallelism=Parallelism(8, 1),
         )
         figures = {
-            "plan in process": best(lambda sized=sized: make_plan(sized, offline=True)),  # type: ignore[misc]
-            "search over all GPUs": best(lambda service=service: make_plan(service, offline=True), 3),  # type: ignore[misc]
+            "plan in process": best(lambda sized=sized: make_plan(sized, OFFLINE)),  # type: ignore[misc]
+            "search over all GPUs": best(lambda service=service: make_plan(service, OFFLINE), 3),  # type: ignore[misc]
         }
         sys.stdout.write(f"{model:40} " + "   ".join(f"{k} {v:6.1f} ms" for k, v in figures.items()) + "\n")
         worst = {name: max(worst[name], figures[name]) for name in worst}

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,14 @@ from e2e.harness import OWN_CLUSTER, Bench, Target, rig
 from e2e.simulate.shapes import SIMULATED
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
+ALONE = ("test_rig.py", "test_scale.py")
+"""Modules that take away what the others need: the cluster, or the operator."""
+
+LIGHT = (
+    "test_chart.py", "test_deploy.py", "test_diff.py", "test_redis_limits.py", "test_refusals.py", "test_schemas.py",
+    "test_servershapes.py", "test_severalshapes.py", "test_shapes.py",
+)  # fmt: skip
+"""Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
 
 
 def pytest_configure() -> None:
@@ -37,9 +46,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that take the cluster up and down go first: the others share one that stays up."""
-    items.sort(key=lambda item: item.path.name != "test_rig.py")
+    """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
+    items.sort(key=lambda item: (item.path.name != "test_rig.py", item.path.name != "test_serve.py"))
+    for item in items:
+        if item.path.name in ALONE:
+            item.add_marker("alone")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Two groups of tests for two processes (pytest -n 2 -m "not alone").
+
+    The tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while.
+    Beside them run those that take little, which share the simulated nodes.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class TwoGroups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "light" if Path(nodeid.partition("::")[0]).name in LIGHT else "ray"
+
+    return TwoGroups(config, log)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Bring the cluster up for the processes that run tests side by side: each of them finds it there."""
+    options = session.config.option
+    if options.cluster == "own" and getattr(options, "numprocesses", None) and not _is_worker(session.config):
+        session.config.stash[_FOUND_UP] = _up()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Take down what was brought up for them."""
+    if not session.config.stash.get(_FOUND_UP, True) and not session.config.option.keep:
+        rig("down")
 
 
 @pytest.fixture(scope="session")
@@ -54,15 +95,28 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         return
     from e2e.images.serving import REF
 
+    stays = _is_worker(request.config) or _up() or options.keep
+    try:
+        yield Target(Path(rig("kubeconfig").stdout.strip()), REF, own=True)
+    finally:
+        if not stays:
+            rig("down")
+
+
+def _up() -> bool:
+    """Bring the project's own cluster up; whether it was up already."""
     was_up = rig("status").returncode == 0
     if code := rig("up", *OWN_CLUSTER).returncode:
         pytest.exit(f"the cluster did not come up (exit code {code})", returncode=1)
-    kubeconfig = Path(rig("kubeconfig").stdout.strip())
-    try:
-        yield Target(kubeconfig, REF, own=True)
-    finally:
-        if not (was_up or options.keep):
-            rig("down")
+    return was_up
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Whether this process runs tests for another one, which distributes them."""
+    return hasattr(config, "workerinput")
+
+
+_FOUND_UP = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,12 @@ def kubectl_program() -> str:
     return str(own) if own.exists() else "kubectl"
 
 
+STAND_IN = {"RAYLLM_VLLM_ENGINE_CLS": "rayllm_standin.engine:StandInEngine"}
+"""Environment of a service with the stand-in for an engine: it starts in seconds, for tests of what is around it."""
+
+STAND_IN_FLAGS = tuple(part for name, value in STAND_IN.items() for part in ("--env", f"{name}={value}"))
+
+
 @dataclass(frozen=True)
 class Result:
     """A finished command. `seconds` is its wall time."""
@@ -143,6 +149,23 @@ class Bench:
         return ["deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", name,
                 "--image", self.target.image, "-n", self.namespace, *more]  # fmt: skip
 
+    def apply_rendered(self, service: str, *flags: str) -> None:
+        """Apply what `render` prints, as GitOps does, and wait until the operator has seen it."""
+        manifest = self.run("render", *flags).out
+        args = ("apply", "--server-side", "--field-manager=rayllm-ctl", "-n", self.namespace, "-f", "-")
+        self.kubectl(*args, input_text=manifest)
+
+        def seen() -> bool:
+            item = self.get("rayservice", service)
+            return bool(item["status"].get("observedGeneration") == item["metadata"]["generation"])
+
+        self.wait("the operator sees the change", seen, timeout=60)
+
+    def effects(self, *flags: str) -> set[str]:
+        """The effects that `diff` says a change would have."""
+        document = self.run("diff", *flags, "-n", self.namespace, "-o", "json", code=1).json()
+        return set(document["effects"])
+
     def wait(self, what: str, condition: Callable[[], Any], timeout: float, pause: float = 1.0) -> Any:
         """The first true answer of `condition`; fails with `what` after `timeout` seconds."""
         end = time.monotonic() + timeout
@@ -183,6 +206,8 @@ class Bench:
             with suppress(ProcessLookupError):
                 process.kill()
             process.wait(10)
+        # The next test needs the memory, so pods have a second to end. Who owns them would give them half a minute.
+        self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--grace-period=1", "--wait=false")
         self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
 
     def dump(self, folder: Path) -> None:

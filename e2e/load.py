@@ -32,16 +32,17 @@ class Load:
     """Chat requests in flight, `clients` at a time, until the block ends or `limit` seconds are over.
 
     url: of the service, without `/v1`. pause: seconds that a client waits after an answer. timeout: seconds after which
-    a request counts as failed.
+    a request counts as failed. key: an API key.
     """
 
     def __init__(
         self, url: str, model: str, clients: int,
-        max_tokens: int = 64, pause: float = 0, timeout: float = 120, limit: float = 900,
+        max_tokens: int = 64, pause: float = 0, timeout: float = 120, limit: float = 900, key: str = "",
     ) -> None:  # fmt: skip
         self.url, self.model, self.max_tokens, self.pause, self.timeout = url, model, max_tokens, pause, timeout
         self.requests: list[Request] = []
         self._limit = limit
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._client, args=(i,), daemon=True) for i in range(clients)]
@@ -110,18 +111,18 @@ class Load:
         )  # fmt: skip
         while not self._stop.is_set() and self.now < self._limit:
             begin = self.now
-            error = _post(f"{self.url}/v1/chat/completions", body, self.timeout)
+            error = _post(f"{self.url}/v1/chat/completions", body, self._headers, self.timeout)
             with self._lock:
                 self.requests.append(Request(begin, self.now - begin, error))
             self._stop.wait(FAILURE_PAUSE_SECONDS if error else self.pause)
 
 
-def _post(url: str, body: str, timeout: float) -> str:
+def _post(url: str, body: str, headers: dict[str, str], timeout: float) -> str:
     """Why the request failed, or nothing. One connection per request, as after an outage none is left to use."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=timeout)
     try:
-        connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
+        connection.request("POST", parts.path, body, headers)
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:

@@ -96,6 +96,35 @@ def test_misspelled_values_are_rejected(helm: Path) -> None:
     assert "maxModelLength" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("flags", "changes", "message"),
+    [
+        (("--tp", "2"), ("serve.autoscaling.maxReplicas=5",), "the worker groups can hold only 1: raise"),
+        (("--tp", "2"), ("serve.autoscaling.maxReplicas=5", "workerGroups[0].maxWorkers=5"), ""),
+        (("--tp", "2"), ("serve.autoscaling.minReplicas=2",), "serve.autoscaling: minReplicas (2) is greater than"),
+        (("--tp", "2"), ("workerGroups[0].minWorkers=2",), "workerGroups[0]: minWorkers (2) is greater than"),
+        (("--pp", "2", "--tp", "8", "--max-replicas", "2"), ("workerGroups[0].maxWorkers=3",), "can hold only 1"),
+        (("--accelerator", "cpu", "--image", "r/i:1"), ("serve.autoscaling.maxReplicas=3",), "can hold only 1"),
+    ],
+)
+def test_bounds_that_disagree_are_rejected(
+    helm: Path, tmp_path: Path, flags: tuple[str, ...], changes: tuple[str, ...], message: str
+) -> None:
+    gpu = () if "cpu" in flags else ("--gpu", "H100-80GB")
+    values = json.loads(render("--model", "Qwen/Qwen3-8B", *gpu, *flags, "--format", "helm-values", "-o", "json"))
+    for path, value in (change.split("=") for change in changes):
+        *way, last = path.replace("[0]", ".0").split(".")
+        at: Any = values
+        for step in way:
+            at = at[int(step) if step.isdigit() else step]
+        at[last] = int(value)
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    done = subprocess.run([helm, "template", "x", CHART, "-f", file], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (message == ""), done.stderr
+    assert message in done.stderr
+
+
 def test_name_replicas_and_environment_can_be_changed(helm: Path, tmp_path: Path) -> None:
     flags = ("--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--format", "helm-values", "-o", "json")
     values = json.loads(render(*flags))

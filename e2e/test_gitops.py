@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from e2e.harness import Bench, Object
+from e2e.harness import STAND_IN_FLAGS, Bench, Object
 
 FLAGS = (
     "render", "--offline", "--model", "Qwen/Qwen3-32B", "--name", "gitops", "--gpu", "H100-80GB", "--tp", "4",
@@ -45,7 +45,7 @@ def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(bench: Bench, 
     """In a namespace that enforces Pod Security restricted: applied with kustomize, twice, until the model answers."""
     bench.kubectl("label", "namespace", bench.namespace, "pod-security.kubernetes.io/enforce=restricted")
     spec, repository = tmp_path / "own.yaml", tmp_path / "repository"
-    command, *flags = bench.tiny("own")
+    command, *flags = bench.tiny("own", *STAND_IN_FLAGS)
     assert command == "deploy"
     spec.write_text(bench.run("init", *flags).out, encoding="utf-8")
     bench.run("render", "-f", str(spec), "--output-dir", str(repository))

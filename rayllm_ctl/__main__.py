@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
 from pathlib import Path
 
+_COLLECT_AFTER = 100_000
+"""New objects between two runs of the garbage collector. At Python's 700 it runs dozens of times while modules are
+imported, and finds nothing."""
+
 
 def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
+    gc.set_threshold(_COLLECT_AFTER)
     from rayllm_ctl.cli.app import run
 
     for stream in (sys.stdout, sys.stderr):

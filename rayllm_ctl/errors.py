@@ -5,10 +5,11 @@ Exit codes (the one table; `rayllm-ctl --help` prints it):
 0  done
 1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster); of diff: there are differences
 2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
-3  timed out while waiting; the service may still become ready; of diff: it failed
+3  timed out while waiting; the service may still become ready; of diff and of a batch job that is waited for: it failed
 4  conflict: another client owns or has changed the same fields
 5  the cluster is unreachable, or denies the credentials or the permissions
 6  diff only: a change has an effect that --fail-on rules out
+124  batch only: timed out while waiting; the job goes on
 130  interrupted
 """
 
@@ -23,7 +24,12 @@ TIMED_OUT = 3
 CONFLICT = 4
 CLUSTER = 5
 RULED_OUT = 6
+BATCH_TIMED_OUT = 124
+"""As of timeout(1): the numbers below say how a job ended."""
 INTERRUPTED = 130
+
+BATCH_FAILED = TIMED_OUT
+"""As of the driver of a batch job: 1 says that too many rows have an error, 2 that the input was rejected."""
 
 DIFFERS = FAILED
 DIFF_FAILED = TIMED_OUT
@@ -33,10 +39,11 @@ EXIT_CODES: dict[int, str] = {
     OK: "done",
     FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster); diff: differences",
     USAGE: "usage: flags, spec file or kubeconfig are invalid; nothing was attempted",
-    TIMED_OUT: "timed out while waiting; the service may still become ready; diff: failed",
+    TIMED_OUT: "timed out while waiting; the service may still become ready; diff, batch watch: failed",
     CONFLICT: "conflict: another client owns or has changed the same fields",
     CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
     RULED_OUT: "diff only: a change has an effect that --fail-on rules out",
+    BATCH_TIMED_OUT: "batch watch, submit --wait: timed out while waiting; the job goes on",
     INTERRUPTED: "interrupted",
 }
 

@@ -1,8 +1,9 @@
 """Frozen data classes that cost little at start-up.
 
 `dataclasses.dataclass(frozen=True)` compiles six methods for each class: 0.5 ms, and a command imports over a hundred
-classes. Here only `__init__` is compiled (0.1 ms); the other methods are closures. That nothing assigns to a field is
-checked by mypy, for which this is the decorator of the standard library, and not again at run time.
+classes. Here only `__init__` is compiled (0.1 ms), when the first instance is made: many classes are of parts of a spec
+that most services do not have. The other methods are closures. That nothing assigns to a field is checked by mypy, for
+which this is the decorator of the standard library, and not again at run time.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ else:
             raise TypeError("classes that are not frozen use dataclasses.dataclass")
 
         def decorate(cls):
-            dataclasses.dataclass(eq=False, repr=False, kw_only=kw_only)(cls)
+            # Where there is no text, dataclasses would write the signature, which takes longer than all the rest.
+            cls.__doc__ = cls.__doc__ or cls.__name__
+            dataclasses.dataclass(init=False, eq=False, repr=False, kw_only=kw_only)(cls)
             fields = dataclasses.fields(cls)
             compared = attrgetter(*(field.name for field in fields if field.compare))
             shown = tuple(field.name for field in fields if field.repr)
+
+            def __init__(self, *args, **kwargs):
+                cls.__init__ = _compiled_init(cls, fields)
+                cls.__init__(self, *args, **kwargs)
 
             def __eq__(self, other):
                 return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
@@ -36,9 +43,35 @@ else:
                 values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
                 return f"{self.__class__.__qualname__}({values})"
 
+            cls.__init__ = __init__
             for method in (__eq__, __hash__, __repr__):
                 if method.__name__ not in cls.__dict__:
                     setattr(cls, method.__name__, method)
             return cls
 
         return decorate
+
+    def _compiled_init(cls, fields):
+        """The `__init__` that dataclasses would have made: a default factory is called for what is not given."""
+        names = {"_missing": dataclasses.MISSING}
+        positional, keywords, body = [], [], []
+        for field in fields:
+            name, value = field.name, field.name
+            parameter = name
+            if field.default_factory is not dataclasses.MISSING:
+                names[f"_make_{name}"] = field.default_factory
+                parameter = f"{name}=_missing"
+                value = f"_make_{name}() if {name} is _missing else {name}"
+            elif field.default is not dataclasses.MISSING:
+                names[f"_default_{name}"] = field.default
+                parameter = f"{name}=_default_{name}"
+            if field.init:
+                (keywords if field.kw_only else positional).append(parameter)
+                body.append(f"self.{name} = {value}")
+        if hasattr(cls, "__post_init__"):
+            body.append("self.__post_init__()")
+        parameters = ", ".join(["self", *positional, *(["*", *keywords] if keywords else [])])
+        exec(f"def __init__({parameters}):\n " + "\n ".join(body or ["pass"]), names)  # noqa: S102  names of fields alone
+        init = names["__init__"]
+        init.__qualname__ = f"{cls.__qualname__}.__init__"
+        return init

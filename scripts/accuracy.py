@@ -21,6 +21,7 @@ from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.factsources import OFFLINE
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
 from rayllm_ctl.planner.memory import evidence
@@ -77,7 +78,7 @@ def compare(row: Mapping[str, Any]) -> Compared:
         parallelism=Parallelism(row["tensor"], row["pipeline"]),
     )
     try:
-        plan = make_plan(service, offline=True)
+        plan = make_plan(service, OFFLINE)
     except UserError as error:
         return Compared(row, None, {}, None, error.message)
     if plan.memory is None:

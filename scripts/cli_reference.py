@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -30,9 +31,20 @@ def reference() -> str:
         for name in section:
             command = group.get_command(root, name)
             assert command is not None
-            context = click.Context(command, info_name=name, parent=root, max_content_width=100, terminal_width=100)
-            lines += [f"### {name}", "", "```", command.get_help(context), "```", ""]
+            for title, text in helps(command, name, name, root):
+                lines += [f"### {title}", "", "```", text, "```", ""]
     return "\n".join(lines)
+
+
+def helps(command: click.Command, name: str, title: str, parent: click.Context) -> Iterator[tuple[str, str]]:
+    """The title and help of a command, and of those below it."""
+    context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
+    yield title, command.get_help(context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from helps(found, below, f"{title} {below}", context)
 
 
 def main() -> int:

@@ -1,12 +1,15 @@
-"""Write docs/llmservice.schema.json, the JSON schema of the spec file."""
+"""Write docs/llmservice.schema.json and docs/batchjob.schema.json, the JSON schemas of spec files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from rayllm_ctl.model.batch import BatchJob
+from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.specfile.schema import text
 
-TARGET = Path(__file__).parents[1] / "docs" / "llmservice.schema.json"
+DOCS = Path(__file__).parents[1] / "docs"
 
 if __name__ == "__main__":
-    TARGET.write_text(text(), encoding="utf-8")
+    for kind in (LLMService, BatchJob):
+        (DOCS / f"{kind.__name__.lower()}.schema.json").write_text(text(kind), encoding="utf-8")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import gc
+import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,12 @@ from hypothesis import settings
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+gc.set_threshold(100_000)  # the collector would look through all tests and modules again and again
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,13 +50,21 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(request.path.parent / "golden", request.config.getoption("--update"))
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that do not exist yet: most tests need no home, and a `tmp_path` for each would take seconds in all."""
+    base = tmp_path_factory.mktemp("home")
+    return (base / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) -> None:
     """No test sees the user's kubeconfig, settings or hub token."""
     for name in list(os.environ):
         if name.startswith(("RAYLLM_", "HF_", "KUBE")) or name in ("NO_COLOR", "CI"):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = next(_homes)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("COLUMNS", "100")

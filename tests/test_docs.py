@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from rayllm_ctl.cli import app
 from tests.catalog.hubserver import CONFIG
 
 ROOT = Path(__file__).parent.parent
@@ -58,20 +60,34 @@ def test_every_block_has_a_language() -> None:
     assert unmarked == []
 
 
+def without_a_shell(text: str) -> list[list[str]] | None:
+    """The arguments of rayllm-ctl, line by line; None where a line is for a shell."""
+    uncommented = re.sub(r"(?:^|\s)#.*", "", text, flags=re.M)
+    lines = [shlex.split(line) for line in uncommented.splitlines() if line]
+    if re.search(r"[|<>&;$`*]", uncommented) or any(program != "rayllm-ctl" for program, *_ in lines):
+        return None
+    return [arguments for _, *arguments in lines]
+
+
 @pytest.mark.parametrize("block", RUN, ids=lambda block: block.where)
-def test_shell_blocks_work(block: Block, tmp_path: Path) -> None:
+def test_shell_blocks_work(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As typed, in a directory with a model's config; no network: the catalog stands in for the Hub."""
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    environment = os.environ | {
-        "HF_HUB_OFFLINE": "1",
-        "KUBECONFIG": "/nonexistent",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    done = subprocess.run(
-        ["bash", "-euc", block.text], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    commands = without_a_shell(block.text)
+    for arguments in commands or ():
+        assert app.run(arguments) == 0, f"{block.where}: {arguments}\n{capsys.readouterr()}"
+    if commands is None:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euc", block.text], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr}"
 
 
 def test_blocks_that_are_not_run_say_why() -> None:

@@ -49,6 +49,32 @@ def test_fields_are_known_to_the_standard_library() -> None:
     assert [part.name for part in dataclasses.fields(OURS)] == ["rows", "names", "cache"]
 
 
+def test_arguments_are_those_of_the_standard_library() -> None:
+    for cls in (OURS, THEIRS):
+        assert cls(rows=1, names=("a",)) == cls(1, ("a",))
+        assert cls(1).cache is not cls(1).cache
+        for arguments, named in (((), {}), ((1, (), {}, 4), {}), ((1,), {"rows": 2}), ((1,), {"row": 2})):
+            with pytest.raises(TypeError, match=r"Shape\.__init__\(\)"):
+                cls(*arguments, **named)
+
+
+def test_a_class_is_filled_by_its_base_and_itself() -> None:
+    @dataclass(frozen=True)
+    class Base:
+        name: str
+
+    @dataclass(frozen=True)
+    class Derived(Base):
+        size: int = 1
+        double: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "double", 2 * self.size)
+
+    assert repr(Derived("a", size=3)).endswith("Derived(name='a', size=3, double=6)")
+    assert Base("a").name == "a"
+
+
 def test_methods_of_the_class_are_kept() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Named:

@@ -1,4 +1,4 @@
-"""What makes a bare cluster useful: DNS, and the KubeRay operator with its CRDs and shipped rights."""
+"""What makes a bare cluster useful: DNS, the KubeRay operator with CRDs and shipped rights, kube-router's rights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def install(api: Api) -> None:
     """Apply all of it; the pods start when nodes are there."""
-    for manifest in coredns():
+    for manifest in (*kube_router(), *coredns()):
         api.apply(manifest)
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -61,6 +61,11 @@ def coredns() -> list[dict[str, Any]]:
     """The manifests of CoreDNS."""
     values = {"image": images.COREDNS, "address": layout.DNS_ADDRESS, "cluster_domain": layout.CLUSTER_DOMAIN}
     return _filled("coredns.yaml", values)
+
+
+def kube_router() -> list[dict[str, Any]]:
+    """The rights of kube-router, which runs as a process of each node."""
+    return _filled("kube-router.yaml", {})
 
 
 def operator() -> list[dict[str, Any]]:

@@ -17,7 +17,14 @@ from e2e.cluster.modules import Module
 from e2e.cluster.progress import Progress, repeating
 from e2e.cluster.shell import run
 
-CLUSTER_MODULES: Final = (modules.KUBERNETES, modules.ETCD, modules.KUBERAY, modules.COREDNS, modules.KWOK)
+CLUSTER_MODULES: Final = (
+    modules.KUBERNETES,
+    modules.ETCD,
+    modules.KUBERAY,
+    modules.COREDNS,
+    modules.KWOK,
+    modules.KUBE_ROUTER,
+)
 
 _KIND: Final = "build"
 _GO_HINT: Final = (
@@ -116,4 +123,5 @@ def _go_name(package: str) -> str:
 
 
 def _go(arguments: Sequence[str | Path], cwd: Path) -> str:
-    return run(["go", *arguments], cwd=cwd, env={**os.environ, "CGO_ENABLED": "0"}, hint=_GO_HINT)
+    # Tests that need a program of their own build it while others run.
+    return run(["nice", "-n", "10", "go", *arguments], cwd=cwd, env={**os.environ, "CGO_ENABLED": "0"}, hint=_GO_HINT)

@@ -16,7 +16,7 @@ from e2e.cluster import cache, cgroups, layout
 from e2e.cluster.errors import RigError
 from e2e.cluster.progress import Progress
 from e2e.cluster.shell import run
-from e2e.images import serving
+from e2e.images import redis, serving
 
 # Program that is needed -> Debian and Ubuntu package that has it.
 PACKAGES: Final = {
@@ -25,6 +25,7 @@ PACKAGES: Final = {
     "runc": "runc",
     "nft": "nftables",
     "iptables": "iptables",
+    "ipset": "ipset",
     "ip": "iproute2",
     "conntrack": "conntrack",
     "socat": "socat",
@@ -33,6 +34,7 @@ PACKAGES: Final = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "mount": "mount",
+    **redis.NEEDS,
     **serving.NEEDS,
 }
 _CNI_PACKAGE: Final = "containernetworking-plugins"

@@ -15,7 +15,8 @@ class Module:
     """A Go module at a pinned version.
 
     `packages` maps each program's name to its package, `folders` are the module's directories that are kept beside the
-    programs, `stamps` are the variables (linker's -X) by which they know their version.
+    programs, `stamps` are the variables (linker's -X) by which they know their version, `replaced` are modules of which
+    another version is compiled in than the one that is required.
     """
 
     name: str
@@ -24,11 +25,13 @@ class Module:
     packages: Mapping[str, str]
     folders: tuple[str, ...] = ()
     stamps: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """The key in the cache: the version, and a digest of the rest of the recipe."""
-        recipe = repr((self.path, sorted(self.packages.items()), self.folders, sorted(self.stamps.items())))
+        maps = sorted(self.packages.items()), self.folders, sorted(self.stamps.items())
+        recipe = repr((self.path, *maps, *sorted(self.replaced.items())))
         return f"{self.name}-{self.version}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
     @property
@@ -84,6 +87,33 @@ HELM: Final = Module(
     {"helm": "helm.sh/helm/v3/cmd/helm"},
     stamps={"helm.sh/helm/v3/internal/version.version": f"v{versions.HELM}"},
 )
+KUBE_ROUTER: Final = Module(
+    "kube-router",
+    "github.com/cloudnativelabs/kube-router/v2",
+    versions.KUBE_ROUTER,
+    {"kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"},
+    stamps={"github.com/cloudnativelabs/kube-router/v2/pkg/version.Version": f"v{versions.KUBE_ROUTER}"},
+    replaced={"github.com/vishvananda/netlink": versions.NETLINK},
+)
+
+VERSITYGW: Final = Module(
+    "versitygw",
+    "github.com/versity/versitygw",
+    versions.VERSITYGW,
+    {"versitygw": "github.com/versity/versitygw/cmd/versitygw"},
+)
+"""An S3 server over a folder."""
+
+HEY: Final = Module("hey", "github.com/rakyll/hey", versions.HEY, {"hey": "github.com/rakyll/hey"})
+"""A load generator to compare ours with."""
+
+FAKE_GCS_SERVER: Final = Module(
+    "fake-gcs-server",
+    "github.com/fsouza/fake-gcs-server",
+    versions.FAKE_GCS_SERVER,
+    {"fake-gcs-server": "github.com/fsouza/fake-gcs-server"},
+)
+"""A server of the API of Google Cloud Storage."""
 
 
 def wrapper(module: Module, go_mod: str) -> str:
@@ -110,6 +140,7 @@ def wrapper(module: Module, go_mod: str) -> str:
         elif verb == "require" and words[1] == "v0.0.0":
             raise ValueError(f"{module.path} requires {words[0]}, a directory of its repository that is not published")
         lines.append(" ".join([verb, *words]))
+    lines += [f"replace {path} => {path} v{version}" for path, version in module.replaced.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,6 @@
-"""One real node: a process that holds mount, network and PID namespaces; in them containerd, kubelet and kube-proxy.
+"""One real node: a process that holds mount, network and PID namespaces; in them its components.
+
+containerd runs the pods, the kubelet starts them, kube-proxy carries services, kube-router enforces NetworkPolicies.
 
 When the holder dies the kernel ends everything in the node, and with it the node's mounts and rules.
 """
@@ -63,6 +65,12 @@ def join(prepared: Prepared, run: Run, journal: Journal) -> None:
     _component("kube-proxy", proxy, prepared, run, journal)
 
 
+def enforce_policies(prepared: Prepared, run: Run, journal: Journal) -> None:
+    """Start kube-router, which ends at once where its node is not registered yet."""
+    router = [str(build.program(modules.KUBE_ROUTER, "kube-router")), *nodeconfig.kube_router(prepared.node)]
+    _component("kube-router", router, prepared, run, journal)
+
+
 def _hold(node: Node, run: Run, journal: Journal) -> int:
     """Start the holder; the number, on the host, of its child that is process 1 of the node."""
     argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", str(build.pause())]
@@ -105,7 +113,8 @@ def _write_configuration(node: Node, run: Run) -> None:
     (node.directory / "containerd.toml").write_text(containerd)
     (cni_directory / "10-rayllm.conflist").write_text(json.dumps(nodeconfig.cni(node)))
     pki.write_kubeconfig(run.pki, node.name, node.directory / "kubelet.kubeconfig")
-    pki.write_kubeconfig(run.pki, "kube-proxy", node.directory / "kube-proxy.kubeconfig")
+    for client in ("kube-proxy", "kube-router"):
+        pki.write_kubeconfig(run.pki, client, node.directory / f"{client}.kubeconfig")
     (node.directory / "kubelet.json").write_text(json.dumps(nodeconfig.kubelet(node, run)))
     proxy = nodeconfig.kube_proxy(node, node.directory / "kube-proxy.kubeconfig")
     (node.directory / "kube-proxy.json").write_text(json.dumps(proxy))

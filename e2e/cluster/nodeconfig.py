@@ -121,3 +121,16 @@ def kube_proxy(node: Node, kubeconfig: Path) -> Mapping[str, Any]:
         # Connection tracking limits are the whole machine's: leave them alone.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
+
+
+def kube_router(node: Node) -> list[str]:
+    """kube-router's flags: of all that it can do, only the firewall that NetworkPolicies ask for."""
+    return [
+        f"--kubeconfig={node.directory / 'kube-router.kubeconfig'}",
+        f"--hostname-override={node.name}",
+        f"--service-cluster-ip-range={layout.SERVICE_RANGE}",
+        "--run-firewall=true",
+        "--run-router=false",
+        "--run-service-proxy=false",
+        "--health-port=0",
+    ]

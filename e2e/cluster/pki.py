@@ -22,6 +22,7 @@ _CLIENTS: Final = {
     "kube-controller-manager": "/CN=system:kube-controller-manager",
     "kube-scheduler": "/CN=system:kube-scheduler",
     "kube-proxy": "/CN=system:kube-proxy",
+    "kube-router": "/CN=kube-router",
 }
 
 

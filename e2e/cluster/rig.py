@@ -158,6 +158,9 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
     needed = list(journal.state.processes)
     hint = f"does a firewall of this machine drop what comes in on {layout.BRIDGE}? See `nft list ruleset`"
     processes.wait(lambda: _registered(api, nodes), "the nodes to register", _READY_SECONDS, needed, hint)
+    for future in prepared:
+        node.enforce_policies(future.result(), run, journal)
+    needed = list(journal.state.processes)
     for each, claim in zip(nodes, claims, strict=True):
         if claim.extended:
             api.merge(f"{each.api_path}/status", {"status": {"capacity": claim.extended}})

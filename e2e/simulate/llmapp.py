@@ -7,10 +7,12 @@ its accelerators), so that a simulated replica needs exactly what a real one wou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 INGRESS: Final = "OpenAiIngress"
+ONE_MODEL: Final = "rayllm_ctl.serving.model:build"
+"""The builder of an application of one model, which is the root of its application and so, to Serve, its ingress."""
 
 _TINY_SHARE: Final = 0.001  # Of the resource that names the kind of GPU: enough to bind a bundle to such nodes.
 
@@ -38,10 +40,12 @@ class DeploymentSpec:
 def deployments(application: Mapping[str, Any]) -> Sequence[DeploymentSpec]:
     """The deployments of an application of a Serve config, the ingress last."""
     arguments = application.get("args") or {}
+    # What the config says of a deployment by name overrides what the application's code says.
+    overrides = {one["name"]: one for one in application.get("deployments") or []}
+    if application.get("import_path") == ONE_MODEL:
+        return [replace(_server(arguments, overrides), ingress=True)]
     models = [one for one in arguments.get("llm_configs") or [] if isinstance(one, Mapping)]
     if models:
-        # What the config says of a deployment by name overrides what the application's code says.
-        overrides = {one["name"]: one for one in application.get("deployments") or []}
         servers = [_server(model, overrides) for model in models]
         ingress = {**(arguments.get("ingress_deployment_config") or {}), **overrides.get(INGRESS, {})}
         return [*servers, _ingress(ingress, servers)]
@@ -112,5 +116,6 @@ def _plain(config: Mapping[str, Any], *, ingress: bool) -> DeploymentSpec:
 def _with_actor(name: str, config: Mapping[str, Any], replicas: int, *, ingress: bool) -> DeploymentSpec:
     options = config.get("ray_actor_options") or {}
     needs = {"CPU": float(options.get("num_cpus", 1)), "GPU": float(options.get("num_gpus", 0))}
+    needs |= {resource: float(amount) for resource, amount in (options.get("resources") or {}).items()}
     bundle = {name_: amount for name_, amount in needs.items() if amount}
     return DeploymentSpec(name, replicas, (bundle,), "PACK", grouped=False, config=config, ingress=ingress)

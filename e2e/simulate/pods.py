@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import threading
@@ -15,6 +16,7 @@ NODE_TYPE_LABEL: Final = "ray.io/node-type"
 SETTINGS_ANNOTATION: Final = "rayllm.local/simulate"
 
 _RAY_CPUS = re.compile(r"--num-cpus[= ]['\"]?([0-9.]+)")
+_RAY_RESOURCES = re.compile(r"--resources[= ]'({.*?})'")
 _QUANTITY = re.compile(r"([0-9.]+)(m|[kMGTPE]i?)?")
 _UNITS = {"m": 1e-3, **{f"{unit}i": 1024.0**power for power, unit in enumerate("kMGTPE", start=1)}}
 _UNITS |= {"Ki": 1024.0, **{unit: 1000.0**power for power, unit in enumerate("kMGTPE", start=1)}}
@@ -24,8 +26,8 @@ _UNITS |= {"Ki": 1024.0, **{unit: 1000.0**power for power, unit in enumerate("kM
 class RayPod:
     """One pod of a Ray cluster.
 
-    `cpus` and `gpus` are what Ray offers to tasks there, `accelerator` is Ray's name of the GPUs, and `ready` says
-    whether the pod is ready and not being deleted.
+    `cpus`, `gpus` and `custom` are what Ray offers to tasks there, `accelerator` is Ray's name of the GPUs, and `ready`
+    says whether the pod is ready and not being deleted.
     """
 
     namespace: str
@@ -39,11 +41,12 @@ class RayPod:
     gpus: float
     accelerator: str | None = None
     settings: str = ""
+    custom: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def resources(self) -> dict[str, float]:
         """Ray's resources of this node."""
-        found = {"CPU": self.cpus}
+        found = {**self.custom, "CPU": self.cpus}
         if self.gpus:
             found["GPU"] = self.gpus
             if self.accelerator:
@@ -75,6 +78,7 @@ def ray_pod(manifest: Mapping[str, Any], accelerators: Mapping[str, str]) -> Ray
         gpus=_gpus(container),
         accelerator=accelerators.get(spec.get("nodeName", "")),
         settings=metadata.get("annotations", {}).get(SETTINGS_ANNOTATION, ""),
+        custom=_custom(container),
     )
 
 
@@ -88,14 +92,24 @@ def quantity(text: str) -> float:
 
 def _cpus(container: Mapping[str, Any]) -> float:
     """As KubeRay decides: num-cpus of the start command, else the limit, else the request, in whole CPUs."""
-    command = " ".join([*container.get("command", []), *container.get("args", [])])
-    if given := _RAY_CPUS.search(command):
+    if given := _RAY_CPUS.search(_command(container)):
         return float(given[1])
     resources = container.get("resources", {})
     for kind in ("limits", "requests"):
         if "cpu" in resources.get(kind, {}):
             return float(math.ceil(quantity(str(resources[kind]["cpu"]))))
     return 1.0
+
+
+def _custom(container: Mapping[str, Any]) -> dict[str, float]:
+    """The custom resources of the start command; the type of an accelerator is that of its node."""
+    found = _RAY_RESOURCES.search(_command(container))
+    given = json.loads(found[1]) if found else {}
+    return {name: float(amount) for name, amount in given.items() if not name.startswith("accelerator_type:")}
+
+
+def _command(container: Mapping[str, Any]) -> str:
+    return " ".join([*container.get("command", []), *container.get("args", [])])
 
 
 def _gpus(container: Mapping[str, Any]) -> float:

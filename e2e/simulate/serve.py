@@ -219,10 +219,11 @@ def _applications(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
             raise ValueError(
                 f"1 validation error for ServeDeploySchema\napplications.{position}.import_path\n  Field required"
             )
-        name, prefix = str(app.get("name", "default")), str(app.get("route_prefix", "/"))
+        name, prefix = str(app.get("name", "default")), app.get("route_prefix", "/")
         if name in found or prefix in prefixes:
             what = f"names: ['{name}']" if name in found else f"route_prefix: ['{prefix}']"
             raise ValueError(f"1 validation error for ServeDeploySchema\n  Value error, Found duplicate {what}")
         found[name] = app
-        prefixes.add(prefix)
+        if prefix is not None:
+            prefixes.add(prefix)
     return found

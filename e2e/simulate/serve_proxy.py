@@ -12,6 +12,7 @@ from e2e.images.engine.rayllm_standin import replies
 from e2e.simulate import answers
 from e2e.simulate.clusters import Cluster
 from e2e.simulate.http import Handler, Reply, json_reply, stream_reply, text_reply
+from e2e.simulate.serve import Application
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class ProxyHandler(Handler):
                 return text_reply("success")
             running = {name: app for name, app in cluster.serve.applications.items() if app.deployments}
             if path == "/-/routes":
-                return json_reply({app.config.get("route_prefix", "/"): name for name, app in running.items()})
+                routes = {app.config.get("route_prefix", "/"): name for name, app in running.items()}
+                return json_reply({route: name for route, name in routes.items() if route is not None})
             route = _route(cluster, path)
         if route is None:
             return text_reply(f"Path '{path}' not found. Ping http://.../-/routes for available routes.", 404)
@@ -66,18 +68,29 @@ def _route(cluster: Cluster, path: str) -> _Route | None:
     """The application with the longest prefix of the path."""
     matching = []
     for app in cluster.serve.applications.values():
-        prefix = str(app.config.get("route_prefix", "/")).rstrip("/")
+        if (route := app.config.get("route_prefix", "/")) is None:
+            continue
+        prefix = str(route).rstrip("/")
         if app.deployments and (path == prefix or path.startswith(prefix + "/")):
             matching.append((prefix, app))
     if not matching:
         return None
     prefix, app = max(matching, key=lambda one: len(one[0]))
+    reached = [app, *(cluster.serve.applications[name] for name in _behind(app) if name in cluster.serve.applications)]
     models = {
         one.spec.model_id: any(replica.running for replica in one.replicas)
-        for one in app.deployments.values()
+        for application in reached
+        for one in application.deployments.values()
         if one.spec.model_id
     }
     return _Route(path.removeprefix(prefix), models, cluster.settings.tokens_per_second)
+
+
+def _behind(app: Application) -> Iterator[str]:
+    """The applications of the models that an ingress knows from its user_config."""
+    for deployment in app.deployments.values():
+        for model in (deployment.spec.config.get("user_config") or {}).get("models") or []:
+            yield str(model["application"])
 
 
 def _paced(ask: replies.Ask, tokens_per_second: float) -> Iterator[str]:

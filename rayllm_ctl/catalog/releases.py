@@ -40,6 +40,9 @@ DEFAULT = RELEASES[-1]
 """What runs where the user names neither version nor image."""
 
 _PUBLIC_IMAGE = re.compile(r"(?:.*/)?rayproject/ray-llm:(\d+\.\d+\.\d+)(?:-.*)?")
+_PUBLIC_TAG = re.compile(r"(-py\d+)?(-cu\d+|-gpu)?")
+"""What a tag of Ray's has after the version, in any mirror; what is built on its image has more."""
+
 _NAME_AN_IMAGE = "--image REGISTRY/IMAGE:TAG"
 
 
@@ -57,7 +60,7 @@ def resolve(engine: Engine) -> Runtime:
         missing = f"vLLM {vllm} has no known image" if vllm else f"Ray {ray} has no known image"
         return Runtime(ray or DEFAULT.ray, vllm or DEFAULT.vllm, None, missing, tuple(_assumed(ray, vllm)))
     unseen = "" if release.verified else "tag not verified"
-    return Runtime(release.ray, release.vllm, release.image, unseen)
+    return Runtime(release.ray, release.vllm, release.image, unseen, public=True)
 
 
 def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
@@ -74,7 +77,8 @@ def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
                 f"image {image} contains {name} {has}, not {name} {wanted}",
                 hint=(f"leave out the {name} version, or the image", _NAME_AN_IMAGE),
             )
-    return Runtime(release.ray, release.vllm, image)
+    public = _PUBLIC_TAG.fullmatch(image.rpartition(release.ray)[2]) is not None
+    return Runtime(release.ray, release.vllm, image, public=public)
 
 
 def _find(ray: str | None, vllm: str | None) -> Release | None:

@@ -26,7 +26,10 @@ _SHORTER: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
         (r"^args\.llm_configs\[\d+\]\.(?:engine_kwargs\.|model_loading_config\.)?", ""),
+        (r"^args\.(?:engine_kwargs|transformers)\.", ""),
         (r"^autoscaling_config\.", ""),
+        (r"^user_config\.(?=gateway\b|models\b)", ""),
+        (r"^template\.spec\.volumes\[serving\]\.configMap\..*$", "code of the gateway"),
         (r"^template\.spec\.containers\[ray-(?:head|worker)\]\.", ""),
         (r"^template\.(?:spec\.)?", ""),
         (r"^env\[([^]]*)\](?:\.value)?$", r"env \1"),

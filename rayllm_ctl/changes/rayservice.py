@@ -57,7 +57,8 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
     if file[0] and pending and not replaced:
         consequences.append(_upgrading(pending))
     if replaced:
-        consequences += [_new_cluster(strategy, running), *_renamed(old, new)]
+        code = any(_is_gateway_code(one) for one, _ in of_cluster)
+        consequences += [_new_cluster(strategy, running, code), *_renamed(old, new)]
     elif "hash" in parts:
         consequences.append(_held_back(running))
     consequences += _same_cluster({effect for _, effect in judged}, parts, replaced, running)
@@ -124,7 +125,12 @@ def _of_cluster(part: Part, parts: set[Part], replaced: bool) -> Effect:
     return _SAME_CLUSTER[part]
 
 
-def _new_cluster(strategy: str, running: Running) -> Consequence:
+def _is_gateway_code(found: Difference) -> bool:
+    """Whether pods mount another version of the gateway's code than before."""
+    return found.path[-4:] == ("volumes", "[serving]", "configMap", "name")
+
+
+def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
     live = running.clusters[0] if running.clusters else "the one that runs"
     if not running.clusters:
         message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
@@ -136,6 +142,8 @@ def _new_cluster(strategy: str, running: Running) -> Consequence:
         message = f"KubeRay starts a second RayCluster; {live} serves until the new one does, and is then deleted"
     if len(running.clusters) > 1:
         message += f". An upgrade is in progress: {running.clusters[1]}, which has not taken over yet, is replaced too"
+    if code:
+        message += ". The code of ingress and gateway is another one: that of this version of rayllm-ctl"
     return Consequence("new-cluster", message)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from rayllm_ctl.changes.fields import Difference, Path, differences, mapping, mappings
 from rayllm_ctl.changes.rollout import Deployment, restart
 from rayllm_ctl.model.changes import Consequence, Effect, Running
-from rayllm_ctl.model.names import engine_deployment
+from rayllm_ctl.model.names import MODEL_BUILDER, engine_deployment
 
 Judged = tuple[Difference, Effect]
 """A difference (its path starts at the root of the file) and what becomes of it."""
@@ -36,6 +36,7 @@ _RESTARTING = frozenset(
 """Options whose change restarts the replicas of their deployment. All others reach replicas that run."""
 
 _LLM = "ray.serve.llm:"
+"""Where Ray's builders of applications with models are, whose args list them."""
 
 
 def explain(old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> tuple[list[Judged], list[Consequence]]:
@@ -111,9 +112,16 @@ def _consequences(
             if whole or part.name in scopes
         ]
         yield restart(name, parts, running.start_seconds)
+    untouched = [name for name in after if name in before and name not in restarted]
+    if restarted and untouched:
+        yield Consequence("in-place", f"no replica of application {', '.join(untouched)} restarts")
     yield from renamed(old, new, "restart")
     if reconfigured:
-        yield Consequence("in-place", "Serve passes the new user_config to reconfigure() of every running replica")
+        yield Consequence(
+            "in-place",
+            "Serve passes the new user_config to reconfigure() of every running replica, which takes it up in place: "
+            "no replica restarts",
+        )
     for name in (name for name in before if name not in after):
         yield Consequence("deleted", f"Serve deletes application {name}: its replicas stop", outage=True)
     for name in (name for name in after if name not in before):
@@ -160,9 +168,12 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> I
 
 def _models(app: Mapping[str, Any]) -> list[str]:
     """The deployments that Ray Serve LLM makes for the models of an application."""
-    if not str(app.get("import_path", "")).startswith(_LLM):
-        return []
-    loading = [mapping(config, "model_loading_config") for config in mappings(mapping(app, "args"), "llm_configs")]
+    builder, args = str(app.get("import_path", "")), mapping(app, "args")
+    if builder == MODEL_BUILDER:
+        configs = [args]
+    else:
+        configs = list(mappings(args, "llm_configs")) if builder.startswith(_LLM) else []
+    loading = [mapping(config, "model_loading_config") for config in configs]
     return [engine_deployment(str(one["model_id"])) for one in loading if "model_id" in one]
 
 

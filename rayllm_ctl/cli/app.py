@@ -28,11 +28,18 @@ COMMANDS: dict[str, dict[str, str]] = {
         "apply": "Apply the services of spec files.",
         "diff": "Say what a change would do to what runs.",
     },
+    "Batch jobs": {
+        "batch": "Compute an answer for every row of a file.",
+    },
+    "Measure": {
+        "bench": "Measure a service under load.",
+    },
     "Operate services": {
         "status": "Say how a service is and why.",
         "watch": "Follow a service's state and autoscaling.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
+        "keys": "Create, list and revoke API keys of a service.",
         "serve-config": "Print the Serve configuration of a service.",
         "dashboard": "Forward Ray's dashboard of a service to this machine.",
         "delete": "Delete a service and wait until its pods are gone.",
@@ -40,6 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Reference": {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
+        "image": "Print the Dockerfile of an image for all features.",
         "explain": "Explain a field of the spec file.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
         "completion": "Print the completion script of a shell.",
@@ -137,6 +145,9 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except Exception as error:  # the last resort: a defect of ours must not spill a traceback over a user
         if debug:
             raise
+        if isinstance(error, OSError) and error.filename is not None:  # such as a path that is too long
+            printer.error(f"{error.filename}: {error.strerror}")
+            return codes["failed"]
         hint = f"{program} --debug COMMAND shows where it occurred"
         printer.error(f"internal error: {type(error).__name__}: {error}", (hint,))
         return codes["failed"]

@@ -7,8 +7,10 @@ from typing import Literal
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option, template_option
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option, template_option
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.model.factsources import FactSources
 
 
 @click.command(short_help="Apply the services of spec files.")
@@ -58,7 +60,7 @@ def command(
     from rayllm_ctl.workflows.rendering import RenderOptions
 
     services = [resolve(file, {}, kube.namespace) for file in files]
-    render = RenderOptions(offline=offline, accept_risk=accept_risk, template_dir=template_dir)
+    render = RenderOptions(FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
     options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
     with show(ctx, output) as display:
         roll_out(display, deploy(services, options, lambda: connect(kube)))

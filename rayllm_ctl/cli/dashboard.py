@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 
 
 @click.command(short_help="Forward Ray's dashboard of a service to this machine.")

@@ -7,18 +7,11 @@ from typing import Any, Literal
 
 import click
 
-from rayllm_ctl.cli.options import (
-    FLAGS,
-    KubeFlags,
-    facts_options,
-    kube_options,
-    kuberay_option,
-    output_option,
-    service_options,
-    template_option,
-)
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
 from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.model.factsources import FactSources
 
 
 @click.command(short_help="Plan, render, apply and wait until the model answers.")
@@ -47,9 +40,7 @@ def command(
     overrides: dict[str, Any],
     serve_config: Path | None,
     code: Path | None,
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
     accept_risk: bool,
     wait: bool,
     timeout: float | None,
@@ -84,7 +75,7 @@ def command(
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
         file, overrides, kube.namespace, FLAGS
     )
-    render = RenderOptions(model_config, offline, prices, accept_risk, template_dir, kuberay or DEFAULT)
+    render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
     options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
     events = deploy([service], options, lambda: connect(kube))
     if dry_run == "client":

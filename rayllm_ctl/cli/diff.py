@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import (
-    FLAGS,
-    KubeFlags,
-    facts_options,
-    kube_options,
-    output_option,
-    service_options,
-    template_option,
-)
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
 from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.labels import MANAGER
 
 if TYPE_CHECKING:
@@ -72,9 +66,7 @@ def command(
     overrides: dict[str, Any],
     serve_config: Path | None,
     code: Path | None,
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
     template_dir: Path | None,
     local: tuple[Path, Path] | None,
     fail_on: tuple[str, ...],
@@ -97,7 +89,7 @@ def command(
     from rayllm_ctl.workflows.diff import DiffOptions, diff
     from rayllm_ctl.workflows.rendering import RenderOptions
 
-    render = RenderOptions(model_config, offline, prices, accept_risk, template_dir)
+    render = RenderOptions(facts, accept_risk, template_dir)
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")

@@ -18,9 +18,11 @@ def command(field: str, recursive: bool) -> None:
       rayllm-ctl explain spec.replicas            a section and its fields
       rayllm-ctl explain spec.replicas.max        one field
       rayllm-ctl explain spec --recursive         all of them
+      rayllm-ctl explain batchjob.spec.input      the same for a BatchJob
     """
     from rayllm_ctl.console.explain import explanation, tree
-    from rayllm_ctl.specfile.explain import explain
+    from rayllm_ctl.specfile.explain import explain, kind_of
 
-    found = explain(field)
-    click.echo("\n".join(tree(found) if recursive else explanation(found, FLAGS)).rstrip())
+    found, kind = explain(field), kind_of(field)
+    flags = FLAGS if kind == "LLMService" else {}
+    click.echo("\n".join(tree(found) if recursive else explanation(found, flags, kind)).rstrip())

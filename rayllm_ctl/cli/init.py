@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
+from rayllm_ctl.model.factsources import FactSources
 
 
 @click.command(short_help="Write a spec file with comments and the planned values.")
@@ -17,9 +18,7 @@ from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
 def command(
     file: Path | None,
     overrides: dict[str, Any],
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
     namespace: str | None,
 ) -> None:
     """Print a spec file with comments and the planned values, as a start for a repository.
@@ -30,9 +29,7 @@ def command(
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.workflows.init import spec_file
 
-    text, plan = spec_file(
-        resolve(file, overrides, namespace, FLAGS), model_config=model_config, offline=offline, prices=prices
-    )
+    text, plan = spec_file(resolve(file, overrides, namespace, FLAGS), facts)
     click.echo(text, nl=False)
     if plan.verdict == "risky":
         reasons = "; ".join(reason.message for reason in plan.reasons)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from rayllm_ctl.cli.gathered import gathered
 from rayllm_ctl.cli.values import (
     Duration,
     KeyValue,
@@ -17,44 +18,10 @@ from rayllm_ctl.cli.values import (
     TolerationSpec,
     VolumeSpec,
 )
-from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.kuberayversions import DEFAULT
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class KubeFlags:
-    """Which cluster and namespace; None: as the kubeconfig says."""
-
-    kubeconfig: str | None
-    context: str | None
-    namespace: str | None
-    request_timeout: float
-
-
-def kube_options(function: F) -> F:
-    """--kubeconfig, --context, -n and --request-timeout, handed over as `kube: KubeFlags`."""
-
-    names = ("kubeconfig", "context", "namespace", "request_timeout")
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, kube=KubeFlags(*(kwargs.pop(name) for name in names)), **kwargs)
-
-    wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
-    wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-    decorated: Any = wrapper
-    for option in (
-        click.option(
-            "--request-timeout", type=Duration(), default="30s", show_default=True, help="Timeout of a single request."
-        ),
-        click.option("--context", help="Kubeconfig context; the current context by default."),
-        click.option("--kubeconfig", help="Path to the kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
-        click.option("-n", "--namespace", help="Namespace; that of the context by default."),
-    ):
-        decorated = option(decorated)
-    result: F = decorated
-    return result
 
 
 def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]:
@@ -62,8 +29,10 @@ def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]
     return click.option("-o", "--output", type=click.Choice(formats), default=default, help="Output format.")
 
 
-# One line per flag: what a user types, the field of the LLMService it sets, and how its value is read.
-_SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
+FlagTable = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
+"""One line per flag: what a user types, the field of the spec it sets, and how its value is read."""
+
+SERVICE_FLAGS: FlagTable = (
     (
         ("--model",),
         "model.id",
@@ -76,6 +45,14 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         {
             "type": click.Choice(["rayservice", "raycluster"]),
             "help": "Ray Serve LLM on a RayService (default), or vLLM's own server on a RayCluster.",
+        },
+    ),
+    (
+        ("--engine",),
+        "engine.kind",
+        {
+            "type": click.Choice(["vllm", "transformers"]),
+            "help": "Engine; vllm by default, transformers for models that vLLM does not support.",
         },
     ),
     (("--gpu",), "accelerator.gpu", {"metavar": "GPU", "help": "GPU type, such as H100-80GB; see rayllm-ctl gpus."}),
@@ -131,7 +108,11 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         {"type": int, "metavar": "TOKENS", "help": "Maximum context length of a request."},
     ),
     (("--dtype",), "engine.dtype", {"help": "Data type of weights and activations: auto, bfloat16, float16, float32."}),
-    (("--quantization",), "engine.quantization", {"help": "Quantization method, as vLLM names it."}),
+    (
+        ("--quantization",),
+        "engine.quantization",
+        {"help": "Quantization method, as the engine names it."},
+    ),
     (("--kv-cache-dtype",), "engine.kv_cache_dtype", {"help": "Data type of the KV cache: auto, fp8, ..."}),
     (
         ("--gpu-memory-utilization",),
@@ -147,6 +128,11 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         ("--max-num-batched-tokens",),
         "engine.max_num_batched_tokens",
         {"type": int, "help": "Maximum number of tokens per engine step."},
+    ),
+    (
+        ("--gateway",),
+        "gateway",
+        {"is_flag": True, "default": None, "help": "Put a gateway in front of the model; see spec.gateway."},
     ),
     (("--vllm-version",), "engine.vllm_version", {"help": "vLLM version to plan for."}),
     (
@@ -183,9 +169,18 @@ _SERVICE_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     (("--ttft",), "load.ttft", {"type": Duration(), "help": "Target time to first token, such as 500ms."}),
     (("--tpot",), "load.tpot", {"type": Duration(), "help": "Target time per output token, such as 40ms."}),
     (("--rate",), "load.rate", {"type": float, "metavar": "N", "help": "Requests per second to plan for."}),
+    (
+        ("--calibration",),
+        "load.calibration",
+        {
+            "type": click.Path(dir_okay=False),
+            "metavar": "FILE",
+            "help": "File that bench --calibrate wrote: by how much the plan's speed was off.",
+        },
+    ),
 )
 
-_DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
+DEPLOY_FLAGS: FlagTable = (
     (("--image",), "engine.image", {"help": "Container image with Ray and vLLM."}),
     (("--model-path",), "model.path", {"metavar": "PATH", "help": "Directory in the pods that contains the model."}),
     (
@@ -247,7 +242,7 @@ _DEPLOY_FLAGS: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
     ),
 )
 
-FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in _SERVICE_FLAGS + _DEPLOY_FLAGS}
+FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in SERVICE_FLAGS + DEPLOY_FLAGS}
 """The flag that sets a field, for messages."""
 
 
@@ -257,34 +252,27 @@ def service_options(deploy: bool = True, several: bool = False) -> Callable[[F],
     `overrides` maps a field's dotted path to the value of a flag that was given. deploy=False leaves out what only
     pods need. several: -f can be repeated, and is handed over as `files: tuple[Path, ...]`.
     """
-    table = _SERVICE_FLAGS + (_DEPLOY_FLAGS if deploy else ())
+    return spec_options(SERVICE_FLAGS + (DEPLOY_FLAGS if deploy else ()), several)
 
-    def decorate(function: F) -> F:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            overrides = {}
-            for declaration, field, _ in table:
-                value = kwargs.pop(declaration[-1].lstrip("-").replace("-", "_"))
-                if value not in (None, ()):
-                    overrides[field] = value
-            return function(*args, overrides=overrides, **kwargs)
 
-        wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
-        wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-        decorated: Any = wrapper
-        file = click.option(
-            "-f",
-            "--file",
-            "files" if several else "file",
-            type=click.Path(path_type=Path, dir_okay=False),
-            multiple=several,
-            help="Spec file; flags take precedence." + (" Can be repeated." if several else ""),
-        )
-        for declaration, _, settings in reversed(table):
-            decorated = click.option(*declaration, **settings)(decorated)
-        result: F = file(decorated)
-        return result
+def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
+    """The flags of a table and -f/--file, handed over as service_options does."""
 
-    return decorate
+    fields = {declaration[-1].lstrip("-").replace("-", "_"): field for declaration, field, _ in table}
+
+    def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {fields[name]: value for name, value in values.items() if value not in (None, ())}
+
+    file = click.option(
+        "-f",
+        "--file",
+        "files" if several else "file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        multiple=several,
+        help="Spec file; flags take precedence." + (" Can be repeated." if several else ""),
+    )
+    options = [file, *(click.option(*declaration, **settings) for declaration, _, settings in table)]
+    return lambda function: gathered(function, options, tuple(fields), "overrides", overrides)
 
 
 def template_option(function: F) -> F:
@@ -305,15 +293,16 @@ def kuberay_option(note: str = "") -> Callable[[F], F]:
 
 
 def facts_options(function: F) -> F:
-    """--model-config, --offline, --prices: where the facts of a plan come from."""
-    for option in (
-        click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="YAML file with GPU prices."),
-        click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
+    """--model-config, --offline, --prices: handed over as `facts: FactSources`."""
+    options = (
         click.option(
             "--model-config",
             type=click.Path(path_type=Path),
-            help="The model's config.json, or its directory.",
+            help="The model's config.json, or its directory; of several models one with a directory for each.",
         ),
-    ):
-        function = option(function)
-    return function
+        click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
+        click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="YAML file with GPU prices."),
+    )
+    return gathered(
+        function, options, ("model_config", "offline", "prices"), "facts", lambda values: FactSources(**values)
+    )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
-from rayllm_ctl.errors import FAILED, OK
+from rayllm_ctl.errors import FAILED, OK, UsageError
+from rayllm_ctl.model.factsources import FactSources
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.batch import BatchJob
 
 
 @click.command(name="plan", short_help="Say on which GPUs a model fits, how large, and why.")
 @service_options()
 @facts_options
+@click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
 @output_option("table", "wide", "json", "yaml", default="table")
 @click.pass_context
@@ -21,9 +26,8 @@ def command(
     ctx: click.Context,
     file: Path | None,
     overrides: dict[str, Any],
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
+    rows: int | None,
     explain: bool,
     output: str,
 ) -> int:
@@ -33,33 +37,65 @@ def command(
       rayllm-ctl plan --model Qwen/Qwen3-32B
       rayllm-ctl plan --model Qwen/Qwen3-32B --gpu L4 --tp 4 --max-model-len 131072
       rayllm-ctl plan --model Qwen/Qwen3-32B --concurrency 200 --ttft 1s --tpot 40ms
+      rayllm-ctl plan -f job.yaml --rows 100000
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
     """
-    from rayllm_ctl.cli.service import named_after, resolve
+    from rayllm_ctl.cli.service import may_be_batch, named_after, resolve
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.model.jsonform import to_json
+    from rayllm_ctl.model.totals import several_to_json
     from rayllm_ctl.workflows.plan import make_plan
 
-    if model_config is not None and file is None:
+    if file is not None and may_be_batch(file):
+        from rayllm_ctl.cli.batchjob import batch_of_file
+
+        counted = {} if rows is None else {"load.rows": rows}
+        batch = batch_of_file(file, {**overrides, **counted}, None, {**FLAGS, "load.rows": "--rows"})
+        if batch is not None:
+            return _plan_batch(ctx, batch, output, facts, explain)
+    if rows is not None:
+        raise UsageError("--rows applies to a BatchJob only", hint="-f job.yaml")
+    if facts.model_config is not None and file is None:
         # A plan needs no more of a model's name than something to call it.
-        overrides = {"model.id": named_after(model_config), **overrides}
+        overrides = {"model.id": named_after(facts.model_config), **overrides}
     service = resolve(file, overrides, flags=FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
     plan = make_plan(
         service,
-        model_config=model_config,
-        offline=offline,
-        prices=prices,
+        facts,
         explain=explain,
         hand_sized=True if sized else None,
     )
     if output in ("json", "yaml"):
-        print_data(to_json(plan), output)
+        print_data(to_json(plan) if plan.models is None else several_to_json(plan), output)
     else:
         from rayllm_ctl.console.plan import table
 
         style = printer(ctx)
         for line in table(plan, style, wide=output == "wide"):
+            style.line(line)
+    return OK if plan.runs else FAILED
+
+
+def _plan_batch(
+    ctx: click.Context,
+    batch: BatchJob,
+    output: str,
+    facts: FactSources,
+    explain: bool,
+) -> int:
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.model.jsonform import to_json
+    from rayllm_ctl.workflows.batchplan import make_batch_plan
+
+    plan = make_batch_plan(batch, facts, explain=explain)
+    if output in ("json", "yaml"):
+        print_data(to_json(plan), output)
+    else:
+        from rayllm_ctl.console.batchplan import batch_table
+
+        style = printer(ctx)
+        for line in batch_table(plan, style, wide=output == "wide"):
             style.line(line)
     return OK if plan.runs else FAILED

@@ -17,9 +17,10 @@ from rayllm_ctl.cli.options import (
 )
 from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.factsources import FactSources
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.rendering import Rendering
+    from rayllm_ctl.workflows.rendering import Rendering, RenderOptions
 
 
 @click.command(short_help="Print the manifests that deploy would apply.")
@@ -50,9 +51,7 @@ def command(
     overrides: dict[str, Any],
     serve_config: Path | None,
     code: Path | None,
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
     namespace: str | None,
     accept_risk: bool,
     template_dir: Path | None,
@@ -68,7 +67,6 @@ def command(
       rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
       rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
-    from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import print_data, print_manifests
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.folders import write_folders
@@ -83,13 +81,13 @@ def command(
             "--format helm-values writes the values of one planned service to standard output",
             hint="leave out --serve-config, --output-dir and --template-dir, and give -f once",
         )
-    options = RenderOptions(model_config, offline, prices, accept_risk, template_dir, kuberay or DEFAULT)
+    options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}
-    for source in [given] if given else (resolve(file, overrides, namespace, FLAGS) for file in files or (None,)):
-        one = rendering(source, options)
+    rendered = (_rendered(file, overrides, namespace, options, plain=not values) for file in files or (None,))
+    for one in [rendering(given, options)] if given else rendered:
         if one.name in found:
-            raise UsageError(f"there are two services named {one.name}", hint="change metadata.name of one of them")
+            raise UsageError(f"two services or jobs are named {one.name}", hint="change metadata.name of one of them")
         found[one.name] = one
         for note in one.notes:
             click.echo(note, err=True)
@@ -101,3 +99,22 @@ def command(
         return
     for line in write_folders(output_dir, {name: one.manifests for name, one in found.items()}):
         click.echo(line, err=True)
+
+
+def _rendered(
+    file: Path | None, overrides: dict[str, Any], namespace: str | None, options: RenderOptions, *, plain: bool
+) -> Rendering:
+    """The service or batch job of a file and flags. plain: as manifests, and not as values of the chart."""
+    from rayllm_ctl.cli.service import may_be_batch, resolve
+    from rayllm_ctl.workflows.rendering import rendering
+
+    if file is not None and may_be_batch(file):
+        from rayllm_ctl.cli.batchjob import batch_of_file
+        from rayllm_ctl.workflows.batchplan import batch_as_rendering
+
+        batch = batch_of_file(file, overrides, namespace, FLAGS)
+        if batch is not None and (options.template_dir is not None or not plain):
+            raise UsageError(f"--format helm-values and --template-dir do not apply to a BatchJob ({file})")
+        if batch is not None:
+            return batch_as_rendering(batch, options)
+    return rendering(resolve(file, overrides, namespace, FLAGS), options)

@@ -24,7 +24,7 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
             if isinstance(event, Applied) and runs_a_service(event):
                 started = event
             elif isinstance(event, Ready):
-                for line in how_to_use(rendered.manifests, event.name, event.namespace):
+                for line in how_to_use(rendered.manifests, event):
                     display.handle(Noted(line))
     except FieldConflictError as error:
         take_over = "--force-conflicts        take these fields over; their owner loses them"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 
 
 @click.command(name="serve-config", short_help="Print the Serve configuration of a service.")

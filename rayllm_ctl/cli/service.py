@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.gateway import Gateway
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.names import service_name
 from rayllm_ctl.model.problems import Problem
@@ -39,18 +40,34 @@ def resolve(
         service = LLMService(name=service_name(model), model=Model(model))
     changes = {field: value for field, value in overrides.items() if not field.startswith("replicas.")}
     changes.pop("model.id", None)
+    if changes.pop("gateway", False) and service.gateway is None:
+        service = dataclasses.replace(service, gateway=Gateway())
     for field, value in changes.items():
-        service = _with(service, field.split("."), value)
+        service = replaced(service, field.split("."), value)
     service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides))
     if namespace is not None:
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
-        lines = [f"{_place(problem, overrides, flags or {})}: {problem.message}" for problem in problems]
-        what_to_do = f"correct {file}" if file is not None else "rayllm-ctl deploy --help"
-        raise UsageError("\n".join(lines), hint=tuple(hints) or what_to_do)
+        raise invalid(problems, file, overrides, flags or {}, "rayllm-ctl deploy --help")
     return service
+
+
+def invalid(
+    problems: Sequence[Problem], file: Path | None, overrides: Mapping[str, Any], flags: Mapping[str, str], usage: str
+) -> UsageError:
+    """The error with every problem, each by its flag or path; `usage` is the hint where no file is to correct."""
+    hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+    lines = [f"{place(problem, overrides, flags)}: {problem.message}" for problem in problems]
+    return UsageError("\n".join(lines), hint=tuple(hints) or (usage if file is None else f"correct {file}"))
+
+
+def may_be_batch(file: Path | None) -> bool:
+    """Whether a file may describe a BatchJob: what only that needs is not imported for a service."""
+    try:
+        return file is not None and b"BatchJob" in file.read_bytes()
+    except OSError:
+        return False  # which is reported by whoever reads it as a service
 
 
 def named_after(config: Path) -> str:
@@ -59,7 +76,7 @@ def named_after(config: Path) -> str:
     return service_name(path.parent.name if path.name == "config.json" else path.name.removesuffix(".json"))
 
 
-def _place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+def place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
     """The flag that set the field, or its path in the spec file."""
     if problem.path == ("metadata", "name"):
         return flags.get("name", problem.where)
@@ -96,12 +113,12 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
     return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
 
 
-def _with(node: Any, path: list[str], value: Any) -> Any:
+def replaced(node: Any, path: list[str], value: Any) -> Any:
     """`node` with the field at `path` replaced; mappings and tuples are extended."""
     name, *rest = path
     current = getattr(node, name)
     if rest:
-        return dataclasses.replace(node, **{name: _with(current, rest, value)})
+        return dataclasses.replace(node, **{name: replaced(current, rest, value)})
     if isinstance(current, Mapping):
         value = {**current, **dict(value)}
     elif isinstance(current, tuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags
+from rayllm_ctl.cli.kubeflags import KubeFlags
 from rayllm_ctl.model.events import Applied, Event, Observed, Ready
 from rayllm_ctl.model.jsonform import to_json
 
@@ -76,7 +76,7 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
 class Display:
     """Draws events on standard error and, for machines, writes what they come to on standard output."""
 
-    def __init__(self, progress: Progress, output: str | None, follow: bool) -> None:
+    def __init__(self, progress: Progress[Event], output: str | None, follow: bool) -> None:
         self._progress, self._output, self._follow = progress, output, follow
         self._applied: list[Applied] = []
         self._last: Observed | Ready | None = None

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
 
 
 @click.command(short_help="Say how a service is and why.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import KubeFlags, kube_options, output_option
+from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.values import Duration
 
 

@@ -114,15 +114,18 @@ class Cluster:
         """Create an object and return it as stored."""
         what = kind(kind_name)
         doing = f"create {label(what, (body.get('metadata') or {}).get('name'), namespace)}"
-        return self.request_json("POST", what.path(namespace), body=body, doing=doing)
+        return self.request_json("POST", what.path(namespace), body=body, doing=doing, secret=kind_name == "Secret")
 
-    def delete(self, kind_name: str, name: str, namespace: str | None = None, *, uid: str) -> None:
-        """Delete the object that has this `uid`, and only once its dependents are gone (foreground).
+    def delete(
+        self, kind_name: str, name: str, namespace: str | None = None, *, uid: str, background: bool = False
+    ) -> None:
+        """Delete the object that has this `uid`, and only once its dependents are gone; `background`: before them.
 
         NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
         """
         what = kind(kind_name)
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        policy = "Background" if background else "Foreground"
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         doing = f"delete {label(what, name, namespace)}"
         self.request_json(
             "DELETE", what.path(namespace, name), body={**options, "preconditions": {"uid": uid}}, doing=doing
@@ -140,12 +143,21 @@ class Cluster:
     ) -> tuple[dict[str, Any], bool]:
         """Patch an object. Returns it as stored and whether the patch (a server-side apply) created it."""
         what = kind(kind_name)
-        doing = f"apply {label(what, name, namespace)}"
+        doing = f"{'apply' if 'apply' in content_type else 'patch'} {label(what, name, namespace)}"
         status, answer = self._exchange(
             "PATCH", what.path(namespace, name), query=query, body=json.dumps(body).encode(), content_type=content_type,
             doing=doing, secret=kind_name == "Secret",
         )  # fmt: skip
         return self._decoded(answer, doing), status == 201
+
+    def headers(self) -> Headers:
+        """The headers of every request: the user's credentials, and whom the user acts as."""
+        authorization = self._transport.authorization()
+        return (*self._headers, *((("Authorization", authorization),) if authorization else ()))
+
+    def connection(self) -> Any:
+        """A connection of its own to the API server; see Transport.connection."""
+        return self._transport.connection()
 
     def server_version(self) -> str:
         """The API server's version, such as v1.36.2."""
@@ -206,15 +218,12 @@ class Cluster:
 
         import urllib3
 
-        sent = urllib3.HTTPHeaderDict((*self._headers, *headers))
+        sent = urllib3.HTTPHeaderDict((*self.headers(), *headers))
         sent.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
         if gzip:
             sent["Accept-Encoding"] = "gzip"
         if body is not None:
             sent["Content-Type"] = content_type
-        authorization = self._transport.authorization()
-        if authorization:
-            sent["Authorization"] = authorization
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
         try:
             response = self._transport.pool.request(

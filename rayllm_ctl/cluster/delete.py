@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
@@ -49,9 +49,18 @@ def delete_service(
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
+    for applied in delete_all(cluster, doomed, background=left.clears_redis()):
+        if not wait:
+            yield applied
+    if wait:
+        yield from _wait(left, doomed, deadline, timeout)
+
+
+def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
+    """Ask the API server to delete objects, yielding those that were there. UserError where another one has a name."""
     for item in doomed:
         try:
-            cluster.delete(item.kind, item.name, item.namespace, uid=item.uid)
+            cluster.delete(item.kind, item.name, item.namespace, uid=item.uid, background=background)
         except NotFoundError:
             continue
         except ApiError as error:
@@ -61,10 +70,7 @@ def delete_service(
                     hint="look at it and run the command again",
                 ) from error
             raise
-        if not wait:
-            yield Applied(item.kind, item.name, item.namespace, "deleted")
-    if wait:
-        yield from _wait(left, doomed, deadline, timeout)
+        yield Applied(item.kind, item.name, item.namespace, "deleted")
 
 
 def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, Any] | None) -> list[Entry]:
@@ -78,14 +84,23 @@ def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, A
 def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
     pending = list(doomed)
     pods_before: int | None = None
+    told: set[str] = set()
+    cleaned: set[str] = set()
     while True:
         gone = [item for item in pending if not left.exists(item)]
         for item in gone:
             yield Applied(item.kind, item.name, item.namespace, "deleted")
         pending = [item for item in pending if item not in gone]
         parts = [*left.ray_clusters(), *left.pods()]
-        pods = sum(part["kind"] == "Pod" for part in parts)
+        cleanups = [part for part in parts if _cleans_up(part)]
+        pods = sum(part["kind"] == "Pod" for part in parts) - len(cleanups)
+        for note in map(left.cleanup_note, cleanups):
+            if note not in told:
+                told.add(note)
+                yield Noted(note)
+        cleaned |= {part["metadata"]["labels"][kuberay.CLUSTER] for part in cleanups}
         if not pending and not parts:
+            yield from map(Noted, left.not_cleaned(cleaned))
             return
         if pods != pods_before:
             if pods:
@@ -108,6 +123,8 @@ class _Leftovers:
 
     def service(self) -> dict[str, Any] | None:
         service = find(self.cluster, self.kind, self.name, self.namespace)
+        if service is not None and self.kind.is_cluster:
+            self._seen[self.name] = service
         self.ray_clusters()
         return service
 
@@ -126,6 +143,32 @@ class _Leftovers:
             if owned.owns_pod(pod)
         ]
 
+    def cleanup_note(self, pod: Mapping[str, Any]) -> str:
+        """What to say of the pod in which KubeRay clears the Redis of a RayCluster. It tries once."""
+        name = pod["metadata"]["labels"][kuberay.CLUSTER]
+        if (pod.get("status") or {}).get("phase") != "Failed":
+            return f"waiting for the Job that clears the Redis of RayCluster {name}"
+        return f"the Job that clears the Redis of RayCluster {name} failed, and {self._state_stays(name)}"
+
+    def clears_redis(self) -> bool:
+        """Whether KubeRay is to run such a pod. Then no dependents may be deleted first: the garbage collector would
+        take the service account that the pod needs, and KubeRay would wait for it in vain.
+        """
+        return any(kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()) for item in self._seen.values())
+
+    def not_cleaned(self, cleaned: Collection[str]) -> Iterator[str]:
+        """What to say of RayClusters for which no such pod was seen: KubeRay gives up after some minutes."""
+        for name, item in self._seen.items():
+            if name not in cleaned and kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()):
+                job = f"the Job that clears the Redis of RayCluster {name}"
+                yield f"KubeRay did not run {job}: {self._state_stays(name)}"
+
+    def _state_stays(self, name: str) -> str:
+        uid = self._seen[name]["metadata"]["uid"] if name in self._seen else ""
+        return "its state stays there" + (
+            f"; to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del" if uid else ""
+        )
+
     def exists(self, item: Entry) -> bool:
         return self.find(item) is not None
 
@@ -137,11 +180,15 @@ class _Leftovers:
         return found if found["metadata"]["uid"] == item.uid else None
 
 
+def _cleans_up(item: Mapping[str, Any]) -> bool:
+    return bool((item["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
+
+
 def _stuck(
     left: _Leftovers, pending: Sequence[Entry], parts: Sequence[Mapping[str, Any]], timeout: float
 ) -> WaitTimeoutError:
     still = [found for item in pending if (found := left.find(item)) is not None]
-    lines = [f"  {_why(item)}" for item in (*still, *parts)]
+    lines = [f"  {why_left(item)}" for item in (*still, *parts)]
     hints = [f"kubectl get rayclusters,pods -n {left.namespace} -l {kuberay.CLUSTER}"]
     if any("finalizers" in item["metadata"] for item in (*still, *parts)):
         hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
@@ -151,7 +198,8 @@ def _stuck(
     )
 
 
-def _why(item: Mapping[str, Any]) -> str:
+def why_left(item: Mapping[str, Any]) -> str:
+    """An object that a deletion has left, and what holds it."""
     metadata = item["metadata"]
     reasons = []
     if metadata.get("finalizers"):

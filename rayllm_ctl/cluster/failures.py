@@ -110,7 +110,7 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     if status == 401:
         return UnauthorizedError(f"the API server rejected the credentials ({doing})", status=401, reason=reason)
     if status == 403:
-        return _forbidden(text, reason, causes, doing)
+        return _forbidden(_text(answer, body), text, reason, causes, doing)
     if status == 404:
         return NotFoundError(f"{doing}: {text}", status=404, reason=reason, about=about, server_message=text)
     if status == 410 or reason == "Expired":
@@ -128,11 +128,13 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, server_message=text)
 
 
-def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], doing: str) -> ApiError:
-    rights = _RIGHTS.search(text)
+def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, Any], ...], doing: str) -> ApiError:
+    """The error of a 403. said: the server's words; the authorizer's name a right and no values. shown: the same, or
+    what stands for words that may quote a Secret."""
+    rights = _RIGHTS.search(said)
     if not rights:
         # Admission (quota, Pod Security, a webhook, a dying namespace) answers 403 as well: no right would help.
-        return ApiError(f"{doing} was rejected: {text}", status=403, reason=reason, causes=causes)
+        return ApiError(f"{doing} was rejected: {shown}", status=403, reason=reason, causes=causes)
     verb, namespace = rights["verb"], rights["namespace"]
     plural, _, subresource = rights["resource"].partition("/")
     where = f"in namespace {namespace}" if namespace else "at the cluster scope"
@@ -141,7 +143,7 @@ def _forbidden(text: str, reason: str, causes: tuple[Mapping[str, Any], ...], do
     if subresource:
         check.append(f"--subresource={subresource}")
     check.append(f"-n {namespace}" if namespace else "-A")
-    user = _USER.search(text)
+    user = _USER.search(said)
     who = f"user {user[1]!r}" if user else "this user"
     what = f"{resource}/{subresource}" if subresource else resource
     error = ForbiddenError(

@@ -12,11 +12,12 @@ from typing import Any
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.labels import INSTANCE, MANAGED_BY, MANAGER
+from rayllm_ctl.model.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
 
 KINDS = (
     "RayService", "RayCluster", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget",
-    "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount", "ConfigMap",
+    "Deployment", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
+    "ConfigMap",
 )  # fmt: skip
 """Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
 
@@ -32,19 +33,24 @@ class Entry:
 
 
 def inventory(cluster: Cluster, name: str, namespace: str) -> list[Entry]:
-    """What rayllm-ctl applied for service `name`, in the order of deletion.
+    """What rayllm-ctl applied for service `name`, in the order of deletion; nothing of a batch job of that name.
 
     Kinds that the cluster does not serve, or that the user is not permitted to list, are skipped.
     """
-    selector = f"{MANAGED_BY}={MANAGER},{INSTANCE}={name}"
-    entries = []
+    return [entry(item) for item in applied_objects(cluster, name, namespace)]
+
+
+def applied_objects(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
+    """The objects of `inventory` in full."""
+    selector = f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}"
+    objects = []
     for kind_name in KINDS:
         try:
             found = cluster.list(kind_name, namespace, label_selector=selector)
         except (NotFoundError, ForbiddenError):
             continue
-        entries += [entry(item) for item in found if applied_by_us(item)]
-    return entries
+        objects += [item for item in found if applied_by_us(item)]
+    return objects
 
 
 def entry(item: Mapping[str, Any]) -> Entry:

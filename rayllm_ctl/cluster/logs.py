@@ -1,4 +1,4 @@
-"""The ends of logs of containers that failed."""
+"""Logs of containers: the ends of those that failed, and whole ones."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks
     )
 
 
+def tails(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
+    """The last `lines` of the log of each pod's first container, where it has one."""
+    return _read(cluster, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
+
+
+def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow: bool) -> Iterator[bytes]:
+    """A container's log in pieces; with `follow` as it is written, until the container ends."""
+    query = [("container", container), ("follow", str(follow).lower())]
+    doing = f"read the log of {pod}"
+    path = kind("Pod").path(namespace, pod, "log")
+    with cluster.open("GET", path, query=query, accept="*/*") as response:
+        if response.status != 200:
+            raise cluster.failure(response.status, response.read(), doing)
+        while piece := response.read1(65536):
+            yield piece
+
+
 def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
     """Pod, container, and whether the run before the present one is meant."""
     status = pod.get("status") or {}
@@ -44,11 +61,13 @@ def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bo
             yield pod, box["name"], True
 
 
-def _read(cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks) -> dict[str, str]:
+def _read(
+    cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks, lines: int = LINES
+) -> dict[str, str]:
     def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
         pod, container, previous = item
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        query = [("container", container), ("tailLines", str(LINES)), ("previous", str(previous).lower())]
+        query = [("container", container), ("tailLines", str(lines)), ("previous", str(previous).lower())]
         try:
             return cluster.request_text(
                 kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT

@@ -1,7 +1,8 @@
 """All services of a namespace, or of all, with one list per kind: the number of requests does not grow with them.
 
 A Snapshot made here has what tells how a service is: the operator's copy of Serve's state in its status, RayClusters,
-pods, addresses, warnings, the operator. Serve itself, nodes, claims, quotas and logs are left to a look at one service.
+pods, addresses, what exposes it, warnings, the operator. Serve itself, nodes, claims, quotas and logs are left to a
+look at one service.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.exposure import in_front_of, listed
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.cluster.reader import Objects, Reader
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
-
-Objects = list[dict[str, Any]]
-
 
 Found = tuple[WorkloadKind, str, str, Snapshot]
 """Kind, name, namespace and Snapshot of a service."""
@@ -32,17 +32,10 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
     Of two objects with the name of one service that of the kind that comes first is it. Raises UserError when objects
     of the first kind cannot be read at all; what else cannot be read is noted.
     """
-    notes: list[str] = []
+    reader = Reader(cluster)
 
-    def read(what: str, labels: str = "", fields: str = "", *, everywhere: bool = False) -> Objects:
-        where = None if everywhere else namespace
-        try:
-            return cluster.list(what, where, label_selector=labels, field_selector=fields)
-        except NotFoundError:
-            return []
-        except ForbiddenError as error:
-            notes.append(f"{what}s could not be read: not permitted to {error.right}")
-            return []
+    def read(what: str, labels: str = "", fields: str = "") -> Objects:
+        return reader.list(what, namespace, labels, fields)
 
     first, *others = kinds
     origins = f"{kuberay.ORIGIN_KIND} in ({','.join(kind.name for kind in kinds)})"
@@ -52,27 +45,30 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
         parts = [
             tasks.submit(partial(read, "Pod", kuberay.CLUSTER)),
             tasks.submit(partial(read, "EndpointSlice", origins)),
+            tasks.submit(partial(read, "Service", origins)),
             tasks.submit(partial(read, "Event", fields="type=Warning")),
         ]
         operator = [
-            tasks.submit(partial(read, what, kuberay.OPERATOR_SELECTOR, everywhere=True))
-            for what in ("Deployment", "Pod")
+            tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
         ]
         try:
-            listed = [(first, cluster.list(first.name, namespace))]
+            found = [(first, cluster.list(first.name, namespace))]
         except NotFoundError as error:
             raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        listed += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
-        owners = _Owners(listed)
+        found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
+        owners = _Owners(found)
+        exposure = tasks.submit(listed, reader, [item for _, item in owners.services.values()], namespace)
         for item in clusters.result():
             owners.add_cluster(item)
         for part in parts:
             for item in part.result():
                 owners.add(item)
+        for service, (_, item) in owners.services.items():
+            owners.parts[service] += in_front_of(exposure.result(), item)
         shared = [item for part in operator for item in part.result()]
-    now = datetime.now(UTC)
+    now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
-        (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, notes=tuple(sorted(notes))))
+        (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, {}, {}, notes, unread))
         for (where, name), (kind, item) in sorted(owners.services.items(), key=lambda service: service[0])
     ]
 
@@ -105,12 +101,14 @@ class _Owners:
             self.parts[metadata["namespace"], owner].append(item)
 
     def add(self, item: dict[str, Any]) -> None:
-        """A pod, an EndpointSlice or an event, if it belongs to a service."""
+        """A pod, a Service, an EndpointSlice or an event, if it belongs to a service."""
         where, labels = item["metadata"]["namespace"], item["metadata"].get("labels") or {}
         if item["kind"] == "Pod":
             name = self._clusters.get((where, labels.get(kuberay.CLUSTER, "")))
         elif item["kind"] == "EndpointSlice":
             name = self._services.get((where, labels.get(kuberay.SERVICE_NAME, "")))
+        elif item["kind"] == "Service":
+            name = self._services.get((where, item["metadata"]["name"]))
         else:
             subject = str((item.get("involvedObject") or {}).get("name", ""))
             name = next((part for part in _prefixes(subject) if self._concerns(where, part, subject)), None)

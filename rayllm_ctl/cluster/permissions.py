@@ -27,7 +27,9 @@ def missing(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> list[R
 def format_right(right: Right) -> str:
     """As in `create rayservices.ray.io`."""
     what = f"{right.verb} {kind(right.kind).resource}{f'/{right.subresource}' if right.subresource else ''}"
-    return f"{what} in all namespaces" if right.everywhere else what
+    if right.everywhere:
+        return f"{what} in all namespaces"
+    return f"{what} in namespace {right.namespace}" if right.namespace else what
 
 
 def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) -> ClusterError:
@@ -62,7 +64,7 @@ def _allowed(cluster: Cluster, namespace: str, right: Right) -> bool:
     what = kind(right.kind)
     attributes = {
         "verb": right.verb, "group": what.group, "resource": what.plural, "subresource": right.subresource,
-        "namespace": namespace if what.namespaced and not right.everywhere else "",
+        "namespace": (right.namespace or namespace) if what.namespaced and not right.everywhere else "",
     }  # fmt: skip
     body = {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",

@@ -1,4 +1,4 @@
-"""Whether a cluster can take a service at all: KubeRay, the namespace, the rights. Nothing is written."""
+"""Whether a cluster can take a service or a job at all: KubeRay, the namespace, the rights. Nothing is written."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.permissions import format_right, missing, not_permitted
-from rayllm_ctl.cluster.services import find
+from rayllm_ctl.cluster.services import find_object
 from rayllm_ctl.cluster.versions import kuberay_version
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Checked
-from rayllm_ctl.model.workload import Rights, WorkloadKind
+from rayllm_ctl.model.workload import Rights
 
 
 def preflight(
-    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, rights: Rights
+    cluster: Cluster, kind: str, name: str, namespace: str, rights: Rights
 ) -> tuple[list[Checked], dict[str, Any] | None]:
-    """The checks, and the service's object if it exists.
+    """The checks, and the object of one of KubeRay's kinds if it exists.
 
-    Raises UserError for what rules the service out: no KubeRay, no such namespace, a right that is needed and missing.
+    Raises UserError for what rules it out: no KubeRay, no such namespace, a right that is needed and missing.
     """
     with Tasks() as tasks:
         version = tasks.submit(kuberay_version, cluster)
-        found = tasks.submit(find, cluster, kind, name, namespace)
+        found = tasks.submit(find_object, cluster, kind, name, namespace)
         place = tasks.submit(_namespace, cluster, namespace)
         lacking = missing(cluster, namespace, (*rights.needed, *rights.display))
         fatal = [right for right in lacking if right in rights.needed]

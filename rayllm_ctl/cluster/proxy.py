@@ -23,6 +23,13 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.kuberay import served_by
 
+
+class ServiceError(UserError):
+    """A service answered with a failure of its own. status: its HTTP code."""
+
+    status = 0
+
+
 STREAM_TIMEOUT = 600.0
 """Seconds to the first and between two pieces of a streamed answer: Ray Serve LLM's own limit of a request. A service
 that was scaled to zero takes its start-up time before it says anything."""
@@ -116,9 +123,16 @@ def _error_for(cluster: Cluster, status: int, body: bytes, namespace: str, servi
         )
     if read_status(body):
         return api_error(status, body, doing=doing)
-    return UserError(
+    return service_error(status, text, namespace, service)
+
+
+def service_error(status: int, text: str, namespace: str, service: str) -> ServiceError:
+    """The error for what a service itself answered."""
+    error = ServiceError(
         f"service {namespace}/{service} answered {status}: {_meaning(text)}", hint=_look(namespace, service)
     )
+    error.status = status
+    return error
 
 
 def _look(namespace: str, service: str) -> str:

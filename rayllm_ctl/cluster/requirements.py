@@ -7,10 +7,13 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.versions import kuberay_version
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind_of
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kuberay import OPERATOR_SELECTOR
+from rayllm_ctl.model.kuberayversions import parse
+from rayllm_ctl.model.rayoptions import INCREMENTAL
 
 _INSTALL: Mapping[str, str] = {
     "gateway.networking.k8s.io": (
@@ -23,6 +26,9 @@ _INSTALL: Mapping[str, str] = {
     ),
 }
 """How the API groups that not every cluster has are installed, per their documentation."""
+
+_GATE = "RayServiceIncrementalUpgrade"
+"""KubeRay's feature gate of incremental upgrades: off by default before 1.7 (ray-operator/pkg/features)."""
 
 
 def require_kinds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> None:
@@ -55,3 +61,46 @@ def check_operator_namespace(cluster: Cluster, admitted: str) -> Iterator[Checke
             f"the KubeRay operator runs in namespace {found[0]}, and the NetworkPolicy would admit it from {admitted}",
             hint=f"set spec.security.operatorNamespace: {found[0]}",
         )
+
+
+def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> Iterator[Checked]:
+    """Whether the cluster can upgrade the service in steps, if its manifest asks for that.
+
+    Raises UserError without the Gateway API or the GatewayClass. Before 1.7 KubeRay ignores the strategy while its
+    feature gate is off: the service runs, and no change of the Ray cluster is rolled out.
+    """
+    strategy = (manifest.get("spec") or {}).get("upgradeStrategy") or {}
+    if strategy.get("type") != INCREMENTAL:
+        return
+    wanted = str(strategy["clusterUpgradeOptions"]["gatewayClassName"])
+    name = "incremental upgrade"
+    try:
+        cluster.get("GatewayClass", wanted)
+    except NotFoundError as error:
+        if not error.about:
+            raise UserError(
+                f"{INCREMENTAL} needs the Gateway API, and the cluster does not serve gatewayclasses",
+                hint=_INSTALL["gateway.networking.k8s.io"],
+            ) from error
+        raise UserError(
+            f"there is no GatewayClass {wanted}, of which KubeRay makes the Gateway for {INCREMENTAL}",
+            hint="kubectl get gatewayclasses",
+        ) from error
+    except ForbiddenError as error:
+        yield Checked(name, None, f"GatewayClass {wanted} was not checked: not permitted to {error.right}")
+    try:
+        operators = cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
+    except ForbiddenError:
+        return  # said with the version of KubeRay
+    if operators and not any(_gated(operator) for operator in operators):
+        version = kuberay_version(cluster)
+        if version is not None and parse(version) < (1, 7):
+            yield Checked(name, None, f"KubeRay {version} runs without --feature-gates={_GATE}=true: until it has it, "
+                          "no change that needs another Ray cluster is rolled out")  # fmt: skip
+
+
+def _gated(operator: Mapping[str, Any]) -> bool:
+    """Whether the command line of an operator switches the feature gate on."""
+    containers = operator["spec"]["template"]["spec"]["containers"]
+    words = [str(word) for box in containers for field in ("command", "args") for word in box.get(field) or ()]
+    return any(f"{_GATE}=true" in word for word in words)

@@ -13,8 +13,13 @@ from rayllm_ctl.model.workload import WorkloadKind
 
 def find(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any] | None:
     """The object of a service; None if there is none. UserError where KubeRay is not installed."""
+    return find_object(cluster, kind.name, name, namespace)
+
+
+def find_object(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[str, Any] | None:
+    """An object of one of KubeRay's kinds; None if there is none. UserError where KubeRay is not installed."""
     try:
-        return cluster.get(kind.name, name, namespace)
+        return cluster.get(kind, name, namespace)
     except NotFoundError as error:
         if error.about:
             return None

@@ -16,18 +16,19 @@ from typing import Any
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.dashboard import dashboard_of
+from rayllm_ctl.cluster.exposure import in_front_of
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
 from rayllm_ctl.cluster.ownership import OwnedResources
 from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.cluster.queue import queue_source
+from rayllm_ctl.cluster.reader import Objects, Reader
 from rayllm_ctl.cluster.watch import Subscription
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
-
-Objects = list[dict[str, Any]]
 
 SLOW_SECONDS = 15.0
 """How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
@@ -60,15 +61,16 @@ class Collector:
         self._namespace = namespace
         self._following = following
         self._kept: dict[str, tuple[float, Objects]] = {}
-        self._notes: set[str] = set()
+        self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
         self._seen_pods: dict[str, bool] = {}
 
     def collect(self) -> Snapshot:
         """A Snapshot of now."""
-        self._notes.clear()
+        self._reader = Reader(self._cluster)
         with Tasks() as tasks:
             owned = self._owned(tasks)
+            exposure = tasks.submit(in_front_of, self._reader.get, owned.workload) if owned.workload else None
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
             found, pods = self._round(tasks, owned)
             nodes = self._nodes(tasks, pods)
@@ -76,13 +78,16 @@ class Collector:
             made = () if self.kind.is_cluster else owned.clusters
             objects = [*made, *found, *around.result()]
             objects += [item for part in nodes for item in part.result()]
+            objects += exposure.result() if exposure else []
+            waiting = tasks.submit(self._queue, owned, answers)
             logs = self._logs(tasks, owned, pods, answers, around.result())
+            queue = waiting.result()
         if owned.workload is not None:
             objects.insert(0, dict(owned.workload))
         elif not owned.clusters:
             objects += self._keep("services", self._namesakes)
-        notes = tuple(sorted(self._notes))
-        return Snapshot(tuple(_tidy(objects)), datetime.now(UTC), serve=answers, logs=logs, notes=notes)
+        notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
+        return Snapshot(tuple(tidy(objects)), datetime.now(UTC), answers, logs, notes, unread, queue)
 
     def _namesakes(self) -> Objects:
         """The services of the namespace: one of them may have been meant."""
@@ -126,8 +131,10 @@ class Collector:
         if owned.cluster_names:
             listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
         pods = self._pods(owned)
-        claims = {claim for pod in pods for claim in _claims(pod)}
-        listed += [tasks.submit(self._claim, claim) for claim in sorted(claims)]
+        claims = {claim for pod in pods for claim in claims_of(pod)}
+        listed += [
+            tasks.submit(self._reader.get, "PersistentVolumeClaim", claim, self._namespace) for claim in sorted(claims)
+        ]
         events = self._own_events(tasks, owned, pods, claims) if self._following else None
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
@@ -163,18 +170,14 @@ class Collector:
             return None
         return tasks.map(lambda subject: self._list("Event", "", f"involvedObject.name={subject}"), sorted(subjects))
 
-    def _claim(self, name: str) -> Objects:
-        read = partial(self._cluster.get, "PersistentVolumeClaim", name, self._namespace)
-        return self._try(lambda: [read()], f"PersistentVolumeClaim {name}")
-
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
         found: Objects = []
         for kind in ("Deployment", "Pod"):
             read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
-            found += self._try(read, f"{kind}s of the KubeRay operator")
+            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
         found += self._list("ResourceQuota") + self._list("LimitRange")
-        return found + self._try(lambda: [self._cluster.get("Namespace", self._namespace)], "the namespace")
+        return found + self._reader.get("Namespace", self._namespace)
 
     def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
         """The nodes of the service's pods; all nodes and what they hold while a pod waits for one."""
@@ -184,12 +187,12 @@ class Collector:
         return [tasks.submit(self._node, host) for host in hosts]
 
     def _node(self, name: str) -> Objects:
-        return self._try(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
+        return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
 
     def _all_nodes(self, known: set[str]) -> Objects:
         def read() -> Objects:
-            nodes = self._try(lambda: [short_node(node) for node in self._cluster.list("Node")], "nodes")
-            return nodes + self._try(partial(live_pods, self._cluster), "pods of other namespaces")
+            nodes = [short_node(node) for node in self._reader.list("Node")]
+            return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
 
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
@@ -206,7 +209,7 @@ class Collector:
         answers = tasks.map(self._serve_state, heads.values())
         for answer in answers:
             if answer.get("status") in (401, 403):
-                self._notes.add(f"Serve state could not be read: {answer['error']}")
+                self._reader.notes.add(f"Serve state could not be read: {answer['error']}")
         return dict(zip(heads, answers, strict=True))
 
     def _serve_state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,6 +220,17 @@ class Collector:
         except UserError as error:
             return {"error": error.message}
         return serve.state(dashboard)
+
+    def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The queue of a gateway that serves; empty where there is none."""
+        source = None
+        if owned.workload is not None and not self.kind.is_cluster:
+            source = queue_source(self._cluster, owned.workload, owned.clusters, answers)
+        if source is None:
+            return {}
+        look = partial(self._reader.attempt, source.read, "the queue")
+        found = self._keep("queue", look) if source.slow else look()
+        return next(iter(found), {})
 
     def _logs(
         self,
@@ -240,22 +254,7 @@ class Collector:
         return found
 
     def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:
-        read = partial(
-            self._cluster.list, kind, self._namespace, label_selector=label_selector, field_selector=field_selector
-        )
-        return self._try(read, f"{kind}s of namespace {self._namespace}")
-
-    def _try(self, read: Callable[[], Objects], what: str) -> Objects:
-        try:
-            return read()
-        except NotFoundError:
-            return []
-        except ForbiddenError as error:
-            self._notes.add(f"{what} could not be read: not permitted to {error.right}")
-            return []
-        except UserError as error:
-            self._notes.add(f"{what} could not be read: {error.message}")
-            return []
+        return self._reader.list(kind, self._namespace, label_selector, field_selector)
 
     def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
         kept = self._kept.get(key)
@@ -264,7 +263,7 @@ class Collector:
         return kept[1]
 
 
-def _tidy(objects: Objects) -> Objects:
+def tidy(objects: Objects) -> Objects:
     """Each object once, in its first and fullest form, without managedFields."""
     unique: dict[tuple[str, str], dict[str, Any]] = {}
     for item in objects:
@@ -291,7 +290,8 @@ def _is_starting(pod: Mapping[str, Any]) -> bool:
     return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not _well(pod)
 
 
-def _claims(pod: Mapping[str, Any]) -> Iterator[str]:
+def claims_of(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The PersistentVolumeClaims that a pod mounts."""
     for volume in pod["spec"].get("volumes") or ():
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim:

@@ -46,6 +46,19 @@ class Transport:
     authorization: Callable[[], str]
     certificate: str = ""
 
+    def connection(self) -> Any:
+        """A new connection (of http.client's kind) for what is no request and answer, through the proxy if any.
+
+        urllib3 offers none in public; its pools make them, with all that they know of TLS and proxies.
+        """
+        pool = self.pool.connection_from_url(self.server)
+        connection = pool._new_conn()
+        if pool.proxy is not None and pool.scheme == "https":
+            pool._prepare_proxy(connection)
+        else:
+            connection.connect()
+        return connection
+
 
 def transport(
     cluster: Mapping[str, Any], certificate: str, key: str, authorization: Callable[[], str], who: str

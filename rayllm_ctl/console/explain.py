@@ -6,14 +6,17 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from rayllm_ctl.model.explanation import FieldExplanation
-from rayllm_ctl.model.service import API_VERSION, KIND
+from rayllm_ctl.model.service import API_VERSION
 
 _WIDTH = 80
 
 
-def explanation(field: FieldExplanation, flags: Mapping[str, str]) -> Iterator[str]:
-    """The lines for one field and, of a section, its fields. flags: the flag of each field by its dotted path."""
-    yield f"KIND:       {KIND}"
+def explanation(field: FieldExplanation, flags: Mapping[str, str], kind: str) -> Iterator[str]:
+    """The lines for one field and, of a section, its fields. flags: the flag of each field by its dotted path.
+
+    kind: of the spec file.
+    """
+    yield f"KIND:       {kind}"
     yield f"VERSION:    {API_VERSION}"
     yield ""
     if field.path:

@@ -1,23 +1,20 @@
-"""A tree on the terminal that follows a start, redrawn in place. The only module that draws with rich."""
+"""A tree on the terminal that follows a start, redrawn in place."""
 
 from __future__ import annotations
 
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rayllm_ctl.console.eventline import format_event
+from rayllm_ctl.console.redrawn import Redrawn
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import tree_lines
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Event, Observed, Planned, Ready
-from rayllm_ctl.model.health import Health, State
+from rayllm_ctl.model.health import Health, State, format_queue
 from rayllm_ctl.model.quantities import format_duration
-
-if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.text import Text
 
 _LABEL = 12
 _MARKS = {State.READY: "ok", State.FAILED: "error", State.STUCK: "warning", State.DEGRADED: "warning"}
@@ -28,7 +25,7 @@ class LiveTree:
 
     def __init__(self, style: Printer) -> None:
         self._style = style
-        self._live: Live | None = None
+        self._redrawn = Redrawn(style, self._render)
         self._health: Health | None = None
         self._begin = time.monotonic()
         self._elapsed = 0.0
@@ -42,7 +39,7 @@ class LiveTree:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        self._redrawn.stop()
 
     def handle(self, event: Event) -> None:
         """Draw `event`: a look at the service redraws the tree, anything else is a line above it."""
@@ -50,7 +47,7 @@ class LiveTree:
             self._draw(event)
             return
         if isinstance(event, Ready):
-            self._stop()
+            self._redrawn.stop()
         if isinstance(event, Planned):
             from rayllm_ctl.console.plan import summary
 
@@ -63,30 +60,20 @@ class LiveTree:
         self._print("ok" if isinstance(event, Ready) else "step", label, text)
 
     def _draw(self, event: Observed) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         with self._lock:
             self._health = event.health
             self._begin, self._elapsed = time.monotonic(), event.elapsed
             self._name = self._name or _name(event.health)
-        if self._live is None:
-            console = Console(file=self._style.stream, force_terminal=True, highlight=False, soft_wrap=False)
-            self._live = Live(console=console, get_renderable=self._render, refresh_per_second=2, transient=False)
-            self._live.start(refresh=True)
-        else:
-            self._live.refresh()
+        self._redrawn.draw()
 
-    def _render(self) -> Text:
-        from rich.text import Text
-
+    def _render(self) -> str:
         with self._lock:
             health, elapsed = self._health, self._elapsed + time.monotonic() - self._begin
             if health is None:
-                return Text("")
+                return ""
         tree = [f"{'':<{_LABEL + 2}}{line}" for line in tree_lines(health, self._style)]
-        lines = [self._headline(health, elapsed), *tree]
-        return Text.from_ansi("\n".join(lines), no_wrap=True, overflow="ellipsis")
+        queue = [f"{'':<{_LABEL + 2}}{format_queue(health.queue)}"] if health.queue else []
+        return "\n".join([self._headline(health, elapsed), *tree, *queue])
 
     def _headline(self, health: Health, elapsed: float) -> str:
         mark = self._style.symbol(_MARKS.get(health.state, "busy"))
@@ -96,18 +83,7 @@ class LiveTree:
 
     def _print(self, symbol: str, label: str, text: str) -> None:
         mark = self._style.symbol(symbol) if symbol else " "
-        line = f"{mark} {label:<{_LABEL}}{text}".rstrip()
-        if self._live is None:
-            self._style.line(line)
-        else:
-            from rich.text import Text
-
-            self._live.console.print(Text.from_ansi(line))
-
-    def _stop(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._redrawn.print(f"{mark} {label:<{_LABEL}}{text}".rstrip())
 
 
 def _name(health: Health) -> str:

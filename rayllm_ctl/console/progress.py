@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from rayllm_ctl.console.eventline import format_event
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import format_replicas, label_of, worker_names
 from rayllm_ctl.model.events import Event, Observed, Planned
-from rayllm_ctl.model.health import Cause, Health, State, StatusNode
+from rayllm_ctl.model.health import Cause, Health, State, StatusNode, format_queue
 
 _LABEL = 11
 _Key = tuple[str, str, str]
@@ -22,7 +22,10 @@ _QUIET = frozenset({"StillStarting", "ScaledToZero"})
 """Codes of causes that say nothing which the tree does not."""
 
 
-class Progress(Protocol):
+E = TypeVar("E", contravariant=True)
+
+
+class Progress(Protocol[E]):
     """Draws events on standard error; a context manager, so that what it draws ends cleanly."""
 
     def __enter__(self) -> Self: ...
@@ -31,10 +34,10 @@ class Progress(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: E) -> None: ...
 
 
-def choose(style: Printer, live: bool = True) -> Progress:
+def choose(style: Printer, live: bool = True) -> Progress[Event]:
     """A live tree where standard error is a terminal that can move its cursor, else a line per change.
 
     `live` False: never a tree (in CI, or where the user asked for details).
@@ -59,6 +62,7 @@ class LinePrinter:
         self._causes: set[tuple[str, str, str]] = set()
         self._notes: set[str] = set()
         self._counts = ""
+        self._waiting = 0
         self._state: State | None = None
 
     def __enter__(self) -> Self:
@@ -90,6 +94,10 @@ class LinePrinter:
         if health.replicas_verified and counts != self._counts and health.replicas_wanted + health.replicas_running > 0:
             self._counts = counts
             yield "replicas", counts
+        waiting = health.queue.pending if health.queue else 0
+        if health.queue and waiting != self._waiting:
+            self._waiting = waiting
+            yield "queue", format_queue(health.queue)
         for note in health.notes:
             if _figureless(note) not in self._notes:
                 self._notes.add(_figureless(note))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.console.tree import age, format_replicas, tree_lines
-from rayllm_ctl.model.health import Cause, Health, State
+from rayllm_ctl.model.external import Reach, format_external
+from rayllm_ctl.model.health import Cause, Health, State, format_queue
 
 WIDTH = 120
 _LABEL = 10
@@ -24,7 +25,7 @@ _COLOURS = {
     State.FAILED: "error",
     State.NOT_FOUND: "error",
 }
-_INFORMATIVE = frozenset({"StillStarting", "ScaledToZero"})
+_INFORMATIVE = frozenset({"StillStarting", "ScaledToZero", "Retrying"})
 """Codes of a step or a remark, not of something wrong."""
 
 
@@ -45,12 +46,15 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     """The status of one service as text that ends in a newline."""
     lines = [_headline(name, health, style)]
     for cause in health.causes:
-        lines += _cause(cause, style)
+        lines += cause_lines(cause, style)
     for note in health.notes:
-        lines += _labelled("note", note, style, "warning")
+        lines += labelled("note", note, style, "warning")
     if health.tree or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
         counts = f"{_counts(health)} · namespace {namespace}"
         lines.append(f"  {style.paint('service'.ljust(_LABEL), 'dim')}{counts}")
+    for address in health.external:
+        colour = "dim" if address.state is Reach.READY else "warning"
+        lines += labelled("external", format_external(address), style, colour)
     lines += [f"  {line}" for line in tree_lines(health, style)]
     return "\n".join(lines) + "\n"
 
@@ -62,18 +66,23 @@ def service_table(rows: Sequence[ServiceHealth], style: Printer, *, namespaces: 
     """
     if not rows:
         return "no services\n"
-    header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "FOR", "MESSAGE")
-    table = [header, *(_cells(row) for row in rows)]
-    if namespaces:
-        table = [
-            (where, *line) for where, line in zip(["NAMESPACE", *(row.namespace for row in rows)], table, strict=True)
-        ]
+    header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "EXTERNAL-URL", "FOR", "MESSAGE")
+    lines = [(row.namespace, _cells(row), _COLOURS[row.health.state]) for row in rows]
+    return state_table(header, lines, style, namespaces=namespaces)
+
+
+def state_table(
+    header: Sequence[str], rows: Iterable[tuple[str, Sequence[str], str]], style: Printer, *, namespaces: bool
+) -> str:
+    """A table that ends in a newline; each row is its namespace, its cells, and the colour of the second, the state."""
+    given = [("NAMESPACE", header, ""), *rows]
+    table = [(where, *cells) if namespaces else tuple(cells) for where, cells, _ in given]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     lines = []
-    for number, line in enumerate(table):
+    for line, (_, _, colour) in zip(table, given, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        if number:
-            cells[1 + namespaces] = style.paint(cells[1 + namespaces], _COLOURS[rows[number - 1].health.state])
+        if colour:
+            cells[1 + namespaces] = style.paint(cells[1 + namespaces], colour)
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
 
@@ -85,9 +94,17 @@ def _cells(row: ServiceHealth) -> tuple[str, ...]:
         health.state.value,
         f"{health.replicas_running}/{health.replicas_wanted}",
         str(health.endpoints),
+        _external_url(health),
         age(health.since, health.observed_at),
         health.message,
     )
+
+
+def _external_url(health: Health) -> str:
+    """The first URL that can be used, or what kubectl prints in the place of an external IP."""
+    ready = [url for address in health.external if address.state is Reach.READY for url in address.urls]
+    states = {address.state.value.lower() for address in health.external}
+    return ready[0] if ready else f"<{', '.join(sorted(states)) or 'none'}>"
 
 
 def _headline(name: str, health: Health, style: Printer) -> str:
@@ -97,14 +114,15 @@ def _headline(name: str, health: Health, style: Printer) -> str:
     return text.rstrip()
 
 
-def _cause(cause: Cause, style: Printer) -> list[str]:
+def cause_lines(cause: Cause, style: Printer) -> list[str]:
+    """A cause with its evidence and hints."""
     informative = cause.code in _INFORMATIVE
     lines = []
     if not informative:
         first = f"{cause.code}  {cause.message}"
-        lines += _labelled("cause", first, style, "error" if cause.terminal else "warning")
+        lines += labelled("cause", first, style, "error" if cause.terminal else "warning")
     for number, line in enumerate(cause.evidence):
-        lines += _labelled("evidence" if number == 0 else "", line, style, "dim")
+        lines += labelled("evidence" if number == 0 else "", line, style, "dim")
     for number, line in enumerate(cause.hint):
         # A hint is a command to copy: it is never wrapped.
         label = style.paint(("hint" if number == 0 else "").ljust(_LABEL), "step")
@@ -112,7 +130,7 @@ def _cause(cause: Cause, style: Printer) -> list[str]:
     return lines
 
 
-def _labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
+def labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
     """Text beside a label, wrapped below itself."""
     wrapped = textwrap.wrap(text, WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
     marks = [label, *[""] * (len(wrapped) - 1)]
@@ -124,4 +142,5 @@ def _counts(health: Health) -> str:
     most = f" (at most {health.replicas_max})" if autoscaled else ""
     addresses = f"{health.endpoints} address{'' if health.endpoints == 1 else 'es'}"
     behind = addresses if health.endpoints else "no endpoint"
-    return f"replicas {format_replicas(health)}{most} · {behind}"
+    queue = f" · {format_queue(health.queue)}" if health.queue else ""
+    return f"replicas {format_replicas(health)}{most} · {behind}{queue}"

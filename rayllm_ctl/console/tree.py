@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.health import Health, StatusNode, format_count
 from rayllm_ctl.model.quantities import format_duration
 
-_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active"})
+_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active", "Succeeded"})
 _MOVING = frozenset(
     {"Pending", "Scheduled", "Pulling", "Creating", "Waiting", "Starting", "STARTING", "DEPLOYING", "UPDATING",
      "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing"}
@@ -30,7 +31,17 @@ class Row:
     detail: str
 
 
-def tree_lines(health: Health, style: Printer) -> list[str]:
+class Observation(Protocol):
+    """What has a tree: the health of a service, or of a batch job."""
+
+    @property
+    def tree(self) -> tuple[StatusNode, ...]: ...
+
+    @property
+    def observed_at(self) -> datetime | None: ...
+
+
+def tree_lines(health: Observation, style: Printer) -> list[str]:
     """The tree, one line per node, in columns; ages where something is on its way."""
     rows = list(_rows(health.tree, "", health.observed_at))
     label = max((len(row.branch) + len(row.label) for row in rows), default=0)

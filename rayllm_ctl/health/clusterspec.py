@@ -40,11 +40,13 @@ class Group:
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """The spec of a RayCluster, or the rayClusterConfig of a RayService."""
+    """The spec of a RayCluster, or the rayClusterConfig of a RayService. `fault_tolerant`: the head's state is kept
+    in a Redis, so that workers go on without the head (GCS fault tolerance)."""
 
     groups: tuple[Group, ...]
     head: Mapping[str, float]
     autoscaled: bool
+    fault_tolerant: bool
 
 
 def read_cluster_spec(spec: Any) -> ClusterSpec:
@@ -53,6 +55,7 @@ def read_cluster_spec(spec: Any) -> ClusterSpec:
         groups=tuple(_group(group) for group in fields.items(spec, "workerGroupSpecs")),
         head=_capacity(fields.mapping(spec, "headGroupSpec")),
         autoscaled=fields.flag(spec, "enableInTreeAutoscaling"),
+        fault_tolerant=bool(fields.mapping(spec, "gcsFaultToleranceOptions")),
     )
 
 

@@ -27,7 +27,10 @@ class ServiceContext:
 
     kind = rayservice.KIND
     by_serve = True
-    """Whether Ray Serve runs the model; otherwise it is vLLM's own server."""
+    """Whether Ray Serve runs the model; otherwise it is vLLM's own server, or a batch job."""
+
+    deploy = "rayllm-ctl deploy …"
+    """The command that changes its settings, for hints."""
 
     def __init__(self, snapshot: Snapshot, name: str, namespace: str) -> None:
         self.snapshot = snapshot

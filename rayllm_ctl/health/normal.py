@@ -11,7 +11,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
-from rayllm_ctl.health.rules.probes import unready_workers
+from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
 from rayllm_ctl.model.health import Health, State
 
@@ -65,6 +65,8 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
         return _progressing(context, f"serving; an upgrade is in progress: {step(context, context.pending)}", since)
     if context.changed:
         return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
+    if active.unread and not (active.head and active.head.ready):
+        return _progressing(context, f"serving; {step(context, active)}", None)
     starting = [replica for one in active.serve.deployments for replica in one.replicas if replica.state == "STARTING"]
     if starting or not active.complete:
         starts = [replica.started for replica in starting if replica.started is not None]
@@ -73,11 +75,12 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     if coming:
         since = min((pod.created for pod in coming if pod.created is not None), default=None)
         return _progressing(context, f"serving; more workers are starting: {step(context, active)}", since)
-    unready = unready_workers(active)
+    unready = unready_workers(context, active)
     if unready:
         names = ", ".join(pod.subject for pod in unready[:3])
         message = f"serving through the head only; not ready yet: {names}"
-        return _progressing(context, message, fields.when(service.ready, "lastTransitionTime"))
+        moments = [fields.when(service.ready, "lastTransitionTime"), *(replicas_since(active, pod) for pod in unready)]
+        return _progressing(context, message, max((one for one in moments if one is not None), default=None))
     return _ready(context, active)
 
 
@@ -112,11 +115,14 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
     if not asleep:
         return make_health(context, State.READY, "serving", since=since)
     names = ", ".join(f"{one.app}/{one.name}" for one in asleep)
+    headline = "scaled to zero: the first request starts a replica"
+    if len(asleep) < len(cluster.models):
+        headline = f"serving; scaled to zero: {', '.join(one.app for one in asleep)}"
     note = finding(
         "ScaledToZero",
         f"application/{asleep[0].app}",
         f"{names} has no replica now; the first request starts one",
-        headline="scaled to zero: the first request starts a replica",
+        headline=headline,
         evidence=tuple(f"{one.app}/{one.name}: {one.status}, target 0, min_replicas {one.low}" for one in asleep),
         hint=(f"rayllm-ctl chat {context.name} -n {context.namespace}   (starts a replica)",
               "rayllm-ctl deploy … --min-replicas 1   (keeps one running)"),

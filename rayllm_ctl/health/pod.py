@@ -49,7 +49,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Pod:
-    """A Pod of a RayCluster."""
+    """A Pod of a RayCluster, or of the Job that submits a RayJob: then `cluster` is empty."""
 
     item: Object
     name: str
@@ -72,7 +72,7 @@ class Pod:
 
     @property
     def role(self) -> str:
-        return "head" if self.head else "worker"
+        return "head" if self.head else "worker" if self.cluster else "submitter"
 
     @property
     def alive(self) -> bool:

@@ -53,6 +53,11 @@ class RayCluster:
         return self.item is not None and fields.condition(self.item, "HeadPodReady").get("status") == "True"
 
     @property
+    def answers_without_head(self) -> bool:
+        """Whether requests are answered while the head is down: by workers that outlive it and whose proxies answer."""
+        return self.spec.fault_tolerant and any(pod.ready and pod.name not in self.lost for pod in self.workers)
+
+    @property
     def servers(self) -> tuple[Pod, ...]:
         """The pods in which vLLM's own server runs; empty under Ray Serve."""
         return () if self.by_serve else tuple(pod for pod in self.workers if pod.group == kuberay.SERVERS)
@@ -115,8 +120,11 @@ class RayCluster:
 
     @property
     def serving(self) -> bool:
-        """Whether at least one application, or server, answers."""
-        return bool(self.ready_servers) or any(self.answers(app) for app in self.serve.applications)
+        """Whether at least one application, or server, answers; of models behind an ingress, it and one of them."""
+        applications = self.serve.applications
+        fronts = [app for app in applications if app.deployments and all(one.ingress for one in app.deployments)]
+        behind = [app for app in applications if app not in fronts]
+        return bool(self.ready_servers) or (any(map(self.answers, behind or fronts)) and all(map(self.answers, fronts)))
 
     @property
     def complete(self) -> bool:
@@ -136,9 +144,5 @@ class RayCluster:
 
     @property
     def models(self) -> tuple[Deployment, ...]:
-        """The deployments that hold the model: of each application all but the ingress, where Serve says which one
-        that is, and where it is not the only one."""
-        found: list[Deployment] = []
-        for app in self.serve.applications:
-            found += [one for one in app.deployments if not one.ingress] or app.deployments
-        return tuple(found)
+        """The deployments that hold a model: all but ingresses."""
+        return tuple(one for one in self.serve.deployments if not one.ingress)

@@ -11,6 +11,7 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.names import INGRESS_DEPLOYMENT
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Replica:
 class Deployment:
     """A Serve deployment. `target` is the number of replicas wanted now, `high` the most that autoscaling may ask for.
 
+    `ingress`: it answers for deployments behind it, of its application or of others.
     `trigger`: what brought the status about (CONFIG_UPDATE_STARTED, AUTOSCALING, HEALTH_CHECK_FAILED, …).
     `bundles`: what a replica needs, one mapping per process; `packed`: all of them on one node.
     """
@@ -117,7 +119,8 @@ def read_status_applications(applications: Mapping[str, Any], error: str) -> Ser
         deployments = tuple(
             Deployment(
                 app=name, name=key, status=fields.text(one, "status"), trigger="", message=fields.text(one, "message"),
-                target=0, low=0, high=0, autoscaled=False, ingress=False, bundles=(), packed=False,
+                target=0, low=0, high=0, autoscaled=False, ingress=key == INGRESS_DEPLOYMENT,
+                bundles=(), packed=False,
                 replicas=(), dead=(),
             )
             for key, one in fields.mapping(app, "serveDeploymentStatuses").items()
@@ -127,10 +130,12 @@ def read_status_applications(applications: Mapping[str, Any], error: str) -> Ser
 
 
 def _application(name: str, app: Any) -> Application:
-    ingress = fields.text(app, "deployment_topology", "ingress_deployment")
+    first = fields.text(app, "deployment_topology", "ingress_deployment")
+    found = fields.mapping(app, "deployments")
     deployments = tuple(
-        _deployment(name, key, value, bool(ingress) and key == ingress)
-        for key, value in fields.mapping(app, "deployments").items()
+        # A deployment alone is in front of nothing, unless it is the ingress of models in other applications.
+        _deployment(name, key, value, key == INGRESS_DEPLOYMENT or (key == first and len(found) > 1))
+        for key, value in found.items()
     )
     return Application(
         name,

@@ -19,6 +19,9 @@ def is_serving(context: ServiceContext) -> bool:
     if active is None or context.endpoints == 0 or context.service is None:
         return False
     head_ready = active.head is not None and active.head.ready
+    if active.answers_without_head and not (head_ready and active.serve.applications):
+        # Of Serve the head alone tells, and a new one knows nothing of it at first.
+        return True
     if not active.serve.applications and active.serve.error and context.service.upgrading:
         # The operator blanks its copy during an upgrade: then Ready and a head that is well are all there is.
         return context.service.ready.get("status") == "True" and head_ready

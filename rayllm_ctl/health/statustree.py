@@ -19,7 +19,7 @@ _ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
 def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
     """The nodes in a stable order. A node per RayCluster holds the rest while there is more than one."""
     if context.service is None:
-        return tuple(_pod(context, pod) for pod in context.pods)
+        return tuple(pod_node(context, pod) for pod in context.pods)
     clusters = (*context.clusters, *context.retired)
     nodes = [(cluster, _cluster_nodes(context, cluster)) for cluster in clusters]
     if len(nodes) > 1:
@@ -65,7 +65,7 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
 
 def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:
     applications = (_application(context, cluster, app) for app in cluster.serve.applications)
-    return (*applications, *(_pod(context, pod) for pod in cluster.pods))
+    return (*applications, *(pod_node(context, pod) for pod in cluster.pods))
 
 
 def _application(context: ServiceContext, cluster: RayCluster, app: Application) -> StatusNode:
@@ -93,7 +93,8 @@ def _replicas(context: ServiceContext, cluster: RayCluster, deployment: Deployme
     return found
 
 
-def _pod(context: ServiceContext, pod: Pod) -> StatusNode:
+def pod_node(context: ServiceContext, pod: Pod) -> StatusNode:
+    """A pod with what it does."""
     state, detail = (pod_step if context.by_serve else server_step)(context, pod)
     return StatusNode(pod.role, pod.name, state, detail, since=_since(pod), cluster=pod.cluster)
 
@@ -102,6 +103,8 @@ def _since(pod: Pod) -> datetime | None:
     """When the pod's present stage began, as far as its conditions tell."""
     if pod.deleted is not None:
         return None
+    if pod.phase in ("Failed", "Succeeded"):
+        return pod.main.ended.finished if pod.main is not None and pod.main.ended is not None else None
     if not pod.node:
         return fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created
     main = pod.main

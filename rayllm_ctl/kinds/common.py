@@ -20,3 +20,25 @@ REASONS = (
     *OPERATOR,
 )
 """What explains why something does not start."""
+
+EXPOSURE = (
+    Right("get", "Service"),
+    Right("get", "Ingress"),
+    Right("get", "IngressClass"),
+    Right("get", "HTTPRoute"),
+    Right("get", "Gateway", everywhere=True),
+)
+"""What tells the addresses outside the cluster. A look at a service asks only for what exposes it."""
+
+OVERVIEW = (
+    Right("list", "Event"),
+    *OPERATOR,
+    Right("list", "Service"),
+    Right("list", "Ingress"),
+    Right("list", "HTTPRoute"),
+    Right("list", "Gateway", everywhere=True),
+)
+"""What a list of services shows beside their state."""
+
+FORWARDING = (Right("list", "EndpointSlice"), Right("get", "Pod", "portforward"), Right("create", "Pod", "portforward"))
+"""What forwarding a port to a pod behind a Service asks for; the verb depends on the version of Kubernetes."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import OPERATOR, REASONS
+from rayllm_ctl.kinds.common import EXPOSURE, OPERATOR, OVERVIEW, REASONS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
@@ -19,6 +20,13 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     from rayllm_ctl.health import diagnose_cluster
 
     return diagnose_cluster(snapshot, name, namespace)
+
+
+def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
+    from rayllm_ctl.health.clustercontext import ClusterContext
+    from rayllm_ctl.health.external import external_addresses
+
+    return external_addresses(ClusterContext(snapshot, name, namespace))
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
@@ -54,7 +62,11 @@ RAY_CLUSTER = WorkloadKind(
             display=REASONS,
         ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
-        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, Right("list", "Event"), *OPERATOR)),
+        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
+        "endpoint": Rights(
+            needed=(Right("get", "Service", "proxy"),),
+            display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),
+        ),
         "chat": Rights(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             display=(Right("get", _KIND), Right("list", _KIND)),
@@ -73,5 +85,6 @@ RAY_CLUSTER = WorkloadKind(
     made_for=kuberay.made_for,
     serve_service=kuberay.openai_service,
     diagnose=_diagnose,
+    external=_external,
     explain=_explain,
 )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import OPERATOR, REASONS
+from rayllm_ctl.kinds.common import EXPOSURE, FORWARDING, OPERATOR, OVERVIEW, REASONS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
@@ -34,6 +35,13 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     return diagnose(snapshot, name, namespace)
 
 
+def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
+    from rayllm_ctl.health.context import ServiceContext
+    from rayllm_ctl.health.external import external_addresses
+
+    return external_addresses(ServiceContext(snapshot, name, namespace))
+
+
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
     from rayllm_ctl.changes.rayservice import explain
 
@@ -48,7 +56,8 @@ RAY_SERVICE = WorkloadKind(
             display=(Right("get", "RayCluster"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node")),
         ),
         "bounds": Rights(
-            needed=(Right("get", "RayCluster"), Right("patch", "RayCluster")), display=(Right("get", "Service"),)
+            needed=(Right("get", "RayCluster"), Right("patch", "RayCluster"), Right("list", "Pod")),
+            display=(Right("get", "Service"),),
         ),
         "follow": Rights(
             needed=(
@@ -59,10 +68,19 @@ RAY_SERVICE = WorkloadKind(
             display=_REASONS,
         ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
-        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, Right("list", "Event"), *OPERATOR)),
+        "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
+        "endpoint": Rights(
+            needed=(Right("get", "Service", "proxy"),),
+            display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),
+        ),
         "chat": Rights(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
-            display=(Right("get", _KIND), Right("list", _KIND)),
+            # Forwarding a port is for services that require API keys.
+            display=(
+                Right("get", _KIND),
+                Right("list", _KIND),
+                *FORWARDING,
+            ),
         ),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
@@ -78,5 +96,6 @@ RAY_SERVICE = WorkloadKind(
     made_for=kuberay.made_for,
     serve_service=kuberay.serve_service,
     diagnose=_diagnose,
+    external=_external,
     explain=_explain,
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress
 from rayllm_ctl.model.labels import SERVICE, service_labels
 from rayllm_ctl.model.names import namespace_problem
 from rayllm_ctl.model.operations import Availability, Monitor, Monitoring
-from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE
+from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE, Pattern
 from rayllm_ctl.model.podfields import is_label_key, is_object_name
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.rayoptions import INCREMENTAL
@@ -21,7 +20,7 @@ from rayllm_ctl.model.service import LLMService
 _LONGEST_SECONDS = 99_999
 """The Gateway API takes numbers of up to five digits."""
 
-_ROUTED_PATH = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?)*")
+_ROUTED_PATH = Pattern(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?)*")
 
 _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -80,7 +79,11 @@ def _gateway(at: Path, gateway: Gateway) -> Iterator[Problem]:
 
 def _security(service: LLMService) -> Iterator[Problem]:
     security, at = service.security, ("spec", "security")
-    for name, peers in (("allowFrom", security.allow_from), ("allowMetricsFrom", security.allow_metrics_from)):
+    for name, peers in (
+        ("allowFrom", security.allow_from),
+        ("allowDashboardFrom", security.allow_dashboard_from),
+        ("allowMetricsFrom", security.allow_metrics_from),
+    ):
         if peers and security.network != "restricted":
             yield Problem((*at, name), "requires spec.security.network: restricted")
         for index, peer in enumerate(peers):

@@ -77,6 +77,8 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "ns"),
     ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "ns"),
     ("networking.k8s.io/v1", "Ingress", "ingresses", "ns"),
+    ("networking.k8s.io/v1", "IngressClass", "ingressclasses", "cluster"),
+    ("gateway.networking.k8s.io/v1", "GatewayClass", "gatewayclasses", "cluster"),
     ("gateway.networking.k8s.io/v1", "Gateway", "gateways", "ns"),
     ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", "ns"),
     ("rbac.authorization.k8s.io/v1", "Role", "roles", "ns"),

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import Autoscaler, Entrance, PodTemplate, Runtime, WorkerGroup
+from rayllm_ctl.model.deployment import Autoscaler, CodeVolume, PodTemplate, Runtime, WorkerGroup
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Volume
-
-
-@dataclass(frozen=True)
-class CodeVolume:
-    """The user's code: a ConfigMap with `data`, mounted at `mount_path`.
-
-    paths: keys of it and their paths below the mount path, where they differ; empty where every key is a path.
-    """
-
-    config_map: str
-    mount_path: str
-    data: Mapping[str, str]
-    paths: Mapping[str, str]
+from rayllm_ctl.model.surroundings import Entrance
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.model.patterns import Pattern
+
 DTYPES = ("auto", "bfloat16", "float16", "float32", "float", "half")
 """ModelDType of vLLM (vllm/config/model.py, 0.9 to 0.32)."""
 
@@ -31,6 +33,21 @@ OWN_FIELD = {
     "hf_token": ("spec.model.tokenSecret", "--hf-token-secret NAME/KEY"),
 }
 """Engine arguments with a field of their own: the field, and the flag that sets it."""
+
+FRONTEND_ARGUMENTS = {
+    "chat_template": "null|str",
+    "chat_template_content_format": "str",
+    "enable_auto_tool_choice": "bool",
+    "enable_prompt_tokens_details": "bool",
+    "response_role": "str",
+    "return_tokens_as_token_ids": "bool",
+    "tool_call_parser": "null|str",
+}
+"""Arguments of the part of vLLM that reads requests, with their types. Ray Serve LLM passes them on with those of the
+engine (vllm/entrypoints/launchers/cli_args.py, BaseFrontendArgs, 0.29)."""
+
+SERVER_ARGUMENTS = ("served_model_name", "port", "shutdown_timeout", "distributed_executor_backend", "lora_modules")
+"""Arguments of vLLM's own server that say nothing of what its engine computes."""
 
 _API_KEY = "anyone who can read the rendered object could read it"
 
@@ -91,7 +108,7 @@ _PLACES = frozenset({"FILE", "PATH", "DIR"})
 _NO_SECRETS = frozenset({"PWD", "GOOGLE_APPLICATION_CREDENTIALS"})
 """The shell's working directory, and the path of a file."""
 
-_CREDENTIAL = re.compile(
+_CREDENTIAL = Pattern(
     r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})\b"
     r"|\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:[^\s/?#@]+@"
 )

@@ -154,7 +154,8 @@ class ModelFacts:
     """vLLM does not split this model into pipeline stages, though it splits others of its architecture."""
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
-    """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules."""
+    """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules; unknown: of an
+    architecture that is not known here, with equal layers as large as its checkpoint says."""
 
     @cached_property
     def layer_count(self) -> int:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.external import ExternalAddress
+from rayllm_ctl.model.jsonform import OMIT_NONE
 
 Object = Mapping[str, Any]
 """A Kubernetes object as a plain mapping."""
@@ -59,6 +61,21 @@ class StatusNode:
     cluster: str = ""
 
 
+@dataclass(frozen=True)
+class Queue:
+    """Requests that wait for a replica, and that are answered. max_pending: how many may wait; None: any number."""
+
+    pending: int
+    running: int
+    max_pending: int | None = None
+
+
+def format_queue(queue: Queue) -> str:
+    """For people: "3 of at most 100 requests wait, 12 run"."""
+    most = "" if queue.max_pending is None else f" of at most {queue.max_pending:,}"
+    return f"{queue.pending:,}{most} requests wait, {queue.running:,} run"
+
+
 def format_count(running: int, wanted: int) -> str:
     """Replicas for people: "1 of 2", or "2 (scaling down to 1)"."""
     return f"{running} of {wanted}" if running <= wanted else f"{running} (scaling down to {wanted})"
@@ -72,6 +89,8 @@ class Health:
     replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
     replicas_verified: Serve's own state was read; if not, the counts are those of worker pods.
     serve_unread: RayClusters whose Serve state could not be read, so that their replicas are missing from the tree.
+    queue: requests that wait and run, of a service with a gateway; None where that is unknown.
+    external: addresses outside the cluster; they do not affect the state, which is that of the model.
     notes: what could not be read, and why. observed_at: the time of the Snapshot, from which ages count.
     """
 
@@ -86,8 +105,10 @@ class Health:
     replicas_verified: bool = True
     serve_unread: tuple[str, ...] = ()
     endpoints: int = 0
+    external: tuple[ExternalAddress, ...] = ()
     since: datetime | None = None
     observed_at: datetime | None = None
+    queue: Queue | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,9 @@ class Snapshot:
     """All that a reader may look at: objects of every kind, Serve's answer per RayCluster, logs, and the time of it.
 
     `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
-    `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why.
+    `queue`: pending, running and maxPending, as GET /queue of a gateway; empty where nobody was asked.
+    `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why;
+    `unread`: kinds of which objects may exist that are missing here.
     """
 
     objects: tuple[Object, ...]
@@ -103,3 +126,5 @@ class Snapshot:
     serve: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
+    queue: Mapping[str, Any] = field(default_factory=dict)

@@ -11,11 +11,13 @@ from typing import Any
 OMIT_NONE = {"omit-none": True}
 """Metadata of a dataclass field that has no key where its value is None."""
 
-_SPELLED = {"kv_cache_gib": "kvCacheGiB"}
+_SPELLED = {"kv_cache_gib": "kvCacheGiB", "max_memory_per_gpu": "maxMemoryPerGPU"}
 
 
 def camel(name: str) -> str:
     """snake_case as camelCase."""
+    if name in _SPELLED:
+        return _SPELLED[name]
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
 
@@ -28,7 +30,7 @@ def to_json(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            _SPELLED.get(field.name) or camel(field.name): to_json(getattr(value, field.name))
+            camel(field.name): to_json(getattr(value, field.name))
             for field in dataclasses.fields(value)
             if not (field.metadata.get("omit-none") and getattr(value, field.name) is None)
         }

@@ -32,6 +32,11 @@ MEMBERS = "workers"
 
 HEAD = "head"
 """Value of NODE_TYPE on the head pod."""
+REDIS_CLEANUP = "redis-cleanup"
+"""Value of NODE_TYPE on the pod that clears the Redis of a deleted RayCluster with GCS fault tolerance."""
+
+REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
+"""Finalizer of such a RayCluster. KubeRay removes it after five minutes even if the Redis was not cleared."""
 
 ORIGIN_NAME = "ray.io/originated-from-cr-name"
 """Label of what KubeRay makes for a RayService or RayJob: the name of that object."""
@@ -54,11 +59,17 @@ SERVE = "serve"
 DASHBOARD_PORT = "dashboard"
 """Name of the head service's port to Ray's dashboard, which has Serve's REST API."""
 
+METRICS = "metrics"
+"""Name of the head service's port with Ray's metrics, those of Serve's controller among them."""
+
 TOKEN_KEY = "auth_token"  # noqa: S105  the key, not the token
 """Key of the Secret in which KubeRay keeps the token of a Ray cluster."""
 
 TOKEN_HEADER = "x-ray-authorization"  # noqa: S105
 """Header that carries the token to Ray, for clients behind a proxy that uses Authorization itself."""
+
+JOB_NAME = "batch.kubernetes.io/job-name"
+"""Label of a Job's pods (set by Kubernetes). KubeRay gives the Job that submits a RayJob the RayJob's name."""
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service whose addresses it holds (set by Kubernetes)."""

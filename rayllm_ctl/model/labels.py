@@ -18,8 +18,32 @@ SERVICE = "rayllm.io/service"
 """Label of a service's pods, of all its RayClusters: KubeRay labels pods with the name of their RayCluster only, which
 changes with every upgrade."""
 
+BATCH = "rayllm.io/batch"
+"""Label of all objects and pods of a batch job: its name. A service of the same name is none of them."""
+
 MODEL = "rayllm.io/model"
 """Annotation: the model's id as the user wrote it (a label could not hold its slash)."""
+
+KEYS_CHANGED = "rayllm.io/keys-changed"
+"""Annotation of pods that mount API keys: when these were last changed."""
+
+INGRESS = "rayllm.io/ingress"
+"""Annotation of a RayService or RayCluster: name of the Ingress in front of the service. It is looked for only then."""
+
+HTTP_ROUTE = "rayllm.io/httproute"
+"""The same for an HTTPRoute."""
+
+SWEEP = "rayllm.io/sweep"
+"""Annotation of all objects that a sweep applied: its id. It deletes no others."""
+
+APPLICATION = "llmservice"
+"""Value of NAME on all objects of all services."""
+
+BATCH_APPLICATION = "batchjob"
+"""Value of NAME on all objects of all batch jobs."""
+
+BENCH_APPLICATION = "loadtest"
+"""Value of NAME on the objects of load tests, which live as long as the command that made them."""
 
 _NOT_A_LABEL_VALUE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -30,13 +54,18 @@ def service_labels(service: str, vllm_version: str, component: str = "inference"
     KubeRay copies a RayService's labels to the objects it makes, so labels alone do not prove who applied an object.
     """
     return {
-        NAME: "llmservice",
+        NAME: APPLICATION,
         INSTANCE: service,
         VERSION: label_value(vllm_version),
         COMPONENT: component,
         PART_OF: service,
         MANAGED_BY: MANAGER,
     }
+
+
+def batch_labels(job: str, vllm_version: str) -> dict[str, str]:
+    """The labels of an object that belongs to the BatchJob named `job`."""
+    return {**service_labels(job, vllm_version, "batch"), NAME: BATCH_APPLICATION, BATCH: job}
 
 
 def label_value(text: str) -> str:

@@ -36,6 +36,12 @@ def mode_problems(service: LLMService) -> Iterator[Problem]:
             )
         if service.serve != Serve():
             yield Problem(("spec", "serve"), "does not apply to mode raycluster, which runs without Ray Serve")
+        if service.gateway is not None:
+            yield Problem(
+                ("spec", "gateway"),
+                "does not apply to mode raycluster, which runs without Ray Serve, whose ingress the gateway is",
+                _OTHER_MODE,
+            )
         tensor = service.parallelism.tensor
         if service.accelerator.kind == "cpu" and tensor is not None and tensor > 1:
             yield Problem(

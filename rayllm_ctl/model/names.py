@@ -42,6 +42,14 @@ def service_name(model_id: str) -> str:
     return name[:MAX_SERVICE_NAME].rstrip("-")
 
 
+INGRESS_BUILDER = "rayllm_ctl.serving.ingress:build"
+MODEL_BUILDER = "rayllm_ctl.serving.model:build"
+"""Import paths of the Serve applications of an ingress and of each model behind it."""
+
+INGRESS_DEPLOYMENT = "OpenAiIngress"
+"""The name that Ray Serve LLM gives to the deployment in front of the models."""
+
+
 def engine_deployment(model_id: str) -> str:
     """The name that Ray Serve LLM gives to the deployment of a model (Ray 2.60, ray/llm/_internal/serve)."""
     return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")

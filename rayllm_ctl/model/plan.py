@@ -7,8 +7,11 @@ from dataclasses import field
 from typing import Any, Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.calibration import Calibration
 from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.jsonform import OMIT_NONE
+from rayllm_ctl.model.names import service_name
+from rayllm_ctl.model.transformersplan import TransformersPlan
 
 Verdict = Literal["fits", "risky", "does-not-fit", "invalid"]
 
@@ -62,7 +65,10 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class ParallelismPlan:
-    """How one replica is spread, and how many replicas there are (at least and at most)."""
+    """How one replica is spread, and how many replicas there are (at least and at most).
+
+    With the Transformers engine tensor is 1 and pipeline the number of GPUs, which hold whole layers.
+    """
 
     tensor: int
     pipeline: int
@@ -156,7 +162,7 @@ class Throughput:
     """The speed of one replica at `load`, and for a request that has it for itself.
 
     concurrency_at_load: requests of that length that the replica holds at once. extrapolated: what lies outside the
-    measurements behind the bands.
+    measurements behind the bands. calibration: what the figures were multiplied by.
     """
 
     load: LoadPoint
@@ -164,6 +170,7 @@ class Throughput:
     one_request: Figures
     at_load: Figures
     extrapolated: tuple[str, ...]
+    calibration: Calibration | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +222,8 @@ class Plan:
     `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
     sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
     `deployment` is there for a plan that runs.
+    models: of a service of several models, the plan of each by its short name; the sections of one model are then None.
+    transformers: what the Transformers engine is told; engine and memory are those of vLLM and then None.
     """
 
     verdict: Verdict
@@ -235,7 +244,14 @@ class Plan:
     notes: tuple[str, ...] = ()
     proven: bool = True
     deployment: Deployment | None = None
+    models: Mapping[str, Plan] | None = field(default=None, metadata=OMIT_NONE)
+    transformers: TransformersPlan | None = field(default=None, metadata=OMIT_NONE)
 
     @property
     def runs(self) -> bool:
         return self.verdict in ("fits", "risky")
+
+    @property
+    def each(self) -> Mapping[str, Plan]:
+        """The plans of the models by their short names: of one model, this one."""
+        return {service_name(self.model): self} if self.models is None else self.models

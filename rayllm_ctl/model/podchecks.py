@@ -11,7 +11,7 @@ from typing import Any
 
 from rayllm_ctl.model import environment
 from rayllm_ctl.model.engineargs import holds_a_credential, names_a_secret
-from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE
+from rayllm_ctl.model.patterns import LABEL_VALUE, UNSENDABLE, Pattern
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.podcontexts import container_context, pod_context
 from rayllm_ctl.model.podfields import is_data_key, is_label_key, is_object_name
@@ -24,6 +24,13 @@ from rayllm_ctl.model.service import LLMService
 _RESERVED_PREFIXES = ("ray.io/", "rayllm.io/")
 _KUBERAY_LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/created-by")
 """By these KubeRay's Services select pods (ray-operator/controllers/ray/common/pod.go, labelPod, v1.6.2)."""
+
+_FIELD_PATH = Pattern(
+    r"metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['[^'\s]+'\]|spec\.(nodeName|serviceAccountName)"
+    r"|status\.(hostIPs?|podIPs?)"
+)
+"""What Kubernetes accepts as fieldPath of a variable (pkg/apis/core/validation/validation.go, v1.36). It checks pods,
+but not the templates in a RayCluster: their pods could never be created."""
 
 _REQUIRED_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
@@ -84,6 +91,8 @@ def _environment(at: Path, pod: PodOptions, service: LLMService) -> Iterator[Pro
     elsewhere = dict.fromkeys(service.engine.env, "spec.engine.env")
     if service.model.token_secret is not None:
         elsewhere["HF_TOKEN"] = "spec.model.tokenSecret"  # noqa: S105  a field of the spec
+    if any(entry.token_secret is not None for entry in service.models):
+        elsewhere["HF_TOKEN"] = "spec.models[].tokenSecret"  # noqa: S105  a field of the spec
     seen: set[str] = set()
     for index, variable in enumerate(pod.env):
         path = (*at, "env", index)
@@ -116,6 +125,12 @@ def _variable(at: Path, variable: EnvironmentVariable) -> Iterator[Problem]:
     for kind, key in keys.items():
         if key is not None:
             yield from _reference((*at, "valueFrom", kind), key)
+    if source.field_ref is not None and not _FIELD_PATH.fullmatch(source.field_ref.field_path):
+        yield Problem(
+            (*at, "valueFrom", "fieldRef", "fieldPath"),
+            f"{quoted(source.field_ref.field_path)} is not a field that a variable can have",
+            "metadata.name, metadata.labels['KEY'], spec.nodeName, status.podIP, ...",
+        )
 
 
 def _source(at: Path, source: EnvironmentSource) -> Iterator[Problem]:

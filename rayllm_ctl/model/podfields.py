@@ -31,16 +31,17 @@ def problems(service: LLMService) -> Iterator[Problem]:
     scheduling = service.scheduling
     yield from node_problems(("spec", "scheduling"), scheduling.node_selector, scheduling.tolerations)
     yield from ray_resource_problems(("spec", "scheduling"), scheduling.ray_resources, demanded=True)
-    for pod in ("head", "worker"):
+    for pod in ("head", "worker", "ingress"):
         sizes = getattr(service.resources, pod)
         yield from quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
         yield from quantity(("spec", "resources", pod, "memory"), sizes.memory)
 
 
 def is_absolute(path: str) -> bool:
-    """An absolute path without `..`, empty parts or characters that no path of a pod should have."""
+    """An absolute path as Linux permits it, without `..`, empty parts or characters that no path should have."""
     parts = path.rstrip("/").split("/")[1:]
-    return path.startswith("/") and path.isprintable() and all(part not in ("", "..", ".") for part in parts)
+    proper = path.startswith("/") and path.isprintable() and all(part not in ("", "..", ".") for part in parts)
+    return proper and len(path.encode()) < 4096 and all(len(part.encode()) < 256 for part in parts)
 
 
 def is_object_name(name: str) -> bool:

@@ -81,6 +81,11 @@ def format_duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def whole_seconds(seconds: float | None) -> float | int | None:
+    """2.0 as 2: what readers of JSON take as an integer has to be written as one."""
+    return int(seconds) if seconds is not None and seconds == int(seconds) else seconds
+
+
 def whole_duration(seconds: float) -> str:
     """Seconds as Prometheus and the Gateway API write a duration: whole seconds, or else milliseconds."""
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"

@@ -37,5 +37,9 @@ class Security:
     allow_from: Annotated[
         tuple[NetworkPeer, ...], "Clients of the OpenAI port; by default all pods of the namespace."
     ] = ()
+    allow_dashboard_from: Annotated[
+        tuple[NetworkPeer, ...],
+        "Clients of Ray's dashboard, who can run code in the cluster; the API server for rayllm-ctl status.",
+    ] = ()
     allow_metrics_from: Annotated[tuple[NetworkPeer, ...], "Clients of the metrics ports: Prometheus."] = ()
     operator_namespace: Annotated[str, "Namespace of the KubeRay operator, which needs Ray's ports."] = "kuberay-system"

@@ -7,12 +7,12 @@ starts in a Ray cluster; of a cluster that runs it changes only the logging.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kuberay import SERVE_PORT
+from rayllm_ctl.model.patterns import Pattern
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.specform import SECONDS
 
@@ -37,7 +37,7 @@ TAKEN_PORTS = {
 WORKER_PORTS = range(10002, 20000)
 """Ports of Ray's worker processes (`ray start`: --min-worker-port, --max-worker-port)."""
 
-_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
+_IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Serve:
 
 @dataclass(frozen=True)
 class ServeProxies:
-    """Where Serve's proxies listen. grpc_port None: no gRPC server. on_workers False: the head's proxy alone."""
+    """Where Serve's proxies listen."""
 
-    http_port: int = SERVE_PORT
-    grpc_port: int | None = None
-    on_workers: bool = True
-    https: bool = False
+    http_port: Annotated[int, "HTTP port of Serve's proxies."] = SERVE_PORT
+    grpc_port: Annotated[int | None, "Their gRPC port; null: they have none."] = None
+    on_workers: Annotated[bool, "Whether workers have a proxy, and not the head alone."] = True
+    https: Annotated[bool, "Whether they answer over TLS."] = False
 
 
 def serve_problems(serve: Serve) -> Iterator[Problem]:

@@ -12,13 +12,16 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.exposure import Exposure
+from rayllm_ctl.model.gateway import Gateway
 from rayllm_ctl.model.operations import Availability, Monitoring
+from rayllm_ctl.model.ownapplications import OwnApplication
 from rayllm_ctl.model.patches import Patch
 from rayllm_ctl.model.podoptions import Pods
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.specform import QUANTITY, SECONDS, SecretKey, Wrapped
+from rayllm_ctl.model.transformers import EngineKind, TransformersOptions
 
 API_VERSION = "rayllm.io/v1alpha1"
 KIND = "LLMService"
@@ -26,8 +29,17 @@ KIND = "LLMService"
 Objective = Literal["cost", "throughput", "latency"]
 AcceleratorKind = Literal["gpu", "cpu"]
 Mode = Literal["rayservice", "raycluster"]
+ServingCode = Literal["mounted", "image"]
 Aggregation = Literal["mean", "max", "min"]
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter of a model."""
+
+    id: Annotated[str, "Name by which clients ask for the model with the adapter."]
+    path: Annotated[str, "Directory in the pods that contains the adapter, or its folder in an object store: s3://..."]
 
 
 @dataclass(frozen=True)
@@ -38,23 +50,42 @@ class Model:
     revision: Annotated[str | None, "Branch, tag or commit on the Hugging Face Hub."] = None
     path: Annotated[str | None, "Directory in the pods that contains the model, instead of the Hub."] = None
     token_secret: Annotated[SecretKey | None, "Secret with a Hugging Face token, for gated models."] = None
+    adapters: Annotated[tuple[Adapter, ...], "LoRA adapters, which clients ask for by their ids."] = ()
+
+
+NO_MODEL = Model("")
+"""The model of a service that lists several, or that has none."""
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Settings of vLLM, by its own names. What is left out is planned."""
+class ModelEngine:
+    """Settings of the engine for one model, by vLLM's names. What is left out is planned."""
 
-    image: Annotated[str | None, "Container image with Ray and vLLM, for head and workers."] = None
-    vllm_version: Annotated[str | None, "vLLM version to plan for."] = None
-    ray_version: Annotated[str | None, "Ray version in the image."] = None
+    kind: Annotated[EngineKind, "vllm, or transformers for models that vLLM does not support."] = "vllm"
     max_model_len: Annotated[int | None, "Context length of a request, in tokens."] = None
     dtype: Annotated[str | None, "Data type of weights and activations: auto, bfloat16, float16, float32."] = None
-    quantization: Annotated[str | None, "Quantization method: fp8, awq, gptq, ..."] = None
+    quantization: Annotated[
+        str | None, "Quantization method: fp8, awq, gptq, ...; of transformers bitsandbytes-8bit or bitsandbytes-4bit."
+    ] = None
     kv_cache_dtype: Annotated[str | None, "Data type of the KV cache: auto, fp8, ..."] = None
     gpu_memory_utilization: Annotated[float | None, "Fraction of GPU memory that vLLM may use."] = None
     max_num_seqs: Annotated[int | None, "Maximum number of requests that a replica runs at once."] = None
     max_num_batched_tokens: Annotated[int | None, "Maximum number of tokens per engine step."] = None
     args: Annotated[Mapping[str, Any], "Further engine arguments by their vLLM name."] = field(default_factory=dict)
+    transformers: TransformersOptions | None = None
+
+
+@dataclass(frozen=True)
+class Engine(ModelEngine):
+    """Settings of the engine, by vLLM's names, and what all pods run. What is left out is planned."""
+
+    image: Annotated[str | None, "Container image with Ray and vLLM, for head and workers."] = None
+    serving_code: Annotated[
+        ServingCode,
+        "Where the pods find the gateway's code: mounted from a ConfigMap, or in the image (rayllm-ctl image recipe).",
+    ] = "mounted"
+    vllm_version: Annotated[str | None, "vLLM version to plan for."] = None
+    ray_version: Annotated[str | None, "Ray version in the image."] = None
     env: Annotated[Mapping[str, str], "Environment variables of head and workers. No secrets."] = field(
         default_factory=dict
     )
@@ -164,6 +195,16 @@ class Resources:
 
     head: Annotated[PodResources, "The head pod."] = PodResources()
     worker: Annotated[PodResources, "Each worker pod."] = PodResources()
+    ingress: Annotated[PodResources, "Each pod of the ingress in front of several models or a gateway."] = (
+        PodResources()
+    )
+
+
+@dataclass(frozen=True)
+class WorkerResources:
+    """Sizes of the pods of one model. What is left out is planned."""
+
+    worker: Annotated[PodResources, "Each worker pod of the model."] = PodResources()
 
 
 @dataclass(frozen=True)
@@ -201,15 +242,33 @@ class Load:
     ttft: Annotated[float | None, SECONDS, "Target time to first token."] = None
     tpot: Annotated[float | None, SECONDS, "Target time per output token."] = None
     rate: Annotated[float | None, "Requests per second."] = None
+    calibration: Annotated[
+        str | None, "File that `bench --calibrate` wrote, relative to the spec file: by how much the plan was off."
+    ] = None
+
+
+@dataclass(frozen=True)
+class ModelEntry(Model):
+    """One of several models of a service: its own Serve application and group of workers."""
+
+    name: Annotated[str | None, "Short name of application and workers, a DNS label; by default from the id."] = None
+    engine: ModelEngine = ModelEngine()
+    accelerator: Accelerator = Accelerator()
+    parallelism: Parallelism = Parallelism()
+    replicas: Replicas = Replicas()
+    resources: WorkerResources = WorkerResources()
+    load: Load = Load()
 
 
 @dataclass(frozen=True)
 class LLMService:
-    """One model, served on a Ray cluster on Kubernetes: by Ray Serve LLM, or by vLLM's own server."""
+    """A model or several, served on a Ray cluster on Kubernetes: by Ray Serve LLM, or by vLLM's own server."""
 
     name: Annotated[str, "Name of the service: a DNS-1035 label of at most 47 characters."]
-    model: Model
+    model: Annotated[Model, "Which model is served; or spec.models."] = NO_MODEL
     namespace: Annotated[str | None, "Namespace; by default that of the kubeconfig context."] = None
+    models: Annotated[tuple[ModelEntry, ...], "Several models behind one endpoint, instead of spec.model."] = ()
+    applications: Annotated[tuple[OwnApplication, ...], "Serve applications of your own, next to the models."] = ()
     mode: Annotated[Mode, "rayservice: Ray Serve LLM, autoscaled. raycluster: vLLM's own server."] = "rayservice"
     engine: Engine = Engine()
     accelerator: Accelerator = Accelerator()
@@ -219,6 +278,7 @@ class LLMService:
     scheduling: Scheduling = Scheduling()
     resources: Resources = Resources()
     serve: Serve = Serve()
+    gateway: Annotated[Gateway | None, "A gateway in front of the models: checks, keys, limits, queue."] = None
     pods: Pods = Pods()
     worker_groups: Annotated[tuple[ExtraWorkers, ...], "Further groups of workers."] = ()
     security: Security = Security()

@@ -7,7 +7,18 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
-from rayllm_ctl.model import accessfields, environment, groupfields, podchecks, podfields, rayfields
+from rayllm_ctl.model import (
+    accessfields,
+    applicationfields,
+    environment,
+    gatewayfields,
+    groupfields,
+    podchecks,
+    podfields,
+    rayfields,
+    severalmodels,
+    transformersfields,
+)
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     KV_CACHE_DTYPES,
@@ -19,31 +30,40 @@ from rayllm_ctl.model.engineargs import (
 from rayllm_ctl.model.modes import mode_problems
 from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
 from rayllm_ctl.model.patches import patch_problems
-from rayllm_ctl.model.patterns import IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
+from rayllm_ctl.model.patterns import ADAPTER_STORE, IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.serveoptions import serve_problems
-from rayllm_ctl.model.service import Aggregation, LLMService, Load, Model, Replicas
+from rayllm_ctl.model.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
 
 
 def validate(service: LLMService) -> list[Problem]:
     """All that is wrong with `service`, in the order of the spec file; empty if it is valid."""
     return [
         *_metadata(service),
-        *_model(service.model),
-        *_engine(service),
-        *_placement(service),
-        *_replicas(service.replicas),
+        *severalmodels.problems(service, _of_one_model),
+        *(_of_one_model(service) if service.model is not NO_MODEL else _engine(service)),
+        *transformersfields.version_problems(service),
         *mode_problems(service),
         *podfields.problems(service),
         *serve_problems(service.serve),
+        *gatewayfields.problems(service),
         *podchecks.problems(service),
         *groupfields.problems(service),
-        *_load(service.load),
+        *applicationfields.problems(service),
         *accessfields.problems(service),
         *rayfields.problems(service),
         *patch_problems(service.patches),
     ]
+
+
+def _of_one_model(service: LLMService) -> Iterator[Problem]:
+    yield from _model(service)
+    yield from _engine(service)
+    yield from transformersfields.problems(service)
+    yield from _placement(service)
+    yield from _replicas(service.replicas)
+    yield from _load(service.load)
 
 
 def _metadata(service: LLMService) -> Iterator[Problem]:
@@ -57,7 +77,8 @@ def _metadata(service: LLMService) -> Iterator[Problem]:
         yield Problem(("metadata", "namespace"), f"{quoted(service.namespace)} is not a valid namespace: {problem}")
 
 
-def _model(model: Model) -> Iterator[Problem]:
+def _model(service: LLMService) -> Iterator[Problem]:
+    model = service.model
     if not MODEL_ID.fullmatch(model.id):
         hint = "set a directory in spec.model.path (--model-path); the id is then any name" if "/" in model.id else ""
         yield Problem(
@@ -82,6 +103,28 @@ def _model(model: Model) -> Iterator[Problem]:
             "expected the name of a Secret and one of its keys, not the token itself",
             "kubectl create secret generic hf-token --from-file=token=FILE",
         )
+    yield from _adapters(service)
+
+
+def _adapters(service: LLMService) -> Iterator[Problem]:
+    at: Path = ("spec", "model", "adapters")
+    if service.model.adapters and service.mode == "raycluster":
+        yield Problem(at, "requires mode rayservice", "spec.engine.args.lora_modules")
+    if service.model.adapters and service.engine.args.keys() & {"enable_lora", "lora_modules"}:
+        yield Problem(("spec", "engine", "args"), "enable_lora and lora_modules are set by spec.model.adapters")
+    ids = {service.model.id}
+    for index, adapter in enumerate(service.model.adapters):
+        if not MODEL_ID.fullmatch(adapter.id):
+            yield Problem((*at, index, "id"), f"{quoted(adapter.id)} is not a valid model name, such as qwen3-legal")
+        elif adapter.id in ids:
+            yield Problem((*at, index, "id"), f"{quoted(adapter.id)} is the id of another adapter or of the model")
+        ids.add(adapter.id)
+        if not podfields.is_absolute(adapter.path) and not ADAPTER_STORE.fullmatch(adapter.path):
+            yield Problem(
+                (*at, index, "path"),
+                f"{quoted(adapter.path)} is neither an absolute path of a directory nor a folder of an object store, "
+                "such as s3://bucket/adapter",
+            )
 
 
 def _engine(service: LLMService) -> Iterator[Problem]:

@@ -7,20 +7,25 @@ from typing import Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.changes import Explain
+from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
-Activity = Literal["apply", "bounds", "follow", "status", "list", "chat", "dashboard", "delete"]
+Activity = Literal["apply", "bounds", "follow", "status", "list", "endpoint", "chat", "dashboard", "delete"]
 """What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """A verb on a kind, or on one of its subresources ("proxy" of Service). everywhere: in all namespaces."""
+    """A verb on a kind, or on one of its subresources ("proxy" of Service).
+
+    everywhere: in all namespaces. namespace: where, unless in that of the service.
+    """
 
     verb: str
     kind: str
     subresource: str = ""
     everywhere: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class WorkloadKind:
     is_service: whether an object of the kind is a service, and not a part of one or somebody else's.
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
+    external: what a Snapshot tells of its addresses outside the cluster.
     explain: what a change of an object of this kind does to what runs.
     """
 
@@ -54,6 +60,7 @@ class WorkloadKind:
     made_for: Callable[[str], str]
     serve_service: Callable[[str], str]
     diagnose: Callable[[Snapshot, str, str], Health]
+    external: Callable[[Snapshot, str, str], tuple[ExternalAddress, ...]]
     explain: Explain
 
     @property

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.applications import Applications, CodeVolume
-from rayllm_ctl.model.deployment import Runtime, WorkerGroup
+from rayllm_ctl.model.applications import Applications
+from rayllm_ctl.model.deployment import CodeVolume, Runtime, WorkerGroup
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import GPUChoice
 from rayllm_ctl.model.quantities import GIB, canonical_quantity, gib, parse_quantity
@@ -48,7 +48,7 @@ def applications(
 
     Raises UsageError where a replica does not fit a node or the memory that was given.
     """
-    workers = tuple(_worker(service, group, catalog, proxies) for group in groups)
+    workers = application_workers(service, groups, catalog, proxies)
     return Applications(
         name=service.name,
         namespace=service.namespace,
@@ -66,8 +66,20 @@ def applications(
         volumes=service.storage.volumes,
         exposure=entrance(service.exposure),
         code=code,
-        explanation=tuple(_explained(group, worker) for group, worker in zip(groups, workers, strict=True)),
+        explanation=tuple(explained(groups, workers)),
     )
+
+
+def application_workers(
+    service: LLMService, groups: Sequence[Group], catalog: Mapping[str, GPU], proxies: ServeProxies
+) -> tuple[WorkerGroup, ...]:
+    """The workers of groups of replicas. UsageError where a replica does not fit a node or the given memory."""
+    return tuple(_worker(service, group, catalog, proxies) for group in groups)
+
+
+def explained(groups: Sequence[Group], workers: Sequence[WorkerGroup]) -> Iterator[str]:
+    """What each group is for, a line each."""
+    return (_explained(group, worker) for group, worker in zip(groups, workers, strict=True))
 
 
 def gpus_per_node(catalog: Mapping[str, GPU]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.engineargs import type_problem
+from rayllm_ctl.model.engineargs import FRONTEND_ARGUMENTS, type_problem
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.names import nearest
@@ -189,11 +189,15 @@ def _compressed_schemes(request: Request) -> list[str]:
 def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:
     """Arguments that this version does not have, and values that it would not take."""
     args = service.engine.args
-    yield from _values(args, engine)
+    known = {**FRONTEND_ARGUMENTS, **engine.arguments}
+    yield from _values(args, known, engine.version)
+    if args.get("enable_auto_tool_choice") is True and not args.get("tool_call_parser"):
+        message = "engine argument enable_auto_tool_choice requires tool_call_parser, which depends on the model"
+        yield Refusal(Reason("engine-argument-value", message, "--engine-arg tool_call_parser=hermes"))
     for name in args:
-        if name in engine.arguments or not engine.arguments:
+        if name in known or not engine.arguments:
             continue
-        close = nearest(name.replace("-", "_"), engine.arguments)
+        close = nearest(name.replace("-", "_"), known)
         message = f'vLLM {engine.version} has no engine argument "{name}"'
         if close is None:
             advice = f"leave {name} out, or --vllm-version of a release that has it"
@@ -219,15 +223,15 @@ _SWITCHES = frozenset({"enable_chunked_prefill", "enable_prefix_caching"})
 """Planning reads these; vLLM also takes null, for its default."""
 
 
-def _values(args: Mapping[str, Any], engine: EngineFacts) -> Iterator[Refusal]:
+def _values(args: Mapping[str, Any], types: Mapping[str, str], version: str) -> Iterator[Refusal]:
     for name, value in args.items():
-        problem = type_problem(value, engine.arguments.get(name, ""))
+        problem = type_problem(value, types.get(name, ""))
         if problem is None and name in _COUNTS and not _is_count(value):
             problem = f"must be an integer greater than 0, not {'null' if value is None else value}"
         if problem is None and name in _SWITCHES and value is None:
             problem = "must be true or false, not null"
         if problem is not None:
-            message = f"engine argument {name} {problem} (vLLM {engine.version})"
+            message = f"engine argument {name} {problem} (vLLM {version})"
             yield Refusal(Reason("engine-argument-value", message, f"--engine-arg {name}=VALUE, or leave it out"))
 
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.deployment import Autoscaler, Backend, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
-from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes
+from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import canonical_quantity, parse_quantity
 from rayllm_ctl.model.rayoptions import INCREMENTAL, RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import ExtraWorkers, LLMService, Scheduling
+from rayllm_ctl.model.severalmodels import each_model, has_ingress, short_name
+from rayllm_ctl.model.surroundings import Backend
+from rayllm_ctl.planner.gateway import gateway_config, gateway_notes, redis_server, with_gateway
+from rayllm_ctl.planner.images import image_notes, image_problem, lacking_packages
+from rayllm_ctl.planner.ingress import ingress_application, ingress_workers
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
@@ -45,25 +50,82 @@ def readiness(proxies: ServeProxies) -> Probe:
 
 
 def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
-    """`plan` with its deployment, where it runs; `runtime` as the catalog resolves it for NVIDIA GPUs."""
-    engine, parallelism, pods = plan.engine, plan.parallelism, plan.pods
+    """`plan` with its deployment, where it runs, and what to know of that; runtime: as the catalog resolves it for
+    NVIDIA GPUs."""
+    plan = deployed(plan, service, runtime)
+    if plan.deployment is None:
+        return plan
+    deployment = plan.deployment
+    if has_ingress(service):
+        deployment = behind_an_ingress(service, {short_name(service.model): plan})
+    return with_notes(plan, service, deployment)
+
+
+def with_notes(plan: Plan, service: LLMService, deployment: Deployment) -> Plan:
+    """`plan` with its deployment, and what to know of that."""
+    notes = (*plan.notes, *surroundings_notes(deployment), *gateway_notes(service), *image_notes(service, deployment))
+    return replace(plan, deployment=deployment, notes=notes)
+
+
+def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deployment:
+    """The deployment of models that run, by their short names, with a Serve application each."""
+    found = [plan.deployment for plan in plans.values() if plan.deployment is not None]
+    served = [one.serve for one in found if one.serve is not None]
+    startup = longest(plans.values())
+    alone = _reading_all(service)
+    ingress = ingress_application(served)
+    return replace(
+        found[0],
+        model_id=", ".join(one.model_id for one in found),
+        serve=served[0] if len(found) == 1 else None,
+        head=head_template(alone, startup),
+        ingress=ingress,
+        gateway=gateway_config(service, served),
+        redis=redis_server(service),
+        serving_code=service.engine.serving_code == "mounted",
+        worker_groups=(
+            with_gateway(ingress_workers(alone, ingress, startup, readiness(found[0].proxies)), service),
+            *(group for one in found for group in one.worker_groups),
+        ),
+    )
+
+
+def _reading_all(service: LLMService) -> LLMService:
+    """The first model alone, with the token for any: head and ingress read the configurations of all models."""
+    first, *others = each_model(service).values()
+    tokens = (one.model.token_secret for one in (first, *others))
+    token = next((one for one in tokens if one is not None), None)
+    return replace(first, model=replace(first.model, token_secret=token))
+
+
+def longest(plans: Iterable[Plan]) -> StartupPlan | None:
+    """The start-up of the model that takes longest: all of them start at once."""
+    return max((one.startup for one in plans if one.startup), key=lambda one: one.wait_seconds, default=None)
+
+
+def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
+    """`plan` with the deployment of its model alone, where it runs."""
+    engine, parallelism, pods = plan.engine or plan.transformers, plan.parallelism, plan.pods
     if not plan.runs or engine is None or parallelism is None or pods is None:
         return plan
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
     by_serve = service.mode == "rayservice"
-    problem = None if by_serve else server_problem(parallelism, engine, pods)
+    runtime = _runtime(runtime, service, gpu)
+    problem = image_problem(service, runtime)
+    if isinstance(engine, EngineSettings) and not by_serve:
+        problem = server_problem(parallelism, engine, pods)
     if problem is not None:
-        return replace(plan, verdict="invalid", reasons=(*plan.reasons, problem))
+        return replace(plan, verdict="invalid", reasons=(problem,), suggestions=())
     held = plan.throughput.concurrency_at_load.low if plan.throughput else None
     workers = _worker_groups(service, plan, parallelism, pods, gpu)
-    if not by_serve:
+    if isinstance(engine, EngineSettings) and not by_serve:
         workers = _server_groups(workers[0], service, plan, parallelism, engine, pods)
     proxies = proxies_of(service.serve)
     in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(
         name=service.name,
         namespace=service.namespace,
-        runtime=_runtime(runtime, service, gpu),
+        runtime=runtime,
         mode=service.mode,
         model_id=service.model.id,
         serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
@@ -85,8 +147,7 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         service_monitor=scraping(service.monitoring.service_monitor),
         patches=service.patches,
     )
-    notes = (*plan.notes, *surroundings_notes(deployment))
-    return replace(plan, deployment=deployment, notes=notes)
+    return replace(plan, deployment=deployment)
 
 
 def autoscaler(ray: RayOptions) -> Autoscaler:
@@ -103,10 +164,14 @@ def _upgrade(upgrade: Upgrade) -> Upgrade:
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:
     """`runtime` without the public image, where it does not run: on CPUs and on other vendors' GPUs."""
-    if service.engine.image is not None or (gpu is not None and gpu.resource == "nvidia.com/gpu"):
+    if service.engine.image is not None:
         return runtime
-    where = gpu.name if gpu else "CPUs"
-    return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
+    if gpu is None or gpu.resource != "nvidia.com/gpu":
+        where = gpu.name if gpu else "CPUs"
+        return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
+    if lacking := lacking_packages(service):
+        return replace(runtime, image=None, image_note=f"Ray's public image lacks {lacking} (rayllm-ctl image recipe)")
+    return runtime
 
 
 def _worker_groups(
@@ -144,7 +209,7 @@ def _further(
         max_workers=group.max,
         pod_cpu=size.worker_cpu,
         pod_memory=size.worker_memory,
-        cpus=own if no_gpus else worker_cpus(parallelism, size, gpu),
+        cpus=own if no_gpus else worker_cpus(service, parallelism, size, gpu),
         extended_resources={its_gpu.resource: group.gpus or pods.gpus_per_worker} if its_gpu else {},
         ray_resources=_offered(its_gpu, group.ray_resources),
         pod=worker_template(service, plan.startup, its_gpu, Scheduling(group.node_selector, group.tolerations)),
@@ -155,13 +220,13 @@ def _further(
 def _worker(
     service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None, pod: PodTemplate
 ) -> WorkerGroup:
-    processes = parallelism.gpus_per_replica // pods.workers_per_replica
+    processes = 1 if service.engine.kind == "transformers" else parallelism.gpus_per_replica // pods.workers_per_replica
     demanded = {name: math.ceil(amount * processes) for name, amount in service.scheduling.ray_resources.items()}
     return WorkerGroup(
         name=service.accelerator.kind,
         min_workers=parallelism.replicas * pods.workers_per_replica,
         max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
-        cpus=worker_cpus(parallelism, pods, gpu),
+        cpus=worker_cpus(service, parallelism, pods, gpu),
         pod_cpu=pods.worker_cpu,
         pod_memory=pods.worker_memory,
         extended_resources={gpu.resource: pods.gpus_per_worker} if gpu else {},
@@ -210,12 +275,15 @@ def _offered(gpu: GPUChoice | None, custom: Mapping[str, int]) -> str | None:
     return json.dumps(offered) if offered else None
 
 
-def worker_cpus(parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:
+def worker_cpus(service: LLMService, parallelism: ParallelismPlan, pods: PodSizes, gpu: GPUChoice | None) -> int:
     """The logical CPUs that a worker tells Ray of.
 
     They must hold a replica and an ingress replica, whatever the pod requests. On CPUs they must not hold two replicas,
     since the pod's memory is that of one; on GPUs the GPUs see to that, and what is left is free for Ray's own tasks.
+    A replica of the Transformers engine on CPUs takes all of them: its ingress is never there.
     """
+    if gpu is None and service.engine.kind == "transformers":
+        return math.ceil(pods.engine_cpus)
     processes = 0 if gpu else parallelism.gpus_per_replica
     needed = math.ceil(pods.engine_cpus + processes + INGRESS_CPUS)
     return max(needed, math.floor(parse_quantity(pods.worker_cpu))) if gpu else needed

@@ -78,7 +78,8 @@ def hopeless(request: Request, shape: Shape) -> Candidate | None:
 def _with_load(request: Request, candidate: Candidate, settings: Settings, memory: MemoryEstimate) -> Candidate:
     """The candidate with its speed, and the replicas that the load needs."""
     shape, facts = candidate.shape, request.facts
-    rate = speed(facts, request.work(settings), shape.gpu, shape.tensor, shape.pipeline)
+    measured = request.calibration(shape, settings)
+    rate = speed(facts, request.work(settings), shape.gpu, shape.tensor, shape.pipeline, measured)
     load = resolve_load(request.service, settings.max_model_len)
     sizing = size(request, memory, rate, load, settings.max_num_seqs)
     return replace(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import LLMService, PodResources, Resources
+from rayllm_ctl.model.service import Engine, LLMService, ModelEngine, PodResources, WorkerResources
+from rayllm_ctl.model.severalmodels import each_model, short_name
+from rayllm_ctl.model.transformers import TransformersOptions
 
 
 def pinned(service: LLMService, plan: Plan) -> LLMService:
@@ -13,34 +17,96 @@ def pinned(service: LLMService, plan: Plan) -> LLMService:
 
     ValueError if the plan does not run.
     """
-    engine, parallelism, pods, deployment = plan.engine, plan.parallelism, plan.pods, plan.deployment
-    if engine is None or parallelism is None or pods is None or deployment is None:
+    deployment = plan.deployment
+    if deployment is None:
         raise ValueError(f"the plan is {plan.verdict}")
-    runtime, serve = deployment.runtime, deployment.serve
+    service = _pinned(service, plan) if plan.models is None else _each_pinned(service, plan.models)
+    runtime, resources = deployment.runtime, service.resources
+    on_vllm = any(one.engine is not None for one in plan.each.values())
+    if deployment.ingress is not None:
+        workers = deployment.worker_groups[0]
+        resources = replace(resources, ingress=PodResources(workers.pod_cpu, workers.pod_memory))
     return replace(
         service,
         engine=replace(
             service.engine,
             image=service.engine.image or runtime.image,
-            vllm_version=service.engine.vllm_version or runtime.vllm_version,
+            vllm_version=service.engine.vllm_version or (runtime.vllm_version if on_vllm else None),
             ray_version=service.engine.ray_version or runtime.ray_version,
-            max_model_len=engine.max_model_len,
-            dtype=engine.dtype,
-            quantization=engine.quantization,
-            kv_cache_dtype=engine.kv_cache_dtype,
-            gpu_memory_utilization=engine.gpu_memory_utilization,
-            max_num_seqs=engine.max_num_seqs,
-            max_num_batched_tokens=engine.max_num_batched_tokens,
         ),
+        resources=resources,
+    )
+
+
+def _each_pinned(service: LLMService, plans: Mapping[str, Plan]) -> LLMService:
+    alone = each_model(service)
+    models = []
+    for entry in service.models:
+        name = short_name(entry)
+        one = _pinned(alone[name], plans[name])
+        planned = {field.name: getattr(one.engine, field.name) for field in dataclasses.fields(ModelEngine)}
+        models.append(
+            replace(
+                entry,
+                engine=ModelEngine(**{**planned, "args": entry.engine.args}),
+                accelerator=one.accelerator,
+                parallelism=one.parallelism,
+                replicas=one.replicas,
+                resources=WorkerResources(one.resources.worker),
+            )
+        )
+    return replace(service, models=tuple(models), resources=replace(service.resources, head=one.resources.head))
+
+
+def _pinned(service: LLMService, plan: Plan) -> LLMService:
+    parallelism, pods, deployment = plan.parallelism, plan.pods, plan.deployment
+    if parallelism is None or pods is None or deployment is None:
+        raise ValueError(f"the plan is {plan.verdict}")
+    serve = deployment.serve
+    layout = service.parallelism
+    if plan.transformers is None:
+        layout = replace(layout, tensor=parallelism.tensor, pipeline=parallelism.pipeline)
+    return replace(
+        service,
+        engine=_engine(service.engine, plan),
         accelerator=replace(service.accelerator, gpu=plan.gpu.name if plan.gpu else None),
-        parallelism=replace(service.parallelism, tensor=parallelism.tensor, pipeline=parallelism.pipeline),
+        parallelism=layout,
         replicas=replace(
             service.replicas,
             min=parallelism.replicas,
             max=parallelism.max_replicas,
             target_ongoing_requests=serve.autoscaling.target_ongoing_requests if serve else None,
         ),
-        resources=Resources(
-            PodResources(pods.head_cpu, pods.head_memory), PodResources(pods.worker_cpu, pods.worker_memory)
+        resources=replace(
+            service.resources,
+            head=PodResources(pods.head_cpu, pods.head_memory),
+            worker=PodResources(pods.worker_cpu, pods.worker_memory),
         ),
+    )
+
+
+def _engine(wanted: Engine, plan: Plan) -> Engine:
+    """The settings of the engine as they were planned."""
+    if plan.transformers is not None:
+        found = plan.transformers
+        options = wanted.transformers or TransformersOptions()
+        return replace(
+            wanted,
+            max_model_len=found.max_model_len,
+            dtype=found.dtype,
+            max_num_seqs=found.max_num_seqs,
+            transformers=replace(options, gpus=found.gpus or None),
+        )
+    engine = plan.engine
+    if engine is None:
+        raise ValueError(f"the plan is {plan.verdict}")
+    return replace(
+        wanted,
+        max_model_len=engine.max_model_len,
+        dtype=engine.dtype,
+        quantization=engine.quantization,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+        max_num_seqs=engine.max_num_seqs,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rayllm_ctl.model.calibration import Calibration, calibrated_part
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
 from rayllm_ctl.planner.checks import Refusal, request_problems
 from rayllm_ctl.planner.cost import cost
@@ -17,6 +18,9 @@ from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings, resolve
 from rayllm_ctl.planner.startup import startup
 from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
+
+_SHOWN = 2
+"""Calibrations for something else that a note names."""
 
 
 def decide(request: Request, *, explain: bool = False) -> Plan:
@@ -111,6 +115,10 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
     """What was decided for the user and may surprise."""
     if "speculative_config" in request.service.engine.args:
         yield "speed is computed without speculative decoding"
+    if request.calibrations and chosen.throughput and chosen.throughput.calibration is None:
+        wanted_part = calibrated_part(*request.calibrated_part(chosen.shape, settings))
+        others = "; ".join(map(str, _closest(request)))
+        yield f"the speed of {wanted_part} was not measured: the calibration is for {others}, and is not used for it"
     gpu, wanted, tensor = chosen.shape.gpu, request.service.engine, chosen.shape.tensor
     if tensor > gpu.max_per_node:
         yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"
@@ -130,6 +138,12 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
     quantized = request.facts.quantization
     if quantized and quantized.weight_bits == 8 and request.work(settings).fp8 and "fp8" not in gpu.flops:
         yield f"{gpu.name} does not support fp8 arithmetic: weights stay in 8 bits, computation is 16-bit"
+
+
+def _closest(request: Request) -> list[Calibration]:
+    """The first calibrations of this model, or else of others."""
+    mine = [one for one in request.calibrations if one.model == request.service.model.id]
+    return (mine or list(request.calibrations))[:_SHOWN]
 
 
 def _whole(band: Band) -> Band:

@@ -45,6 +45,30 @@ def gpu_pods(gpu: GPU, tensor: int, pipeline: int, checkpoint_bytes: float, reso
     return _sized(("1", "8Gi"), (str(cpus), f"{wanted}Gi"), per_worker, workers, resources)
 
 
+def transformers_pods(
+    gpu: GPU, gpus: int, checkpoint_bytes: float, offloaded_bytes: int, resources: Resources
+) -> tuple[PodSizes, str]:
+    """The pod of a replica on the Transformers engine, one process for all its GPUs, and what its memory must hold.
+
+    That is Ray, the process, and the layers that stay in CPU memory; beyond it the page cache of the weights, as far as
+    the smallest machine with so many GPUs has it.
+    """
+    needed = _RAY_GIB + _PROCESS_GIB + (gpus - 1) + math.ceil(offloaded_bytes / GIB)
+    wanted = needed + math.ceil(checkpoint_bytes / GIB)
+    cpus, shape = 2 + 2 * gpus, _smallest_shape(gpu, gpus)
+    if shape is not None:
+        share = gpus / shape.gpus * _NODE_SHARE
+        wanted = max(needed, min(wanted, math.floor(shape.memory_gib * share)))
+        cpus = max(1, min(cpus, math.floor(shape.cpus * share)))
+    return _sized(("1", "8Gi"), (str(cpus), f"{wanted}Gi"), gpus, 1, resources), f"{needed}Gi"
+
+
+def most_memory_gib(gpu: GPU, gpus: int) -> int | None:
+    """GiB that a pod can ask of the largest known machine with so many GPUs; None where no machine is known."""
+    found = [shape.memory_gib for shape in gpu.shapes if shape.gpus >= gpus]
+    return math.floor(max(found) * _NODE_SHARE) if found else None
+
+
 def cpu_pods(weights_bytes: float, kv_bytes: float, tensor: int, resources: Resources) -> PodSizes:
     """Pods of a replica on CPUs. weights_bytes and kv_bytes: of the whole model and its KV cache."""
     memory = max(6, math.ceil(_CPU_WORKER_BASE_GIB + tensor + 1.3 * weights_bytes / GIB + kv_bytes / GIB))

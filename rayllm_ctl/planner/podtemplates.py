@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.deployment import EnvVar, PodPlacement, PodTemplate
@@ -18,7 +19,8 @@ from rayllm_ctl.planner.affinity import affinity
 ENGINE_START_SECONDS = 3600
 """Ray Serve LLM's limit for the start of an engine, unless the variable below says otherwise."""
 
-_START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
+START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
+"""The variable with that limit, in seconds."""
 
 
 def head_template(service: LLMService, startup: StartupPlan | None) -> PodTemplate:
@@ -68,6 +70,13 @@ def _template(
     )
 
 
+def on_python_path(service: LLMService, folder: str) -> LLMService:
+    """`service` with a folder of its pods on the Python path, before what is there already."""
+    own = service.engine.env.get("PYTHONPATH")
+    path = f"{folder}:{own}" if own else folder
+    return replace(service, engine=replace(service.engine, env={**service.engine.env, "PYTHONPATH": path}))
+
+
 def _variable(variable: EnvironmentVariable) -> EnvVar:
     source = variable.value_from
     if source is None:
@@ -86,11 +95,11 @@ def _environment(service: LLMService, startup: StartupPlan | None, own: set[str]
     yield from (EnvVar(name, value) for name, value in engine.env.items())
     by_serve = service.mode == "rayservice"
     late = startup is not None and by_serve and startup.wait_seconds > ENGINE_START_SECONDS
-    if startup is not None and late and _START_LIMIT not in {*engine.env, *own}:
+    if startup is not None and late and START_LIMIT not in {*engine.env, *own}:
         # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,
         # so that a slightly different estimate does not ask for a second cluster.
         hours = math.ceil(startup.wait_seconds / ENGINE_START_SECONDS)
-        yield EnvVar(_START_LIMIT, str(hours * ENGINE_START_SECONDS))
+        yield EnvVar(START_LIMIT, str(hours * ENGINE_START_SECONDS))
     yield from (EnvVar(name, value) for name, value in logging_environment(service.ray.logging).items())
     token = service.model.token_secret
     if token is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.calibration import Calibration
 from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
@@ -23,7 +24,8 @@ class Request:
     checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
     start. newest: the newest engine known, to be suggested where `engine` does not support the model. hand_sized: the
     user fixed the number of replicas. notes: what the look-up of the facts had to say. draft: the model that guesses
-    ahead; caveats: what could not be looked up, so that nothing fits for sure. works, cache: what was computed for the
+    ahead; caveats: what could not be looked up, so that nothing fits for sure. calibrations: what was measured of
+    any model. works, cache: what was computed for the
     same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
@@ -40,6 +42,7 @@ class Request:
     notes: tuple[str, ...] = ()
     draft: Draft | None = None
     caveats: tuple[Reason, ...] = ()
+    calibrations: tuple[Calibration, ...] = ()
     works: dict[tuple[str | None, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
     cache: EstimateCache = field(default_factory=dict, repr=False, compare=False)
 
@@ -55,6 +58,18 @@ class Request:
                 release=self.engine.release,
             )
         return self.works[key]
+
+    def calibration(self, shape: Shape, settings: Settings) -> Calibration | None:
+        """What was measured of this model at `shape` and these settings."""
+        wanted = self.calibrated_part(shape, settings)
+        return next((one for one in self.calibrations if one.holds_for == wanted), None)
+
+    def calibrated_part(self, shape: Shape, settings: Settings) -> tuple[str, str, int, int, str, str, str]:
+        """What a calibration has to hold for."""
+        quantization = self.service.engine.quantization or settings.quantization or ""
+        cache = "" if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
+        place = (self.service.model.id, shape.gpu.name, shape.tensor, shape.pipeline)
+        return (*place, self.engine.version, quantization, cache)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from typing import Any
 from rayllm_ctl.model.deployment import Autoscaling, ServeApplication
 from rayllm_ctl.model.names import engine_deployment
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, PodSizes
+from rayllm_ctl.model.quantities import whole_seconds
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
+from rayllm_ctl.model.transformersplan import TransformersPlan
 
 INGRESS_CPUS = 0.5
 """Logical CPUs of a replica of the OpenAI ingress: it runs on a worker, since the head offers none."""
@@ -37,7 +39,7 @@ GRACEFUL_SHUTDOWN_SECONDS = 120
 def serve_application(
     service: LLMService,
     parallelism: ParallelismPlan,
-    engine: EngineSettings,
+    engine: EngineSettings | TransformersPlan,
     pods: PodSizes,
     gpu: GPUChoice | None,
     capacity: float | None,
@@ -93,6 +95,7 @@ def serve_application(
         health_check_period=HEALTH_CHECK_PERIOD_SECONDS,
         health_check_timeout=HEALTH_CHECK_TIMEOUT_SECONDS,
         graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_SECONDS,
+        adapters=service.model.adapters or None,
     )
 
 
@@ -102,13 +105,13 @@ def serve_options(serve: Serve) -> dict[str, Any]:
     sections: dict[str, Any] = {
         "proxy_location": serve.proxy_location if serve.proxy_location != "EveryNode" else None,
         "http_options": {
-            "request_timeout_s": _whole(http.request_timeout),
-            "keep_alive_timeout_s": _whole(http.keep_alive_timeout),
+            "request_timeout_s": whole_seconds(http.request_timeout),
+            "keep_alive_timeout_s": whole_seconds(http.keep_alive_timeout),
         },
         "grpc_options": {
             "port": grpc.port,
             "grpc_servicer_functions": list(grpc.servicer_functions) or None,
-            "request_timeout_s": _whole(grpc.request_timeout),
+            "request_timeout_s": whole_seconds(grpc.request_timeout),
         },
         "logging_config": {
             "encoding": logging.encoding,
@@ -121,7 +124,9 @@ def serve_options(serve: Serve) -> dict[str, Any]:
     return {name: section for name, section in sections.items() if section}
 
 
-def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity: float | None = None) -> int:
+def target_ongoing_requests(
+    replicas: Replicas, engine: EngineSettings | TransformersPlan, capacity: float | None = None
+) -> int:
     """Requests in flight that a replica should have: half of what it can batch and hold, unless the user said so.
 
     The other half takes up what arrives while the next replica starts.
@@ -132,8 +137,3 @@ def target_ongoing_requests(replicas: Replicas, engine: EngineSettings, capacity
 
 def _or(value: float | None, default: float) -> float:
     return default if value is None else value
-
-
-def _whole(seconds: float | None) -> float | int | None:
-    """2.0 as 2: what is an integer to Ray has to be written as one."""
-    return int(seconds) if seconds is not None and seconds == int(seconds) else seconds

@@ -50,18 +50,28 @@ def _add(*bands: Band) -> Band:
 
 
 def startup(
-    checkpoint_bytes: float, *, nodes: int = 1, download: bool, complex_model: bool, eager: bool, cpu: bool = False
+    checkpoint_bytes: float,
+    *,
+    nodes: int = 1,
+    download: bool,
+    complex_model: bool,
+    eager: bool,
+    cpu: bool = False,
+    compiled: bool = True,
 ) -> StartupPlan:
     """Start-up of one replica.
 
     checkpoint_bytes: size of all weights; nodes: how many nodes read it (each reads its share); download: the weights
-    come from a hub first; complex_model: MoE or hybrid; eager: no compilation and no graphs.
+    come from a hub first; complex_model: MoE or hybrid; eager: no compilation and no graphs; compiled: False for an
+    engine that does not prepare itself at all (Transformers).
     """
     share = checkpoint_bytes / nodes
     # Every node of a replica downloads the whole repository: vLLM picks the shards after that.
     fetch = _divide(checkpoint_bytes, _DOWNLOAD_RATE) if download else Band(0.0, 0.0, 0.0)
     load = _divide(share, _LOAD_RATE)
-    if cpu:
+    if not compiled:
+        engine = Band(0.0, 0.0, 0.0)
+    elif cpu:
         engine = _INIT_CPU_EAGER if eager else _INIT_CPU_COMPILED
     elif eager:
         engine = _INIT_EAGER

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.deployment import Deployment, Entrance, HTTPRoute, NetworkRules, Scraping
+from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.exposure import Exposure, Gateway
 from rayllm_ctl.model.operations import Monitor
 from rayllm_ctl.model.quantities import whole_duration
 from rayllm_ctl.model.security import NetworkPeer, Security
+from rayllm_ctl.model.surroundings import Entrance, HTTPRoute, NetworkRules, Scraping
 
 SAME_NAMESPACE: Mapping[str, Any] = {"podSelector": {}}
 """The peer that is all pods of the policy's namespace."""
@@ -35,8 +36,9 @@ def network_rules(security: Security) -> NetworkRules | None:
     if security.network != "restricted":
         return None
     clients = tuple(_peer(peer) for peer in security.allow_from) or (SAME_NAMESPACE,)
+    dashboard = tuple(_peer(peer) for peer in security.allow_dashboard_from)
     scrapers = tuple(_peer(peer) for peer in security.allow_metrics_from)
-    return NetworkRules(security.operator_namespace, clients, scrapers)
+    return NetworkRules(security.operator_namespace, clients, dashboard, scrapers)
 
 
 def scraping(monitor: Monitor | None) -> Scraping | None:
@@ -45,17 +47,23 @@ def scraping(monitor: Monitor | None) -> Scraping | None:
 
 
 def surroundings_notes(deployment: Deployment) -> Iterator[str]:
-    """What a reader of the plan should know of these objects."""
+    """What a reader of the plan should know of these objects, and of options that limit each other."""
     budget, most = deployment.pod_disruption_budget, deployment.worker.max_workers
     if budget is not None and budget.min_available >= most:
         yield (
             f"the PodDisruptionBudget keeps {budget.min_available} worker pods and there are at most {most}: "
             "a node with a worker can never be drained"
         )
+    if deployment.ray.fault_tolerance is not None and not deployment.proxies.on_workers:
+        yield (
+            "while the head restarts spec.ray.faultTolerance keeps the replicas, but requests fail: with "
+            "spec.serve.proxyLocation HeadOnly all of them go through the head"
+        )
     if deployment.network is not None:
         yield (
             "the NetworkPolicy also applies to the API server's proxy: where its address is not in "
-            "spec.security.allowFrom, rayllm-ctl chat and endpoint cannot connect"
+            "spec.security.allowFrom, rayllm-ctl chat and endpoint cannot connect; where it is not in "
+            "spec.security.allowDashboardFrom, dashboard cannot connect and status does not see Serve's replicas"
         )
 
 

@@ -9,6 +9,7 @@ stands behind this, so its band is as wide as published utilizations of the tens
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.calibration import Calibration
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Band, Figures, LoadPoint, Throughput
@@ -41,7 +42,7 @@ _MOE = Band(1.0, 1.3, 1.9)
 class Speed:
     """The roofline of one replica: `work` over `tensor` x `pipeline` GPUs. `error`: measured over computed step.
 
-    networked: the GPUs that share a layer are in several nodes.
+    networked: the GPUs that share a layer are in several nodes. calibration: what was measured of such a replica.
     """
 
     work: ModelWork
@@ -50,6 +51,7 @@ class Speed:
     pipeline: int
     error: Band
     networked: bool = False
+    calibration: Calibration | None = None
 
     def step(self, batch: float, length: float) -> float:
         """Seconds of one decode step of `batch` requests that are `length` tokens long, before the error band."""
@@ -94,9 +96,11 @@ class Speed:
         return volume / (_LINK_SHARE * link)
 
 
-def speed(facts: ModelFacts, work: ModelWork, gpu: GPU, tensor: int, pipeline: int) -> Speed:
+def speed(
+    facts: ModelFacts, work: ModelWork, gpu: GPU, tensor: int, pipeline: int, calibration: Calibration | None = None
+) -> Speed:
     """The roofline of a replica, with the error band of its kind of model."""
-    return Speed(work, gpu, tensor, pipeline, _error(facts), networked=tensor > gpu.max_per_node)
+    return Speed(work, gpu, tensor, pipeline, _error(facts), tensor > gpu.max_per_node, calibration)
 
 
 def throughput(facts: ModelFacts, rate: Speed, load: Workload, batch: float, within: Band) -> Throughput:
@@ -107,6 +111,7 @@ def throughput(facts: ModelFacts, rate: Speed, load: Workload, batch: float, wit
         one_request=at_load(rate, load, 1.0),
         at_load=at_load(rate, load, batch),
         extrapolated=extrapolations(facts, rate),
+        calibration=rate.calibration,
     )
 
 
@@ -143,20 +148,23 @@ def at_load(rate: Speed, load: Workload, batch: float) -> Figures:
 
     Prompts and answers share the GPU, so one request takes its prompt's time plus its share of every step. A prompt
     waits for those before it as in a queue with even service times: busy share x prompt / 2 / (1 - busy share).
+    A calibration multiplies what comes out.
     """
     step = rate.step(batch, load.input_tokens + load.output_tokens / 2)
     prompt = rate.prefill(load.input_tokens)
     best = _figures(load, batch, prompt.low, step * rate.error.low, rate.pipeline)
     typical = _figures(load, batch, prompt.typical, step * rate.error.typical, rate.pipeline)
     worst = _figures(load, batch, prompt.high, step * rate.error.high, rate.pipeline)
+    measured = rate.calibration
+    ttft, tpot, speed = (measured.ttft, measured.tpot, measured.throughput) if measured else (1.0, 1.0, 1.0)
     return Figures(
         *(
-            Band(*ends)
-            for ends in (
-                (best[0], typical[0], worst[0]),
-                (best[1], typical[1], worst[1]),
-                (worst[2], typical[2], best[2]),
-                (worst[3], typical[3], best[3]),
+            Band(*(ratio * end for end in ends))
+            for ratio, ends in (
+                (ttft, (best[0], typical[0], worst[0])),
+                (tpot, (best[1], typical[1], worst[1])),
+                (speed, (worst[2], typical[2], best[2])),
+                (speed, (worst[3], typical[3], best[3])),
             )
         )
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import ModelServer, Probe
+from rayllm_ctl.model.engineargs import FRONTEND_ARGUMENTS, SERVER_ARGUMENTS
 from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, PodSizes, Reason, StartupPlan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.serve import GRACEFUL_SHUTDOWN_SECONDS
@@ -84,6 +85,13 @@ def engine_arguments(service: LLMService, parallelism: ParallelismPlan, engine: 
     return {
         name: value for name, value in {**planned, **dict(sorted(engine.args.items()))}.items() if value is not None
     }
+
+
+def offline_arguments(service: LLMService, parallelism: ParallelismPlan, engine: EngineSettings) -> list[str]:
+    """The command line of an engine without a server, in one pod; without what only concerns a server's requests."""
+    others = {*SERVER_ARGUMENTS, *FRONTEND_ARGUMENTS}
+    arguments = engine_arguments(service, parallelism, engine)
+    return [*command_line({name: value for name, value in arguments.items() if name not in others})]
 
 
 def command_line(arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "labels": service_labels(applications.name, runtime.ray_version),
         "runtime": runtime,
         "mode": "rayservice",
-        "serve": None,
+        "model_id": None,
         "serve_config": applications.serve_config,
         "pods": {"head_cpu": applications.head_cpu, "head_memory": applications.head_memory},
         "autoscaler": applications.autoscaler,
@@ -33,6 +33,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "storage": applications.volumes,
         "exposure": applications.exposure,
         "code": applications.code,
+        "serving": None,
     }
     code = [fill("code.yaml.j2", values)] if applications.code is not None else []
     return [*code, fill("rayservice.yaml.j2", values)]

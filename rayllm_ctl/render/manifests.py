@@ -13,12 +13,17 @@ from rayllm_ctl.render.values import values_of
 Manifest = dict[str, Any]
 
 OBJECTS = (
+    "code.yaml.j2",
     "rayservice.yaml.j2",
     "raycluster.yaml.j2",
+    "serving.yaml.j2",
     "service.yaml.j2",
     "ingress.yaml.j2",
     "httproute.yaml.j2",
     "networkpolicy.yaml.j2",
+    "redis.yaml.j2",
+    "redis-service.yaml.j2",
+    "redis-networkpolicy.yaml.j2",
     "poddisruptionbudget.yaml.j2",
     "podmonitor.yaml.j2",
     "metrics-service.yaml.j2",

@@ -43,7 +43,7 @@ def with_pod_templates(manifests: Sequence[dict[str, Any]], pods: Pods) -> list[
 
 
 def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
-    place = {"RayService": "rayClusterConfig", "RayCluster": ""}.get(manifest["kind"])
+    place = {"RayService": "rayClusterConfig", "RayCluster": "", "RayJob": "rayClusterSpec"}.get(manifest["kind"])
     if place is None:
         return manifest
     spec = manifest["spec"]

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.deployment import Deployment
 from rayllm_ctl.model.kuberayversions import DEFAULT
-from rayllm_ctl.model.podoptions import PodOptions
+from rayllm_ctl.model.podoptions import PodOptions, Pods
 from rayllm_ctl.model.podsecurity import violations
 from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.security import PodSecurity
@@ -22,12 +21,15 @@ _POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
 
 _CONTAINER = (*_POD, "containers")
 
+_TEMPLATES = ("template", "submitterPodTemplate")
+"""Fields that hold the template of a pod."""
 
-def check_raw_parts(deployment: Deployment, kuberay: str = DEFAULT) -> None:
+
+def check_raw_parts(pods: Pods, kuberay: str = DEFAULT) -> None:
     """Raise UsageError with every field of a raw part that the API server would reject, by its path in the spec."""
     problems = [
         problem
-        for role, options in (("head", deployment.pod_options.head), ("worker", deployment.pod_options.worker))
+        for role, options in (("head", pods.head), ("worker", pods.worker))
         for problem in _raw_parts(options, ("spec", "pods", role), kuberay)
     ]
     if problems:
@@ -78,8 +80,8 @@ def _pod_specs(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]
     """The spec of every pod template in an object."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            if name == "template" and isinstance(part, Mapping) and isinstance(part.get("spec"), Mapping):
-                yield f"{path}.template.spec".lstrip("."), part["spec"]
+            if name in _TEMPLATES and isinstance(part, Mapping) and isinstance(part.get("spec"), Mapping):
+                yield f"{path}.{name}.spec".lstrip("."), part["spec"]
             else:
                 yield from _pod_specs(part, f"{path}.{name}")
     elif isinstance(value, list):

@@ -24,7 +24,8 @@ Scope = Mapping[str, Path]
 def fields_read() -> Tree:
     """The values that the templates read, by the names of the dataclasses' fields."""
     env = environment()
-    names = env.list_templates(filter_func=lambda name: not name.startswith("."))
+    # A batch job is none of the chart's objects.
+    names = env.list_templates(filter_func=lambda name: not name.startswith((".", "batch/")))
     parsed = [_parse(name) for name in names]
     reader = _Reader({macro.name: macro for template in parsed for macro in template.find_all(_nodes().Macro)})
     for template in parsed:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.applications import CodeVolume
 from rayllm_ctl.model.deployment import (
     Autoscaler,
-    Backend,
-    Entrance,
-    NetworkRules,
+    CodeVolume,
+    IngressApplication,
+    OtherApplication,
     PodTemplate,
-    Scraping,
     ServeApplication,
     WorkerGroup,
 )
@@ -28,6 +26,8 @@ from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Mode, Volume
+from rayllm_ctl.model.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
+from rayllm_ctl.render.servingcode import code_volume
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.plan import Plan
@@ -66,11 +66,36 @@ class Engine:
 
 
 @dataclass(frozen=True)
+class Transformers:
+    """Settings of the Transformers engine."""
+
+    dtype: Annotated[str, "Data type of weights and activations."]
+    max_model_len: Annotated[int, "Context length of a request, in tokens."]
+    max_num_seqs: Annotated[int, "Maximum number of requests that a replica generates at once."]
+    gpus: Annotated[int, "GPUs of a replica's pod over which the layers are spread; 0 on CPUs."]
+    cpus: Annotated[int, "Ray's logical CPUs of a replica."]
+    max_memory: Annotated[Mapping[str, str], "Most memory for weights by device, as accelerate takes it; empty: free."]
+    quantization: Annotated[str | None, "bitsandbytes-8bit or bitsandbytes-4bit; null for none."]
+    trust_remote_code: Annotated[bool, "Run Python code of the model's repository."]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that has a Serve application of its own, behind the ingress of the service."""
+
+    name: Annotated[str, "Name of the model's application, after that of the service."]
+    serve: ServeApplication
+    parallelism: Parallelism
+    engine: Annotated[Engine | None, "Settings of vLLM; null with the Transformers engine."]
+    transformers: Annotated[Transformers | None, "Settings of the Transformers engine; null with vLLM."]
+
+
+@dataclass(frozen=True)
 class Pods:
     """CPU request of the head, and its memory request and limit, as Kubernetes quantities."""
 
-    head_cpu: str
-    head_memory: str
+    head_cpu: Annotated[str, "CPU request of the head."]
+    head_memory: Annotated[str, "Memory request and limit of the head."]
 
 
 @dataclass(frozen=True)
@@ -83,9 +108,13 @@ class Values:
     runtime: Software
     mode: Annotated[Mode, "Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster."]
     model_id: Annotated[str, "Name by which clients ask for the model."]
-    serve: Annotated[ServeApplication | None, "The Ray Serve LLM application, in mode rayservice."]
-    parallelism: Parallelism
-    engine: Engine
+    serve: Annotated[ServeApplication | None, "The Ray Serve LLM application with the model and its ingress."]
+    ingress: Annotated[IngressApplication | None, "The ingress, where every model has an application of its own."]
+    gateway: Annotated[Mapping[str, Any] | None, "Settings of the gateway in the ingress; null: there is none."]
+    models: Annotated[tuple[ServedModel, ...], "The models behind the ingress; empty without one."]
+    applications: Annotated[tuple[OtherApplication, ...], "Serve applications of the user's own, next to the models."]
+    parallelism: Parallelism | None
+    engine: Engine | None
     pods: Pods
     autoscaler: Annotated[Autoscaler | None, "Ray's autoscaler, in mode rayservice."]
     ray: RayOptions
@@ -95,6 +124,8 @@ class Values:
     proxies: ServeProxies
     serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
+    serving: Annotated[CodeVolume | None, "ConfigMap with the code of ingress and gateway; null: none is needed."]
+    redis: Annotated[RedisServer | None, "A Redis in which the gateway counts limits; null for none."]
     code: Annotated[CodeVolume | None, "ConfigMap with Python files, mounted on the Python path."]
     exposure: Entrance
     backend: Backend
@@ -113,23 +144,33 @@ def values_of(plan: Plan) -> Values:
     runtime = deployment.runtime
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, or spec.engine.image")
+    each = plan.each
+    alone = None if deployment.ingress is not None else plan
+    first = next(iter(each.values()))
+    on_vllm = any(one.engine is not None for one in each.values())
     return Values(
         name=deployment.name,
         namespace=deployment.namespace,
-        labels=service_labels(deployment.name, runtime.vllm_version),
+        labels=service_labels(deployment.name, runtime.vllm_version if on_vllm else runtime.ray_version),
         runtime=_part(Software, runtime),
         mode=deployment.mode,
         model_id=deployment.model_id,
-        serve=deployment.serve,
-        parallelism=_part(Parallelism, plan.parallelism),
-        engine=_part(Engine, plan.engine),
-        pods=_part(Pods, plan.pods),
+        serve=deployment.serve if alone else None,
+        ingress=deployment.ingress,
+        gateway=deployment.gateway,
+        models=() if alone else tuple(_served(name, one) for name, one in each.items()),
+        applications=deployment.applications or (),
+        parallelism=_part(Parallelism, alone.parallelism) if alone else None,
+        engine=_part(Engine, alone.engine) if alone else None,
+        pods=_part(Pods, first.pods),
         autoscaler=deployment.autoscaler,
         ray=deployment.ray,
         upgrade=deployment.upgrade,
         head=deployment.head,
         worker_groups=deployment.worker_groups,
-        code=None,
+        serving=code_volume(deployment.name) if deployment.serving_code else None,
+        redis=deployment.redis,
+        code=deployment.code,
         proxies=deployment.proxies,
         serve_options=deployment.serve_options,
         storage=deployment.volumes,
@@ -139,6 +180,18 @@ def values_of(plan: Plan) -> Values:
         pod_disruption_budget=deployment.pod_disruption_budget,
         pod_monitor=deployment.pod_monitor,
         service_monitor=deployment.service_monitor,
+    )
+
+
+def _served(name: str, plan: Plan) -> ServedModel:
+    assert plan.deployment is not None
+    assert plan.deployment.serve is not None  # or it would have no ingress in front of it
+    return ServedModel(
+        name,
+        plan.deployment.serve,
+        _part(Parallelism, plan.parallelism),
+        None if plan.engine is None else _part(Engine, plan.engine),
+        None if plan.transformers is None else _part(Transformers, plan.transformers),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
@@ -11,6 +11,7 @@ from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.serveconfig import document, kuberay, schema
 from rayllm_ctl.serveconfig.document import Document
+from rayllm_ctl.serveconfig.shapes import IGNORED
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,16 @@ def _rejected(read: Document, problems: Iterable[Problem]) -> UsageError:
 def _lines(read: Document, notes: Iterable[Problem]) -> Iterable[str]:
     for note in sorted(notes, key=lambda note: read.line(note.path)):
         yield read.place(note) + (f" ({note.hint})" if note.hint else "")
+
+
+def check_applications(data: dict[str, Any], place: Callable[[Problem], str]) -> tuple[str, ...]:
+    """What to know of applications that stand in another file, whose problems `place` writes. UsageError with all of
+    them, and with the fields that Ray would ignore."""
+    found = schema.check(data)
+    if not found.problems:
+        kuberay.adapt(data, found)
+    problems = [*found.problems, *(note for note in found.notes if note.message == IGNORED)]
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError("\n".join(map(place, problems)), hint=tuple(hints))
+    return tuple(map(place, found.notes))

@@ -30,23 +30,40 @@ class Code:
     digest: str
 
 
-def read_code(folder: Path) -> Code:
-    """The files of `folder`: not hidden ones, not caches. UsageError where a ConfigMap cannot hold them."""
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a directory", hint="--code DIR, with the Python files of the applications")
-    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if _wanted(path, folder)}
-    if not any(name.endswith(".py") for name in files):
-        raise UsageError(f"{folder} contains no Python file", hint=_INSTEAD)
+def read_code(*folders: Path) -> Code:
+    """The files of `folders` as one: not hidden ones, not caches. UsageError where a ConfigMap cannot hold them."""
+    files: dict[str, Path] = {}
+    for folder in folders:
+        for name, path in _files(folder).items():
+            if name in files and files[name] != path:
+                raise UsageError(
+                    f"{files[name]} and {path} would be the same file in the pods", hint="rename one of them"
+                )
+            files[name] = path
     size = sum(path.stat().st_size for path in files.values())
     if size > MAX_BYTES:
+        where = " and ".join(map(str, folders))
         raise UsageError(
-            f"{folder} is too large for a ConfigMap: {len(files)} files, {size:,} bytes of at most {MAX_BYTES:,}",
+            f"{where} is too large for a ConfigMap: {len(files)} files, {size:,} bytes of at most {MAX_BYTES:,}",
             hint=_INSTEAD,
         )
     texts = {name: _text(path) for name, path in files.items()}
     keys = _keys(texts)
     digest = hashlib.sha256("".join(f"{name}\0{texts[name]}\0" for name in sorted(texts)).encode()).hexdigest()
     return Code({keys[name]: text for name, text in texts.items()}, {key: name for name, key in keys.items()}, digest)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    try:
+        is_directory = folder.is_dir()
+    except OSError as error:  # a name that is too long
+        raise UsageError(f"{str(folder)[:80]}... cannot be read: {error.strerror}") from None
+    if not is_directory:
+        raise UsageError(f"{folder} is not a directory", hint="--code DIR, with the Python files of the applications")
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if _wanted(path, folder)}
+    if not any(name.endswith(".py") for name in files):
+        raise UsageError(f"{folder} contains no Python file", hint=_INSTEAD)
+    return files
 
 
 def _wanted(path: Path, folder: Path) -> bool:

@@ -13,6 +13,9 @@ from typing import Any
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.problems import Path, Problem, quoted
 
+IGNORED = "unknown field: Ray ignores it"
+"""What is noted of a field that Ray does not know."""
+
 
 @dataclass
 class Report:
@@ -174,7 +177,7 @@ def section(
             if closed:
                 report.reject((*path, key), "unknown field", hint)
             else:
-                report.note((*path, key), "unknown field: Ray ignores it", hint)
+                report.note((*path, key), IGNORED, hint)
         for key in required:
             if key not in value:
                 report.reject((*path, key), "required field is missing")

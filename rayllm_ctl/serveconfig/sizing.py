@@ -59,7 +59,8 @@ def _units(name: str, path: Path, deployment: Mapping[str, Any], node_gpus: Mapp
     high += math.ceil(high * (as_number(deployment.get("max_surge_percent")) or 0) / 100)
     per_worker = deployment.get("max_replicas_per_node")
     bundles = [_amounts(bundle) for bundle in deployment.get("placement_group_bundles") or ()]
-    labels = _labels(options.get("label_selector") or {})
+    of_bundles = deployment.get("placement_group_bundle_label_selector") or [{}]
+    labels = _labels(options.get("label_selector") or of_bundles[0])
     whole = _sum(bundles) if bundles else actor_resources(deployment)
     strategy = deployment.get("placement_group_strategy", "PACK")
     beyond_a_node = whole.get("GPU", 0) > node_gpus.get(accelerator or "", NODE_GPUS)

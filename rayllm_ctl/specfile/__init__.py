@@ -1,7 +1,7 @@
-"""Spec files: YAML or JSON to an LLMService, with line numbers in errors."""
+"""Spec files: YAML or JSON to an LLMService or a BatchJob, with line numbers in errors."""
 
 from __future__ import annotations
 
-from rayllm_ctl.specfile.load import load, load_file
+from rayllm_ctl.specfile.load import load, load_any_file, load_file
 
-__all__ = ["load", "load_file"]
+__all__ = ["load", "load_any_file", "load_file"]

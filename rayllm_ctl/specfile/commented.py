@@ -40,7 +40,8 @@ def _fields(values: Mapping[str, Any], given: Any, section: FieldExplanation, in
             if section.path == "spec" and field.name != next(iter(values)):
                 yield ""
             yield from _comment(field.description, indent)
-            yield f"{indent}{field.name}:"
+            # A section without a value is not given; an empty one is.
+            yield f"{indent}{field.name}:{'' if value else ' {}'}"
             yield from _fields(value, old, field, f"{indent}  ")
             continue
         planned = " Planned." if value != old else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.explanation import FieldExplanation
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.service import KIND, LLMService
@@ -20,31 +21,42 @@ _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 def explain(path: str = "") -> FieldExplanation:
     """The field at `path`: "spec.replicas.max", "spec.storage.volumes.name"; "" is the whole document.
 
+    A path that starts with "batchjob" is one of a BatchJob, any other is one of an LLMService.
     UsageError with the nearest name if there is no such field.
     """
-    here = _document()
-    for name in filter(None, path.split(".")):
+    names = [name for name in path.split(".") if name]
+    kind, prefix = kind_of(path), ""
+    if kind == BATCH_KIND:
+        here, prefix = _document(BatchJob, "What is read, asked and written, and how."), f"{names.pop(0)}."
+    else:
+        here = _document(LLMService, "What is served, and how.")
+    for name in names:
         known = {field.name: field for field in here.fields}
         if name not in known:
-            where = here.path or KIND
+            where = here.path or kind
             close = nearest(name, known)
             suggestion = f"{here.path}.{close}".lstrip(".") if close else here.path
             raise UsageError(
                 f'field "{name}" does not exist in {where}' if known else f"{where} has no fields",
-                hint=f"rayllm-ctl explain {suggestion}".rstrip(),
+                hint=f"rayllm-ctl explain {prefix}{suggestion}".rstrip(" ."),
             )
         here = known[name]
     return here
 
 
-def _document() -> FieldExplanation:
-    parts = {"metadata": metadata_fields(), "spec": spec_fields()}
-    texts = {"metadata": "Name and namespace.", "spec": "What is served, and how."}
+def kind_of(path: str) -> str:
+    """The kind of the spec file that a path leads into."""
+    return BATCH_KIND if path.partition(".")[0].lower() == BATCH_KIND.lower() else KIND
+
+
+def _document(kind: type, spec: str) -> FieldExplanation:
+    parts = {"metadata": metadata_fields(kind), "spec": spec_fields(kind)}
+    texts = {"metadata": "Name and namespace.", "spec": spec}
     children = tuple(
         FieldExplanation(name, "Object", texts[name], True, "", (), "", tuple(_fields(fields, name, "")))
         for name, fields in parts.items()
     )
-    return FieldExplanation("", KIND, _first(LLMService), True, "", (), "", children)
+    return FieldExplanation("", kind.__name__, _first(kind), True, "", (), "", children)
 
 
 def _fields(fields: Mapping[str, Field], path: str, attribute: str | None) -> Iterator[FieldExplanation]:

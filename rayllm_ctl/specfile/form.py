@@ -1,4 +1,4 @@
-"""The form of a spec file, taken from the annotations of rayllm_ctl.model.service."""
+"""The form of a spec file, taken from the annotations of the model: an LLMService, or a BatchJob."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.specform import Unit, Wrapped
 
 METADATA = ("name", "namespace")
-"""The fields of an LLMService that stand below metadata; the rest stands below spec."""
+"""The fields of a model that stand below metadata; the rest stands below spec."""
 
 
 class Field(NamedTuple):
@@ -46,14 +46,14 @@ def fields_of(section: type) -> Mapping[str, Field]:
     return {camel(field.name): _field(field, hints[field.name]) for field in dataclasses.fields(section)}
 
 
-def metadata_fields() -> Mapping[str, Field]:
+def metadata_fields(kind: type = model.LLMService) -> Mapping[str, Field]:
     """The fields below metadata."""
-    return {key: field for key, field in fields_of(model.LLMService).items() if field.name in METADATA}
+    return {key: field for key, field in fields_of(kind).items() if field.name in METADATA}
 
 
-def spec_fields() -> Mapping[str, Field]:
+def spec_fields(kind: type = model.LLMService) -> Mapping[str, Field]:
     """The fields below spec."""
-    return {key: field for key, field in fields_of(model.LLMService).items() if field.name not in METADATA}
+    return {key: field for key, field in fields_of(kind).items() if field.name not in METADATA}
 
 
 def element_of(kind: Any) -> Any:

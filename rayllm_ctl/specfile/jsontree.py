@@ -15,8 +15,8 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.scalars import parse_scalar
 from rayllm_ctl.specfile.tree import MAX_DEPTH, Keys, Node
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+')
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+'
+_SURROGATE = "[\ud800-\udfff]"
 
 Tokens = Iterator[tuple[str, int]]
 
@@ -47,7 +47,7 @@ def _reject(constant: str) -> NoReturn:
 
 def _tokens(text: str) -> Tokens:
     line, end = 1, 0
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_WORD, text):
         line += text.count("\n", end, match.start())
         end = match.start()
         yield match.group(), line
@@ -84,6 +84,6 @@ def _scalar(text: str, line: int, source: str) -> Any:
         except ValueError as error:
             raise UsageError(f"{source}:{line}: {error}") from None
     value = json.loads(text)
-    if _SURROGATE.search(value):
+    if re.search(_SURROGATE, value):
         raise UsageError(f"{source}:{line}: a string contains a surrogate that is not part of a pair")
     return value

@@ -1,25 +1,47 @@
-"""A spec file to an LLMService, with every problem and its line at once."""
+"""A spec file to an LLMService or a BatchJob, with every problem and its line at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService
+from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Load
 from rayllm_ctl.model.validation import validate
 from rayllm_ctl.specfile import jsontree, tree
-from rayllm_ctl.specfile.reader import read_service, shown
+from rayllm_ctl.specfile.reader import read_document, shown
 from rayllm_ctl.specfile.tree import MAX_BYTES, Keys, Node
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.batch import BatchJob
+
+T = TypeVar("T")
+
+_BATCH = "BatchJob"
+"""Equal to model.batch.BATCH_KIND, whose module a service does not need."""
+
+MAX_BATCH_BYTES = 2 * 1024 * 1024
+"""A BatchJob may contain prompts, of which model.batchfiles limits the size."""
 
 
 def load_file(path: Path | str) -> LLMService:
     """The service that the file at `path` describes. UsageError if it cannot be read or is invalid."""
-    path = Path(path)
+    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=str(path)), Path(path))
+
+
+def load_any_file(path: Path | str) -> LLMService | BatchJob:
+    """The service or the batch job that the file at `path` describes, by its kind. UsageError as from load_file."""
+    found = load_any(_text(Path(path), MAX_BATCH_BYTES), source=str(path))
+    return _seen_from_here(found, Path(path)) if isinstance(found, LLMService) else found
+
+
+def _text(path: Path, limit: int) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(limit + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -27,14 +49,27 @@ def load_file(path: Path | str) -> LLMService:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         # A character cut off by the limit is a matter of size, which `load` reports.
-        if len(data) <= MAX_BYTES:
+        if len(data) <= limit:
             raise UsageError(f"{path}:{line}: the file is not valid UTF-8") from None
-        text = data.decode("utf-8", errors="replace")
-    return load(text, source=str(path))
+        return data.decode("utf-8", errors="replace")
+
+
+def _seen_from_here(service: LLMService, path: Path) -> LLMService:
+    """`service` with the paths that it names as they are seen from here, not from the spec file."""
+    folder = path.parent.absolute()
+
+    def load_of(load: Load) -> Load:
+        return load if load.calibration is None else replace(load, calibration=str(folder / load.calibration))
+
+    applications = tuple(
+        one if one.code is None else replace(one, code=str(folder / one.code)) for one in service.applications
+    )
+    models = tuple(replace(model, load=load_of(model.load)) for model in service.models)
+    return replace(service, applications=applications, models=models, load=load_of(service.load))
 
 
 def load(text: str, *, source: str) -> LLMService:
@@ -42,34 +77,65 @@ def load(text: str, *, source: str) -> LLMService:
 
     Raises UsageError. Problems of shape and of values are each reported all at once, one line each, with their lines.
     """
-    if len(text) > MAX_BYTES:
-        raise UsageError(f"{source}: the file is larger than {MAX_BYTES // 1024} KiB")
-    root = jsontree.read(text, source) if jsontree.is_json(text) else tree.read(text, source)
-    _require_kind(root, source)
-    service, problems = read_service(root)
-    if service is None:
+    root = _tree(text, source, MAX_BYTES)
+    _require_kind(root, source, (KIND,))
+    return _document(root, source, LLMService, validate)
+
+
+def load_any(text: str, *, source: str) -> LLMService | BatchJob:
+    """The service or the batch job that `text` describes, by its kind. Raises UsageError as `load` does."""
+    # Only a BatchJob may be longer: prompts are text, and reading megabytes of structure takes seconds.
+    root = _tree(text, source, MAX_BATCH_BYTES if _BATCH in text else MAX_BYTES)
+    if _require_kind(root, source, (KIND, _BATCH)) == KIND:
+        return _document(root, source, LLMService, validate)
+    from rayllm_ctl.model.batch import BatchJob
+    from rayllm_ctl.model.batchfields import validate_batch
+
+    return _document(root, source, BatchJob, validate_batch)
+
+
+def _tree(text: str, source: str, limit: int) -> Node:
+    if len(text) > limit:
+        raise UsageError(f"{source}: the file is larger than {limit // 1024} KiB")
+    return jsontree.read(text, source) if jsontree.is_json(text) else tree.read(text, source)
+
+
+def _document(root: Node, source: str, kind: type[T], check: Callable[[T], list[Problem]]) -> T:
+    found, problems = read_document(root, kind)
+    if found is None:
         raise _report(source, root, problems)
-    problems = validate(service)
+    problems = check(found)
     if problems:
         raise _report(source, root, problems)
-    return service
+    return found
 
 
-def _require_kind(root: Node, source: str) -> None:
-    """Anything else than an LLMService is named as such, instead of as a list of unknown fields."""
+def _require_kind(root: Node, source: str, kinds: tuple[str, ...]) -> str:
+    """The kind of the document. Any other than `kinds` is named as such, instead of as a list of unknown fields."""
     if not isinstance(root.value, Keys):
         raise UsageError(
             f"{source}:{root.line}: expected apiVersion, kind, metadata and spec, found {shown(root.value)}"
         )
-    for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+    for key, wanted in (("apiVersion", (API_VERSION,)), ("kind", kinds)):
         node = root.value.get(key)
         if node is None:
-            raise UsageError(f"{source}:{root.line}: {key}: required field is missing", hint=f"{key}: {wanted}")
-        if node.value != wanted:
+            hint = [f"{key}: {name}" for name in wanted]
+            raise UsageError(f"{source}:{root.line}: {key}: required field is missing", hint=hint)
+        if node.value not in wanted:
+            expected = " or ".join(wanted)
             raise UsageError(
-                f"{source}:{root.value.lines[key]}: {key}: {shown(node.value)} is not supported (expected {wanted})",
-                hint="a spec file describes an LLMService; apply rendered manifests with kubectl apply -f",
+                f"{source}:{root.value.lines[key]}: {key}: {shown(node.value)} is not supported (expected {expected})",
+                hint=_instead(node.value, expected),
             )
+    return str(root.value["kind"].value)
+
+
+def _instead(kind: object, expected: str) -> str:
+    if kind == _BATCH:
+        return "plan, render and batch submit take a BatchJob"
+    if _BATCH in expected:
+        return "a spec file describes an LLMService or a BatchJob; apply rendered manifests with kubectl apply -f"
+    return "a spec file describes an LLMService; apply rendered manifests with kubectl apply -f"
 
 
 def _report(source: str, root: Node, problems: Iterable[Problem]) -> UsageError:

@@ -1,4 +1,4 @@
-"""A tree of nodes to an LLMService, field by field, with everything that has the wrong shape or type.
+"""A tree of nodes to an LLMService or a BatchJob, field by field, with everything that has the wrong shape or type.
 
 What values make sense together is checked in rayllm_ctl.model.validation, which flags share.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.tree import Keys, Node, plain
@@ -23,16 +22,18 @@ _SCALARS: dict[Any, tuple[type | tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     bool: (bool, "true or false"),
 }
+T = TypeVar("T")
+
 _DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
 
 
-def read_service(root: Node) -> tuple[LLMService | None, list[Problem]]:
-    """The service that the document, a mapping, describes; None if there are problems."""
+def read_document(root: Node, kind: type[T]) -> tuple[T | None, list[Problem]]:
+    """What the document, a mapping, describes; None if there are problems. kind: a dataclass of the model."""
     reader = _Reader()
     reader.keys(root.value, _DOCUMENT, _DOCUMENT, ())
-    metadata = reader.fields(root.value.get("metadata"), metadata_fields(), ("metadata",))
-    spec = reader.fields(root.value.get("spec"), spec_fields(), ("spec",))
-    return (None if reader.problems else LLMService(**metadata, **spec)), reader.problems
+    metadata = reader.fields(root.value.get("metadata"), metadata_fields(kind), ("metadata",))
+    spec = reader.fields(root.value.get("spec"), spec_fields(kind), ("spec",))
+    return (None if reader.problems else kind(**metadata, **spec)), reader.problems
 
 
 class _Reader:

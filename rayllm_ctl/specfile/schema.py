@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService
+from rayllm_ctl.model.batch import BatchJob
+from rayllm_ctl.model.service import API_VERSION, LLMService
 from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
@@ -15,28 +16,31 @@ _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _DURATION = {"type": "string", "pattern": r"^(0|(\d+(\.\d+)?(ms|h|m|s))+)$"}
 
 
-def schema() -> dict[str, Any]:
-    """The schema (draft 2020-12), from the annotations that the reader follows."""
+def schema(kind: type[LLMService | BatchJob] = LLMService) -> dict[str, Any]:
+    """The schema (draft 2020-12) of a kind, from the annotations that the reader follows."""
+    spec = _section(spec_fields(kind))
+    if kind is LLMService:
+        spec |= {"oneOf": [{"required": ["model"]}, {"required": ["models"]}]}
     document = _object(
         {
             "apiVersion": {"const": API_VERSION},
-            "kind": {"const": KIND},
-            "metadata": _section(metadata_fields()),
-            "spec": _section(spec_fields()),
+            "kind": {"const": kind.__name__},
+            "metadata": _section(metadata_fields(kind)),
+            "spec": spec,
         },
         required=["apiVersion", "kind", "metadata", "spec"],
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": KIND,
-        "description": LLMService.__doc__,
+        "title": kind.__name__,
+        "description": kind.__doc__,
         **document,
     }
 
 
-def text() -> str:
+def text(kind: type[LLMService | BatchJob] = LLMService) -> str:
     """The schema as the file in docs/ contains it."""
-    return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(schema(kind), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _section(fields: Mapping[str, Field]) -> dict[str, Any]:

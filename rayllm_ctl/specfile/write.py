@@ -1,30 +1,33 @@
-"""An LLMService as the canonical spec file: what differs from the defaults, in the order of the schema."""
+"""A service or a batch job as the canonical spec file: what differs from the defaults, in the order of the schema."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService
+from rayllm_ctl.model.service import API_VERSION, LLMService
 from rayllm_ctl.model.specform import Unit
 from rayllm_ctl.model.yamltext import dump
 from rayllm_ctl.specfile.form import Field, fields_of, metadata_fields, spec_fields
 
+if TYPE_CHECKING:
+    from rayllm_ctl.model.batch import BatchJob
 
-def to_document(service: LLMService) -> dict[str, Any]:
+
+def to_document(service: LLMService | BatchJob) -> dict[str, Any]:
     """The spec file of `service` as plain data. Reading it back gives an equal service."""
-    spec = _fields(service, spec_fields())
+    kind = type(service)
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": _fields(service, metadata_fields()),
-        "spec": {key: section for key, section in spec.items() if section},
+        "kind": kind.__name__,
+        "metadata": _fields(service, metadata_fields(kind)),
+        "spec": _fields(service, spec_fields(kind)),
     }
 
 
-def to_yaml(service: LLMService) -> str:
+def to_yaml(service: LLMService | BatchJob) -> str:
     """The spec file of `service` as YAML, always the same bytes for equal services."""
     return dump(to_document(service), sort=False)
 

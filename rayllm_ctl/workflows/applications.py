@@ -10,11 +10,11 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.applications import CodeVolume
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.replicagroups import Group
 from rayllm_ctl.model.service import Accelerator, LLMService
+from rayllm_ctl.workflows.code import code_volume, with_code
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def prepare(source: ServeFile, kuberay: str = DEFAULT) -> PreparedApplications:
     config = read_config(_text(source.file), str(source.file))
     catalog = gpus.load()
     found = groups(config.data, gpus_per_node(catalog))
-    code = _code(source)
-    service = _with_code(source.service, code)
+    code = code_volume(source.service.name, *([source.code] if source.code else []))
+    service = with_code(source.service, code)
     named = service.accelerator.gpu
     service = replace(
         service,
@@ -68,7 +68,7 @@ def prepare(source: ServeFile, kuberay: str = DEFAULT) -> PreparedApplications:
     manifests = render_applications(planned)
     check_objects(manifests, kuberay)
     check_pod_security(manifests, planned.pod_security)
-    notes = (*config.notes, *_unlisted(config.data), *_unknown_types(found, catalog))
+    notes = (*config.notes, *_unlisted(config.data), *unknown_types(found, catalog))
     return PreparedApplications(tuple(manifests), planned.explanation, notes)
 
 
@@ -82,25 +82,6 @@ def _text(file: Path) -> str:
         raise UsageError(f"{file}: the file is not valid UTF-8") from None
 
 
-def _code(source: ServeFile) -> CodeVolume | None:
-    from rayllm_ctl.serveconfig.code import MOUNT_PATH, read_code
-
-    if source.code is None:
-        return None
-    code = read_code(source.code)
-    paths = code.paths if any(key != path for key, path in code.paths.items()) else {}
-    return CodeVolume(f"{source.service.name}-code-{code.digest[:8]}", MOUNT_PATH, code.data, paths)
-
-
-def _with_code(service: LLMService, code: CodeVolume | None) -> LLMService:
-    """`service` with the code on the Python path, before what the user put there."""
-    if code is None:
-        return service
-    own = service.engine.env.get("PYTHONPATH")
-    path = f"{code.mount_path}:{own}" if own else code.mount_path
-    return replace(service, engine=replace(service.engine, env={**service.engine.env, "PYTHONPATH": path}))
-
-
 def _unlisted(config: dict[str, Any]) -> Iterator[str]:
     for application in config["applications"]:
         if not application.get("deployments"):
@@ -111,7 +92,7 @@ def _unlisted(config: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def _unknown_types(found: Iterable[Group], catalog: Mapping[str, GPU]) -> Iterator[str]:
+def unknown_types(found: Iterable[Group], catalog: Mapping[str, GPU]) -> Iterator[str]:
     known = {gpu.ray_accelerator_type for gpu in catalog.values()}
     for group in found:
         if group.accelerator is not None and group.accelerator not in known:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.apikinds import KINDS
 from rayllm_ctl.model.health import Snapshot
 
 
@@ -32,7 +33,11 @@ def read_bundle(path: Path) -> Snapshot:
         for file in sorted((path / "logs").glob("*/*.log"))
     }
     return Snapshot(
-        objects, _time(path), {name: answer for name, answer in serve.items() if isinstance(answer, Mapping)}, logs
+        objects,
+        _time(path),
+        {name: answer for name, answer in serve.items() if isinstance(answer, Mapping)},
+        logs,
+        unread=frozenset({kind.name for kind in KINDS.values()} - {str(item.get("kind")) for item in objects}),
     )
 
 

@@ -20,10 +20,9 @@ def list_models(part: str = "") -> list[ModelSummary]:
     from rayllm_ctl.catalog import models
 
     wanted = part.lower()
-    seen: dict[str, ModelFacts] = {}
     found = []
     for model in models.models():
-        facts = _facts(model, seen)
+        facts = _facts(model)
         if wanted in model.id.lower() or wanted in facts.architecture.lower():
             found.append(_summary(model, facts))
     return found
@@ -36,7 +35,7 @@ def show_model(name: str) -> ModelDetails | None:
     model = models.find(name)
     if model is None:
         return None
-    facts = _facts(model, {})
+    facts = _facts(model)
     experts = next((layer.experts[0] for layer in facts.all_layers() if layer.experts), None)
     return ModelDetails(
         summary=_summary(model, facts),
@@ -91,13 +90,17 @@ def is_gpu(name: str) -> bool:
     return True
 
 
-def _facts(model: CatalogModel, seen: dict[str, ModelFacts]) -> ModelFacts:
+_FACTS: dict[str, ModelFacts] = {}
+"""What was read of the catalog, which does not change while a command runs. Several names share a config."""
+
+
+def _facts(model: CatalogModel) -> ModelFacts:
     from rayllm_ctl.catalog.modelconfig import read_config
 
     key = model.same_as or model.id
-    if key not in seen:
-        seen[key] = read_config(model.config)
-    return seen[key]
+    if key not in _FACTS:
+        _FACTS[key] = read_config(model.config)
+    return _FACTS[key]
 
 
 def _summary(model: CatalogModel, facts: ModelFacts) -> ModelSummary:

@@ -11,6 +11,8 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
@@ -19,13 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it."""
+    """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it.
+
+    kind: of the object that runs it. key_required: whether requests must send an API key.
+    """
 
     name: str
     namespace: str
     url: str
     models: tuple[str, ...]
     service: str
+    kind: str
+    key_required: bool = False
 
 
 def endpoint_url(kind: str, name: str, namespace: str) -> str:
@@ -53,19 +60,34 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
             require(cluster, RAY_SERVICE, name, namespace)
             raise found
     kind, answer = found
+    if answer is None:
+        return _keyed(cluster, kind, name, namespace)
     models = tuple(str(entry["id"]) for entry in _listed(answer) if isinstance(entry, Mapping) and "id" in entry)
     if not models:
         _require_a_model(cluster, name, namespace)
         raise UserError(
             f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
-    return Endpoint(name, namespace, endpoint_url(kind.name, name, namespace), models, kind.serve_service(name))
+    return Endpoint(
+        name, namespace, endpoint_url(kind.name, name, namespace), models, kind.serve_service(name), kind.name
+    )
 
 
-def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, Mapping[str, Any]] | UserError:
-    """The kind whose Service answers, and its answer; the first kind's error where there is no Service of any."""
+def _keyed(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Endpoint:
+    """The address of a service that requires keys, and the models that its object names."""
+    from rayllm_ctl.cluster.gateway import gateway_of
+
+    gateway = gateway_of(cluster.get(kind.name, name, namespace))
+    models = gateway.models if gateway is not None else ()
+    url = endpoint_url(kind.name, name, namespace)
+    return Endpoint(name, namespace, url, models, kind.serve_service(name), kind.name, key_required=True)
+
+
+def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, Mapping[str, Any] | None] | UserError:
+    """The kind whose Service answers, and its answer (None: it requires an API key); the first kind's error where there
+    is no Service of any."""
     from rayllm_ctl.cluster.failures import NotFoundError
-    from rayllm_ctl.cluster.proxy import request_json
+    from rayllm_ctl.cluster.proxy import ServiceError, request_json
 
     missing: UserError | None = None
     for kind in WORKLOADS.values():
@@ -73,6 +95,10 @@ def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, 
             return kind, request_json(cluster, namespace, kind.serve_service(name), kuberay.SERVE, "/v1/models")
         except NotFoundError as error:
             missing = missing or error
+        except ServiceError as error:
+            if error.status != 401:
+                raise
+            return kind, None
     assert missing is not None
     return missing
 
@@ -100,15 +126,50 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
         )
 
 
-def ask(
-    cluster: Cluster, where: Endpoint, messages: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
-) -> Iterator[str]:
-    """Stream the answer to `messages`, piece by piece. `settings` are further fields of the chat completion request."""
-    from rayllm_ctl.cluster.proxy import open_stream
+def choose(where: Endpoint, model: str | None) -> str:
+    """The model to talk to: the one that is named, or the first. Raises UserError if the service does not serve it."""
+    if model is None:
+        return where.models[0]
+    if model in where.models:
+        return model
+    close = nearest(model, where.models)
+    raise UserError(
+        f"service {where.namespace}/{where.name} does not serve {quoted(model)}: it serves {', '.join(where.models)}",
+        hint=f"--model {close or where.models[0]}",
+    )
 
-    body = {"model": where.models[0], "messages": list(messages), "stream": True, **settings}
+
+def require_key(where: Endpoint, key: str | None) -> None:
+    """Raise UserError where a service requires an API key and there is none."""
+    if where.key_required and key is None:
+        created = f"rayllm-ctl keys create {where.name} -n {where.namespace} --key-name NAME"
+        raise UserError(
+            f"service {where.namespace}/{where.name} requires an API key",
+            hint=(f"export RAYLLM_API_KEY=$({created})", "--api-key-file FILE"),
+        )
+
+
+def ask(
+    cluster: Cluster,
+    where: Endpoint,
+    model: str,
+    messages: Sequence[Mapping[str, str]],
+    settings: Mapping[str, Any],
+    key: str | None = None,
+) -> Iterator[str]:
+    """Stream the model's answer to `messages`, piece by piece. `settings` are further fields of the request.
+
+    key: the API key, for a service that requires one; it is sent to no other.
+    """
+    from rayllm_ctl.cluster import direct, proxy
+
+    body = {"model": model, "messages": list(messages), "stream": True, **settings}
     path = "/v1/chat/completions"
-    with open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body) as lines:
+    if key is not None and where.key_required:
+        stream = direct.open_stream(cluster, where.namespace, where.service, path, body, key)
+    else:
+        stream = proxy.open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body)
+    with stream as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
             if not line.startswith("data:") or not text:

@@ -37,7 +37,7 @@ def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEF
     from rayllm_ctl.render.podparts import check_raw_parts
 
     if plan.deployment is not None:
-        check_raw_parts(plan.deployment, kuberay)
+        check_raw_parts(plan.deployment.pod_options, kuberay)
     found = _problems(manifests, kuberay)
     if found:
         _report(found, manifests, plan, kuberay)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +16,9 @@ from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.applications import ServeFile
-from rayllm_ctl.workflows.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 from rayllm_ctl.workflows.services import reject_other_kind
 from rayllm_ctl.workflows.wait import wait_ready
@@ -34,7 +36,7 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
-    where no cluster is asked.
+    where no cluster is asked. annotations: of every object that is applied, beside its own.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -42,17 +44,19 @@ class DeployOptions:
     timeout: float | None = None
     force_conflicts: bool = False
     render: RenderOptions = RenderOptions()
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def deploy(
-    services: Sequence[LLMService | ServeFile],
+    services: Sequence[LLMService | ServeFile | Rendering],
     options: DeployOptions,
     connect: Callable[[], Cluster],
     stop: Stop | None = None,
 ) -> Iterator[Event | Rendered]:
     """Bring `services` up one after the other, yielding Planned, Rendered, Checked, Applied, Observed, Noted, Ready.
 
-    All are planned and rendered before `connect` is called: what cannot run is rejected even where there is no cluster.
+    All are planned and rendered before `connect` is called, but for what is a Rendering already: what cannot run is
+    rejected even where there is no cluster.
     `stop` ends a wait from another thread; what has been applied stays.
 
     Raises UserError: before anything is applied when a plan, the manifests or the cluster rule a service out; later as
@@ -60,7 +64,7 @@ def deploy(
     """
     # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
     how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
-    rendered = [rendering(service, how) for service in services]
+    rendered = [one if isinstance(one, Rendering) else rendering(one, how) for one in services]
     if options.dry_run == "client":
         for one in rendered:
             yield from _said(one)
@@ -89,24 +93,29 @@ def _said(one: Rendering) -> Iterator[Event | Rendered]:
 
 def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
-    from rayllm_ctl.cluster.bounds import propagate_bounds
+    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
     from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
     from rayllm_ctl.cluster.serveservice import propagate_service
 
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
-    for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one.manifests, options)):
+    for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options)):
         yield checked
         if checked.name == "KubeRay" and checked.ok:
             yield from _check_for(checked.detail, one)
-    yield from _check_surroundings(cluster, one, namespace)
+    yield from _check_surroundings(cluster, one, manifest, namespace)
+    planned = one.plan.deployment if one.plan else None
+    if planned is not None:
+        yield from gatewaysecrets.check(cluster, planned, namespace)
     surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
     require_deletable(cluster, surplus, namespace)
+    if planned is not None and not dry:
+        yield from gatewaysecrets.create_password(cluster, planned, namespace)
     stored: dict[str, Any] = {}
     for applied, item in apply(
         cluster,
-        [placed(item, namespace) for item in one.manifests],
+        [annotated(placed(item, namespace), options.annotations) for item in one.manifests],
         dry_run="server" if dry else "none",
         force_conflicts=options.force_conflicts,
     ):
@@ -116,19 +125,30 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     yield from prune(cluster, surplus, dry_run=dry)
     if dry:
         return
+    left: dict[str, int] = {}
     if not kind.is_cluster:
-        yield from propagate_bounds(cluster, kind, stored)
+        changed, left = propagate_bounds(cluster, kind, stored)
+        yield from changed
+        then = "" if options.wait else "; deploy again to lower it then"
+        for group, workers in left.items():
+            yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
         yield from propagate_service(cluster, kind, stored)
     if options.wait:
         limit = options.timeout if options.timeout is not None else _limit(one.plan)
-        yield from wait_ready(cluster, kind, stored, limit, stop=stop)
+        with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
+            yield from wait_ready(cluster, kind, stored, limit, stop=stop)
+        yield from settled
 
 
-def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options: DeployOptions) -> Rights:
+def _rights(kind: WorkloadKind, one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
+    from rayllm_ctl.cluster.exposure import exposure_rights
     from rayllm_ctl.cluster.serveservice import RIGHTS as SERVE_SERVICE
 
+    manifests = one.manifests
     rights = apply_rights(kind, manifests)
+    if one.plan is not None and one.plan.deployment is not None:
+        rights |= gatewaysecrets.rights(one.plan.deployment)
     if options.dry_run == "server":
         return rights
     if any(_asks_for_a_token(item) for item in manifests):
@@ -137,7 +157,9 @@ def _rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]], options:
         rights |= Rights(SERVE_SERVICE)
     if not kind.is_cluster:
         rights |= kind.rights_for("bounds")
-    return rights | kind.rights_for("follow") if options.wait else rights
+    if not options.wait:
+        return rights
+    return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
 
 
 def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
@@ -155,7 +177,7 @@ def _check(
     from rayllm_ctl.health.capacity import capacity_check
 
     reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
-    checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
+    checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     yield from checks
     if existing is not None:
         return  # what a service holds already is not free, and would be counted as missing
@@ -165,11 +187,14 @@ def _check(
     )
 
 
-def _check_surroundings(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Checked]:
-    """Whether the cluster can take the objects next to the service."""
-    from rayllm_ctl.cluster.requirements import check_operator_namespace, require_kinds
+def _check_surroundings(
+    cluster: Cluster, one: Rendering, manifest: Mapping[str, Any], namespace: str
+) -> Iterator[Checked]:
+    """Whether the cluster can take the objects next to the service, and has what its upgrades need."""
+    from rayllm_ctl.cluster.requirements import check_incremental_upgrade, check_operator_namespace, require_kinds
 
     require_kinds(cluster, one.manifests, namespace)
+    yield from check_incremental_upgrade(cluster, manifest)
     network = one.plan.deployment.network if one.plan and one.plan.deployment else None
     if network is not None:
         yield from check_operator_namespace(cluster, network.operator_namespace)

@@ -80,7 +80,7 @@ def diff_live(
 
     kind, manifest = workload(manifests)
     rights = apply_rights(kind, manifests) | _RUNNING
-    checks, existing = preflight(cluster, kind, manifest["metadata"]["name"], namespace, rights)
+    checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 
 
-def spec_file(
-    service: LLMService, *, model_config: Path | None = None, offline: bool = False, prices: Path | None = None
-) -> tuple[str, Plan]:
+def spec_file(service: LLMService, facts: FactSources) -> tuple[str, Plan]:
     """The text of the spec file of `service`, and the plan whose values it has.
 
     Raises UserError where the service cannot run as it is stated, with what would; see workflows.plan for the rest.
@@ -20,7 +17,7 @@ def spec_file(
     from rayllm_ctl.workflows.plan import make_plan
     from rayllm_ctl.workflows.render import require
 
-    plan = make_plan(service, model_config=model_config, offline=offline, prices=prices)
+    plan = make_plan(service, facts)
     require(plan, accept_risk=True, outcome="nothing was written")
     header = "Fields marked as planned were decided by the planner; without them they are decided again each time."
     return commented(pinned(service, plan), service, header), plan

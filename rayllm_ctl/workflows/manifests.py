@@ -18,6 +18,14 @@ def placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
 
 
+def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """A manifest with further annotations of the object itself."""
+    if not annotations:
+        return dict(manifest)
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
+
+
 def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:
     """The rights that an apply of `manifests` needs, with or without a dry run."""
     others = [item["kind"] for item in manifests if item["kind"] != kind.name]

@@ -2,60 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.calibration import Calibration
+from rayllm_ctl.model.deployment import Runtime
 from rayllm_ctl.model.enginefacts import EngineFacts
+from rayllm_ctl.model.factsources import OFFLINE, FactSources
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import LLMService, Model
+from rayllm_ctl.model.severalmodels import each_model, has_ingress
 
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources import FoundModel
     from rayllm_ctl.planner.memory import Draft
+    from rayllm_ctl.planner.request import Request
 
 _UNSEEN = "unknown (the folder is only visible in the pod)"
 
 
 def make_plan(
     service: LLMService,
+    facts: FactSources,
     *,
-    model_config: Path | None = None,
-    offline: bool = False,
-    prices: Path | None = None,
     explain: bool = False,
     hand_sized: bool | None = None,
 ) -> Plan:
     """The plan of `service`.
 
-    model_config: config.json of the model, or its folder. offline: no network. prices: the user's GPU prices.
     explain: with all candidates and formulas. hand_sized: the number of replicas is the user's, not to be changed for
     the load; None: it is if it differs from the default.
 
     Raises UsageError for a GPU, version or file that does not exist, and UserError where the model cannot be looked up.
     A model that does not fit or contradicts itself is no error but the verdict of the plan.
     """
-    from rayllm_ctl.catalog.engines import engine
+    if service.applications:
+        from rayllm_ctl.workflows.ownapplications import read_code, with_applications
+
+        service, code = read_code(service)
+        plan = _plan_models(service, facts, explain, hand_sized)
+        return with_applications(plan, service, code)
+    return _plan_models(service, facts, explain, hand_sized)
+
+
+def _plan_models(
+    service: LLMService,
+    facts: FactSources,
+    explain: bool,
+    hand_sized: bool | None,
+) -> Plan:
     from rayllm_ctl.catalog.releases import resolve
+    from rayllm_ctl.planner.gateway import with_serving_code
+
+    if has_ingress(service):
+        service = with_serving_code(service)
+    runtime, alone = resolve(service.engine), each_model(service)
+    configs = _configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
+    plans = {
+        name: _plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)
+        for name, one in alone.items()
+    }
+    if service.models:
+        from rayllm_ctl.planner.joint import joint_plan
+
+        return joint_plan(plans, service, runtime)
     from rayllm_ctl.planner.deployment import with_deployment
 
-    runtime = resolve(service.engine)
+    ((name, plan),) = plans.items()
+    return with_deployment(plan, alone[name], runtime)
+
+
+def _configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
+    """The configuration of each of several models, as far as `folder` has one."""
+    found = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
+    if folder is not None and not any(found.values()):
+        raise UsageError(
+            f"{folder}: has no folder of any of the models ({', '.join(names)})",
+            hint=f"--model-config {folder} reads {folder / names[0] / 'config.json'}",
+        )
+    return found
+
+
+def _plan_one(
+    service: LLMService,
+    runtime: Runtime,
+    facts: FactSources,
+    explain: bool,
+    hand_sized: bool | None,
+) -> Plan:
+    from rayllm_ctl.catalog.engines import engine
+
     version = engine(runtime.vllm_version)
+    if service.engine.kind == "transformers":
+        return _plan_transformers(service, version, facts, explain)
     if service.accelerator.kind == "cpu":
-        plan = _plan_cpu(service, version, model_config, offline)
-    else:
-        hand_sized = service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized
-        plan = _plan_gpu(service, version, model_config, offline, prices, explain, hand_sized)
-    return with_deployment(plan, service, runtime)
+        return _plan_cpu(service, version, facts)
+    hand_sized = service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized
+    return _plan_gpu(service, version, facts, explain, hand_sized)
 
 
-def _plan_cpu(service: LLMService, version: EngineFacts, model_config: Path | None, offline: bool) -> Plan:
+def _plan_cpu(service: LLMService, version: EngineFacts, facts: FactSources) -> Plan:
     from rayllm_ctl.planner.cpu import plan_cpu
 
-    found = _find_for_cpu(service, model_config, offline)
+    found = _find_for_cpu(service, facts)
     if found is None:
         return plan_cpu(service, version, None, _UNSEEN)
     return plan_cpu(service, version, found.facts, found.source, found.warnings)
@@ -64,20 +117,30 @@ def _plan_cpu(service: LLMService, version: EngineFacts, model_config: Path | No
 def _plan_gpu(
     service: LLMService,
     version: EngineFacts,
-    model_config: Path | None,
-    offline: bool,
-    prices: Path | None,
+    facts: FactSources,
     explain: bool,
     hand_sized: bool,
 ) -> Plan:
-    from rayllm_ctl.catalog.engines import engine, versions
     from rayllm_ctl.planner.plan import decide
+
+    request = gpu_request(service, version, facts, hand_sized)
+    return decide(request, explain=explain)
+
+
+def gpu_request(
+    service: LLMService,
+    version: EngineFacts,
+    facts: FactSources,
+    hand_sized: bool,
+) -> Request:
+    """What the planner is asked about a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
+    from rayllm_ctl.catalog.engines import engine, versions
     from rayllm_ctl.planner.request import Request
 
-    found = _find(service, model_config, offline)
-    draft, caveats = _find_draft(service, offline)
-    catalog = _gpus(prices)
-    request = Request(
+    found = _find(service, facts)
+    draft, caveats = _find_draft(service, facts)
+    catalog = _gpus(facts.prices)
+    return Request(
         service=service,
         facts=found.facts,
         source=found.source,
@@ -91,17 +154,55 @@ def _plan_gpu(
         notes=(*found.warnings, *((version.note,) if version.note else ())),
         draft=draft,
         caveats=caveats,
+        calibrations=_calibrations(service),
     )
-    return decide(request, explain=explain)
 
 
-def _find(service: LLMService, model_config: Path | None, offline: bool) -> FoundModel:
+def _plan_transformers(
+    service: LLMService,
+    version: EngineFacts,
+    facts: FactSources,
+    explain: bool,
+) -> Plan:
+    from rayllm_ctl.planner.request import Request
+
+    on_cpu = service.accelerator.kind == "cpu"
+    found = (_find_for_cpu if on_cpu else _find)(service, facts)
+    if found is None:
+        from rayllm_ctl.planner.transformers.cpu import plan_unseen_cpu
+
+        return plan_unseen_cpu(service, _UNSEEN)
+    catalog = {} if on_cpu else _gpus(facts.prices)
+    request = Request(
+        service=service,
+        facts=found.facts,
+        source=found.source,
+        engine=version,
+        gpus=() if on_cpu else _wanted(service, catalog),
+        catalog=tuple(catalog.values()),
+        checkpoint_bytes=found.exact_bytes,
+        download=service.model.path is None,
+        notes=found.warnings,
+    )
+    if on_cpu:
+        from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu
+
+        return plan_transformers_cpu(request)
+    from rayllm_ctl.planner.transformers.gpu import plan_transformers
+
+    return plan_transformers(request, explain=explain)
+
+
+def _find(service: LLMService, facts: FactSources) -> FoundModel:
     from rayllm_ctl.catalog.sources import find
 
-    return find(service.model, model_config=model_config, offline=offline)
+    any_architecture = service.engine.kind == "transformers"
+    return find(
+        service.model, model_config=facts.model_config, offline=facts.offline, any_architecture=any_architecture
+    )
 
 
-def _find_draft(service: LLMService, offline: bool) -> tuple[Draft | None, tuple[Reason, ...]]:
+def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
     """The draft model that the engine arguments name, or why it cannot be counted; neither where none is named."""
     from rayllm_ctl.planner.memory import Draft, speculation
 
@@ -112,20 +213,28 @@ def _find_draft(service: LLMService, offline: bool) -> tuple[Draft | None, tuple
     if named.kind is None:
         return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is not known here"),)
     try:
-        found = _find(replace(service, model=Model(named.model)), None, offline)
+        found = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
     except UserError as error:
         return None, (Reason("draft-model-not-counted", f"{uncounted}: {error.message}"),)
     return Draft(found.facts, named.kind), ()
 
 
-def _find_for_cpu(service: LLMService, model_config: Path | None, offline: bool) -> FoundModel | None:
+def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
     """The model's facts, or None where it lies in a folder that only the pod sees and nobody else knows its name."""
-    if service.model.path is None or model_config is not None or Path(service.model.path).is_dir():
-        return _find(service, model_config, offline)
+    if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
+        return _find(service, facts)
     try:
-        return _find(service, None, offline=True)
+        return _find(service, OFFLINE)
     except UserError:
         return None
+
+
+def _calibrations(service: LLMService) -> tuple[Calibration, ...]:
+    if service.load.calibration is None:
+        return ()
+    from rayllm_ctl.catalog.calibrations import read
+
+    return read(Path(service.load.calibration))
 
 
 def _gpus(prices: Path | None) -> Mapping[str, GPU]:

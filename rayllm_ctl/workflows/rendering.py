@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
@@ -14,13 +15,11 @@ from rayllm_ctl.workflows.applications import ServeFile
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """model_config, offline, prices: where the facts of the plan come from, see workflows.plan. template_dir: the
+    """facts: where those of the plan come from. template_dir: the
     user's own templates, for models only. kuberay: the version that manifests are checked for.
     """
 
-    model_config: Path | None = None
-    offline: bool = False
-    prices: Path | None = None
+    facts: FactSources = FactSources()
     accept_risk: bool = False
     template_dir: Path | None = None
     kuberay: str = DEFAULT
@@ -54,13 +53,17 @@ def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Renderi
         found = prepare(source, options.kuberay)
         service = source.service
         return Rendering(service.name, service.namespace, found.manifests, (*found.notes, *found.explanation), None)
-    from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.plan import make_plan
+
+    plan = make_plan(source, options.facts)
+    return rendering_of(source, plan, options)
+
+
+def rendering_of(source: LLMService, plan: Plan, options: RenderOptions) -> Rendering:
+    """Render `source`, whose plan is known. Raises UserError where it cannot run or is not valid."""
+    from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.render import manifests
 
-    plan = make_plan(
-        source, model_config=options.model_config, offline=options.offline, prices=options.prices
-    )  # fmt: skip
     rendered = manifests(
         plan, accept_risk=options.accept_risk, template_dir=options.template_dir, kuberay=options.kuberay
     )  # fmt: skip

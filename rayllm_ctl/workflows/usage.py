@@ -7,20 +7,33 @@ from typing import Any
 
 from rayllm_ctl.kinds import RAY_SERVICE, workload
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.events import Ready
+from rayllm_ctl.model.external import Reach, format_external
 from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.workflows.chat import endpoint_url
 
 
-def how_to_use(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:
+def how_to_use(manifests: Sequence[Mapping[str, Any]], ready: Ready) -> Iterator[str]:
     """A line for each address of the service that `manifests` run; with a model also how to talk to it."""
+    yield from _in_the_cluster(manifests, ready.name, ready.namespace)
+    for address in ready.health.external:
+        yield f"external  {format_external(address)}"
+    if any(address.state is not Reach.READY for address in ready.health.external):
+        yield f"          rayllm-ctl status {ready.name} -n {ready.namespace}   # whether they can be reached by then"
+
+
+def _in_the_cluster(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:
     kind, manifest = workload(manifests)
     if MODEL in manifest["metadata"].get("annotations", {}):
         yield f"chat      rayllm-ctl chat {name} -n {namespace}"
         yield f"endpoint  {endpoint_url(kind.name, name, namespace)} (in the cluster)"
-        return
+        if kind is not RAY_SERVICE:
+            return
     host = f"{RAY_SERVICE.serve_service(name)}.{namespace}"
     ports = kuberay.serve_ports(manifest)
     for application, route in _routes(manifest["spec"]["serveConfigV2"]):
+        if application == name and MODEL in manifest["metadata"].get("annotations", {}):
+            continue  # that of the models
         yield f"endpoint  http://{host}:{ports['serve']}{route} (in the cluster): application {application}"
     if "serve-grpc" in ports:
         yield f"endpoint  {host}:{ports['serve-grpc']} (in the cluster): gRPC"

@@ -6,9 +6,10 @@ Kubernetes objects announce their changes by watch; Serve's own state can only b
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from threading import Event as Stop
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.frozen import dataclass
@@ -22,6 +23,8 @@ from rayllm_ctl.workflows.services import kind_of
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.watch import Watch
+
+T = TypeVar("T")
 
 LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
@@ -110,26 +113,43 @@ def _looks(
     cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None
 ) -> Iterator[Look | Noted]:
     """The looks at a service. kind None: that of the object of its name, looked for until there is one."""
-    from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
     from rayllm_ctl.cluster.snapshot import Collector
-    from rayllm_ctl.cluster.watch import Watch
 
     begin = time.monotonic()
     collector: Collector | None = None
+
+    def look(changes: Watch) -> Look:
+        nonlocal collector
+        found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
+        collector = collector or Collector(cluster, found, name, namespace, following=True)
+        # Before the look: what changes during it is a reason for the next one.
+        changes.follow(collector.subscriptions())
+        snapshot = collector.collect()
+        health = found.diagnose(snapshot, name, namespace)
+        if health.state is State.NOT_FOUND:
+            collector = None
+        return Look(snapshot, health, time.monotonic() - begin)
+
+    yield from repeated(cluster, namespace, look, timeout, stop)
+
+
+def repeated(
+    cluster: Cluster, namespace: str, look: Callable[[Watch], T], timeout: float | None, stop: Stop | None
+) -> Iterator[T | Noted]:
+    """What `look` returns: now, at every change of what it follows, and at least every LOOK_EVERY seconds.
+
+    While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
+    """
+    from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
+    from rayllm_ctl.cluster.watch import Watch
+
+    begin = time.monotonic()
     out_since: float | None = None
     with Watch(cluster, namespace) as changes:
         while True:
             try:
-                found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
-                collector = collector or Collector(cluster, found, name, namespace, following=True)
-                # Before the look: what changes during it is a reason for the next one.
-                changes.follow(collector.subscriptions())
-                snapshot = collector.collect()
-                health = found.diagnose(snapshot, name, namespace)
-                yield Look(snapshot, health, time.monotonic() - begin)
+                yield look(changes)
                 out_since = None
-                if health.state is State.NOT_FOUND:
-                    collector = None
             except (UnreachableError, ServerFailingError) as error:
                 if out_since is None:
                     out_since = time.monotonic()
@@ -181,7 +201,7 @@ def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot)
 
 def _stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:
     for cause in health.causes:
-        if cause.terminal and not (elapsed < OLD_EVIDENCE_GRACE and _older_than_the_wait(cause, health, elapsed)):
+        if cause.terminal and not is_old_evidence(cause, health.observed_at, elapsed):
             evidence = "".join(f"\n  {line}" for line in cause.evidence)
             raise UserError(
                 f"{name} will not become ready: {cause.code}: {cause.message} ({cause.object}){evidence}",
@@ -189,7 +209,8 @@ def _stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float)
             )
 
 
-def _older_than_the_wait(cause: Cause, health: Health, elapsed: float) -> bool:
-    if cause.since is None or health.observed_at is None:
+def is_old_evidence(cause: Cause, observed_at: datetime | None, elapsed: float) -> bool:
+    """Whether a cause is from before a wait that began `elapsed` seconds before `observed_at`, and may yet pass."""
+    if elapsed >= OLD_EVIDENCE_GRACE or cause.since is None or observed_at is None:
         return False
-    return (health.observed_at - cause.since).total_seconds() > elapsed + 1.0  # Kubernetes' times are whole seconds
+    return (observed_at - cause.since).total_seconds() > elapsed + 1.0  # Kubernetes' times are whole seconds

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from rayllm_ctl.model.factsources import OFFLINE
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
 from rayllm_ctl.render.helmvalues import ChartValues, as_written
@@ -46,7 +47,7 @@ def defaults() -> dict[str, Any]:
     """
     engine, accelerator = Engine(image="example"), Accelerator(kind="cpu")
     service = LLMService(name="example", model=Model("Qwen/Qwen3-0.6B"), engine=engine, accelerator=accelerator)
-    planned = values_of(make_plan(service, offline=True))
+    planned = values_of(make_plan(service, OFFLINE))
     written = as_written(dataclasses.replace(planned, name="", runtime=dataclasses.replace(planned.runtime, image="")))
     kept = {key: item if key == "labels" else _without_keys(item, Values, key) for key, item in written.items()}
     return {**kept, "patches": {}}

@@ -26,7 +26,7 @@ def values_yaml() -> str:
 
 def _lines(section: Iterator[Value], pad: str) -> Iterator[str]:
     for value in section:
-        yield from _comment(_about(value), pad)
+        yield from _comment(about(value), pad)
         key = value.path.rpartition(".")[2]
         if value.section is not None and value.default is not None:
             yield f"{pad}{key}:"
@@ -59,7 +59,7 @@ def _tables(section: Iterator[Value], depth: int = 3) -> Iterator[str]:
         yield ""
     for value in held:
         if _nested(value):
-            yield from (f"{'#' * depth} {value.path}", "", _about(value), "")
+            yield from (f"{'#' * depth} {value.path}", "", about(value), "")
             if value.section is None or value.default is None:
                 yield from (f"{_type(value.field.kind).capitalize()}, by default {_default(value)}.", "")
             yield from _tables(elements(value), min(depth + 1, 6))
@@ -69,10 +69,11 @@ def _nested(value: Value) -> bool:
     return any(True for _ in elements(value))
 
 
-def _about(value: Value) -> str:
+def about(value: Value) -> str:
+    """What is said of a value: its description, and that of its section."""
     section = value.element
-    about = spelled(section.__doc__ or "", section) if section else ""
-    return " ".join(filter(None, (value.field.description, about)))
+    said = spelled(section.__doc__ or "", section) if section else ""
+    return " ".join(filter(None, (value.field.description, said)))
 
 
 def _default(value: Value) -> str:

@@ -41,15 +41,20 @@ def test_reading_a_model_imports_the_modules_of_its_architecture(name: str, modu
     assert imported_for(name) == modules
 
 
-@pytest.mark.parametrize("name", decoders.known_architectures())
-def test_every_text_architecture_has_a_row(name: str) -> None:
-    assert decoders.row_of(name) is not None
+def test_every_text_architecture_has_a_row() -> None:
+    assert [name for name in decoders.known_architectures() if decoders.row_of(name) is None] == []
 
 
-@pytest.mark.parametrize("name", sorted(ENCODERS))
-def test_what_a_multimodal_architecture_names_exists(name: str) -> None:
+def missing_of(name: str) -> list[str]:
+    """What the row of a multimodal architecture names and is not there."""
     spec = ENCODERS[name]
+    lacking = []
     for reference in (spec.vision, spec.audio, spec.text if ":" in spec.text else ""):
         module, _, attribute = reference.partition(":")
-        assert not module or hasattr(import_module(f"rayllm_ctl.catalog.modelconfig.encoders.{module}"), attribute)
-    assert ":" in spec.text or decoders.row_of(spec.text) is not None
+        if module and not hasattr(import_module(f"rayllm_ctl.catalog.modelconfig.encoders.{module}"), attribute):
+            lacking.append(reference)
+    return lacking if ":" in spec.text or decoders.row_of(spec.text) is not None else [*lacking, spec.text]
+
+
+def test_what_a_multimodal_architecture_names_exists() -> None:
+    assert {name: lacking for name in ENCODERS if (lacking := missing_of(name))} == {}

@@ -27,15 +27,19 @@ def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
 @pytest.mark.parametrize(
     ("engine", "runtime"),
     [
-        (Engine(), Runtime(DEFAULT.ray, DEFAULT.vllm, DEFAULT.image, "tag not verified")),
-        (Engine(vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC)),
-        (Engine(vllm_version="v0.26"), Runtime("2.58.0", "0.26.0", PUBLIC)),
-        (Engine(ray_version="2.58"), Runtime("2.58.0", "0.26.0", PUBLIC)),
-        (Engine(ray_version="2.58.0", vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC)),
-        (Engine(image=PUBLIC), Runtime("2.58.0", "0.26.0", PUBLIC)),
+        (Engine(), Runtime(DEFAULT.ray, DEFAULT.vllm, DEFAULT.image, "tag not verified", public=True)),
+        (Engine(vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC, public=True)),
+        (Engine(vllm_version="v0.26"), Runtime("2.58.0", "0.26.0", PUBLIC, public=True)),
+        (Engine(ray_version="2.58"), Runtime("2.58.0", "0.26.0", PUBLIC, public=True)),
+        (Engine(ray_version="2.58.0", vllm_version="0.26.0"), Runtime("2.58.0", "0.26.0", PUBLIC, public=True)),
+        (Engine(image=PUBLIC), Runtime("2.58.0", "0.26.0", PUBLIC, public=True)),
         (
             Engine(image="mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128"),
-            Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128"),
+            Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128", public=True),
+        ),
+        (
+            Engine(image="mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
+            Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
         ),
         (
             Engine(vllm_version="0.32.0"),

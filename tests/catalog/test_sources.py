@@ -349,6 +349,21 @@ def test_an_architecture_that_cannot_be_planned_is_named_with_its_source(server:
     assert "hub 127.0.0.1" in error.message
 
 
+def test_an_unknown_architecture_can_be_planned_by_the_size_of_its_tensors(tmp_path: Path) -> None:
+    config = {**CONFIG, "architectures": ["NoSuchForCausalLM"]}
+    folder = write(tmp_path / "m", config=config)
+    with pytest.raises(UserError, match="nor is the size of its weights"):
+        find(Model("m", path=str(folder)), any_architecture=True)
+    (folder / "model.safetensors").write_bytes(safetensors(20_000_000))
+    with pytest.raises(UserError, match="NoSuchForCausalLM"):
+        find(Model("m", path=str(folder)))
+    facts = find(Model("m", path=str(folder)), any_architecture=True).facts
+    assert (facts.architecture, facts.traits) == ("NoSuchForCausalLM", frozenset({"unknown"}))
+    element = 4 if facts.dtype == "float32" else 2
+    table = facts.vocab_size * facts.hidden_size * (1 if facts.tied_embeddings else 2)
+    assert facts.parameters == pytest.approx(max(20_000_000 / element, table), rel=0.05)
+
+
 # Folders and files
 
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import explain
 from rayllm_ctl.model.changes import Consequence, Running
 from tests.changes.services import MODEL, serve_config, set_at
@@ -25,6 +27,21 @@ def judge(
     change(new)
     judged, consequences = explain(old, new, running)
     return [(one.path[-1], effect) for one, effect in judged], consequences
+
+
+def test_settings_of_the_transformers_engine_restart_their_model_alone() -> None:
+    def config(batch: int) -> dict[str, Any]:
+        args = {"model_loading_config": {"model_id": "org/A"}, "transformers": {"max_batch_size": batch, "gpus": 2}}
+        app = {"import_path": "rayllm_ctl.serving.model:build", "args": args, "deployments": []}
+        other = {**app, "args": {"model_loading_config": {"model_id": "org/B"}}}
+        return {"applications": [{"name": "two-a", **app}, {"name": "two-b", **other}]}
+
+    judged, consequences = explain(config(8), config(4), Running())
+    assert [(one.path[-1], effect) for one, effect in judged] == [("max_batch_size", "restart")]
+    assert [one.effect for one in consequences] == ["restart", "in-place"]
+    assert "LLMServer:org--A" in consequences[0].message
+    named_as = named([(replace(judged[0][0], path=("spec", "serveConfigV2", *judged[0][0].path)), judged[0][1])])
+    assert named_as[0].field == "max_batch_size"
 
 
 @pytest.mark.parametrize(

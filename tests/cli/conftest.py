@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,5 +62,24 @@ def run(api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         for pattern, word in _VOLATILE:
             out, err = pattern.sub(word, out), pattern.sub(word, err)
         return Result(code, out, err)
+
+    return command
+
+
+Deploy = Callable[..., None]
+_AFTER_DEPLOY: dict[tuple[str, ...], dict[str, Any]] = {}
+
+
+@pytest.fixture
+def deploy(run: Run, api: FakeAPI) -> Deploy:
+    """Runs `deploy` with some flags in a new cluster. Where that was done before, the cluster gets what it led to."""
+
+    def command(*arguments: str) -> None:
+        assert api.requests == []
+        if arguments not in _AFTER_DEPLOY:
+            result = run("deploy", *arguments)
+            assert result.code == 0, str(result)
+            _AFTER_DEPLOY[arguments] = api.saved()
+        api.restore(_AFTER_DEPLOY[arguments])
 
     return command

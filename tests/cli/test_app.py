@@ -17,28 +17,32 @@ from rayllm_ctl.errors import EXIT_CODES, UserError
 HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs", "urllib3"}
 
 
-def modules_after(*args: str) -> set[str]:
-    """The top-level modules that a command has imported when it is done."""
+NAMES = [name for section in app.COMMANDS.values() for name in section]
+
+
+def modules_after(*commands: list[str]) -> dict[str, set[str]]:
+    """The top-level modules that one process has imported after each of these commands."""
     code = (
-        "import sys, json; from rayllm_ctl.cli.app import run; code = run(sys.argv[1:]); "
-        "print(json.dumps([code, sorted({m.split('.')[0] for m in sys.modules})]), file=sys.stderr)"
+        "import sys, json; from rayllm_ctl.cli.app import run\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    found = run(command), command, sorted({m.split('.')[0] for m in sys.modules})\n"
+        "    print(json.dumps(found), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
-    exit_code, names = json.loads(done.stderr.splitlines()[-1])
-    assert exit_code == 0
-    return set(names)
+    arguments = [sys.executable, "-c", code, json.dumps(commands)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(exit_code, command) for exit_code, command, _ in lines] == [(0, command) for command in commands]
+    return {" ".join(command): set(names) for _, command, names in lines}
 
 
-@pytest.mark.parametrize("args", [["--version"], ["--help"]])
-def test_the_lightest_commands_import_nothing_heavy(args: list[str]) -> None:
-    loaded = modules_after(*args)
-    assert "click" in loaded
-    assert loaded & HEAVY == set()
+def test_help_and_version_import_nothing_heavy() -> None:
+    loaded = modules_after(["--version"], ["--help"], *([name, "--help"] for name in NAMES))
+    assert "click" in loaded["--version"]
+    assert {command: names & HEAVY for command, names in loaded.items() if names & HEAVY} == {}
 
 
-@pytest.mark.parametrize("name", [name for section in app.COMMANDS.values() for name in section])
-def test_help_of_every_command_is_light_and_as_listed(name: str) -> None:
-    assert modules_after(name, "--help") & HEAVY == set()
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_every_command_is_as_listed(name: str) -> None:
     command = app.group.get_command(click.Context(app.group), name)
     assert command is not None
     listed = next(section[name] for section in app.COMMANDS.values() if name in section)
@@ -98,6 +102,14 @@ def test_a_user_error_is_message_blank_line_hints(failing: list[Exception], caps
     assert "it is broken\n\nhint: mend it\n" in error
     assert "or leave it" in error
     assert "Traceback" not in error
+
+
+def test_what_the_operating_system_says_of_a_file_is_no_defect(
+    failing: list[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(OSError(36, "File name too long", "/xxx"))
+    assert app.run(["version"]) == 1
+    assert capsys.readouterr().err == "✗ /xxx: File name too long\n"
 
 
 def test_a_defect_is_no_traceback_unless_asked(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,19 @@ from rayllm_ctl.kinds import RAY_CLUSTER
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.workload import Activity
-from tests.cli.conftest import Run
+from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants
-from tests.cli.test_commands_service import DEPLOY
+from tests.cli.test_commands_service import DEPLOY, TINY
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 
-OWN = (*DEPLOY, "--kind", "raycluster")
+KIND = ("--kind", "raycluster")
+OWN = (*DEPLOY, *KIND)
 
 
 @pytest.fixture
-def deployed(run: Run) -> None:
-    assert run(*OWN).code == 0
+def deployed(deploy: Deploy) -> None:
+    deploy(*TINY, *KIND)
 
 
 def test_deploy_applies_a_ray_cluster_and_the_service_in_front_of_it(run: Run, api: FakeAPI) -> None:

@@ -13,8 +13,8 @@ from rayllm_ctl.errors import ClusterError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.workload import Activity, Right
-from tests.cli.conftest import Run
-from tests.cli.test_commands_service import DEPLOY
+from tests.cli.conftest import Deploy, Run
+from tests.cli.test_commands_service import DEPLOY, TINY
 from tests.cluster.fakeapi import FakeAPI, Grant
 
 ACTIVITIES: dict[str, tuple[tuple[str, ...], tuple[Activity, ...]]] = {
@@ -26,6 +26,7 @@ ACTIVITIES: dict[str, tuple[tuple[str, ...], tuple[Activity, ...]]] = {
     "watch": (("watch", "tiny", "--timeout", "1ms"), ("follow",)),
     "chat": (("chat", "tiny", "Why?"), ("chat",)),
     "chat tine": (("chat", "tine", "Why?"), ("chat",)),
+    "endpoint": (("endpoint", "tiny"), ("endpoint",)),
     "delete": (("delete", "tiny", "--no-wait"), ("delete",)),
 }
 
@@ -42,10 +43,10 @@ def grants(*rights: Right) -> set[Grant]:
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "again"])
 @pytest.mark.parametrize("name", ACTIVITIES)
-def test_no_other_right_is_asked_for(run: Run, api: FakeAPI, name: str, again: bool) -> None:
+def test_no_other_right_is_asked_for(run: Run, deploy: Deploy, api: FakeAPI, name: str, again: bool) -> None:
     command, activities = ACTIVITIES[name]
     if again or "deploy" not in name:
-        assert run(*DEPLOY).code == 0
+        deploy(*TINY)
     rights = RAY_SERVICE.rights_for(*activities)
     api.granted = grants(*rights.needed, *rights.display)
     result = run(*command)
@@ -56,10 +57,10 @@ def test_no_other_right_is_asked_for(run: Run, api: FakeAPI, name: str, again: b
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIVITIES if name != "chat tine"])
-def test_the_needed_rights_are_enough(run: Run, api: FakeAPI, name: str) -> None:
+def test_the_needed_rights_are_enough(run: Run, deploy: Deploy, api: FakeAPI, name: str) -> None:
     command, activities = ACTIVITIES[name]
     if "deploy" not in name:
-        assert run(*DEPLOY).code == 0
+        deploy(*TINY)
     api.granted = grants(*RAY_SERVICE.rights_for(*activities).needed)
     result = run(*command)
     assert "internal error" not in result.err
@@ -84,7 +85,7 @@ def test_each_needed_right_is_checked_beforehand(run: Run, api: FakeAPI) -> None
     for right in rights.needed:
         api.granted = grants(*rights.needed) - grants(right)
         with pytest.raises(ClusterError, match=f"not permitted to {format_right(right)} in namespace llm"):
-            preflight(connect(), RAY_SERVICE, "tiny", "llm", rights)
+            preflight(connect(), RAY_SERVICE.name, "tiny", "llm", rights)
 
 
 def test_without_serve_the_state_says_what_could_not_be_read(run: Run, api: FakeAPI) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.labels import HTTP_ROUTE, INGRESS
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
@@ -25,7 +26,13 @@ def fill(api: FakeAPI, services: int) -> None:
         name = f"model-{number}"
         group = {"groupName": "gpu", "minReplicas": 1, "maxReplicas": 1}
         spec = {"serveConfigV2": "x" * 500, "rayClusterConfig": {"workerGroupSpecs": [group]}}
-        item = api.put(kind="RayService", metadata={"name": name, "namespace": where}, spec=spec)
+        exposed = {INGRESS: name, HTTP_ROUTE: name}
+        metadata = {"name": name, "namespace": where, "annotations": exposed}
+        item = api.put(kind="RayService", metadata=metadata, spec=spec)
+        labelled = {**metadata, "labels": {"app.kubernetes.io/name": "llmservice"}}
+        api.put(kind="Ingress", metadata=labelled, spec={"rules": [{"host": name}], "ingressClassName": "nginx"})
+        parents = [{"name": f"gateway-{number % 3}", "namespace": f"infra-{number % 3}"}]
+        api.put(kind="HTTPRoute", metadata=labelled, spec={"parentRefs": parents})
         fakekuberay.reconcile(api, item)
         for event in range(3):
             api.put(
@@ -42,8 +49,9 @@ def test_requests_do_not_grow_with_the_number_of_services(run: Run, api: FakeAPI
         result = run("status", "-A", "-o", "json")
         rows = json.loads(result.out)
         assert [row["health"]["state"] for row in rows] == ["Ready"] * services
+        assert [len(row["health"]["external"]) for row in rows] == [2] * services
         counts.append(len(api.requests))
-    assert counts == [7, 7]
+    assert counts == [11, 11]
 
 
 def test_lists_are_paged(run: Run, api: FakeAPI) -> None:
@@ -61,7 +69,7 @@ def test_200_services_cost_little_cpu(run: Run, api: FakeAPI, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout.count(" Ready ") == 200
-    assert len(api.requests) <= 12  # seven kinds; those with more than 500 objects have further pages
+    assert len(api.requests) <= 16  # eleven lists; those with more than 500 objects have further pages
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < CPU_SECONDS
 
 

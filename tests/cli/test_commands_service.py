@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI, Request, status
 from tests.conftest import Golden
 
@@ -20,8 +20,8 @@ DEPLOY = ("deploy", *TINY)
 
 
 @pytest.fixture
-def deployed(run: Run) -> None:
-    assert run(*DEPLOY).code == 0
+def deployed(deploy: Deploy) -> None:
+    deploy(*TINY)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,7 @@ def test_on_an_empty_cluster(run: Run, golden: Golden, name: str, arguments: tup
         ("watch-json", ("watch", "tiny", "--timeout", "1ms", "-o", "json")),
         ("chat", ("chat", "tiny", "Why?")),
         ("chat-misspelled", ("chat", "tine", "Why?")),
+        ("chat-with-a-model-misspelled", ("chat", "tiny", "--model", "tyni", "Why?")),
         ("endpoint", ("endpoint", "tiny")),
         ("endpoint-misspelled", ("endpoint", "tine")),
         ("delete-no-wait", ("delete", "tiny", "--no-wait")),
@@ -66,6 +67,15 @@ def test_on_an_empty_cluster(run: Run, golden: Golden, name: str, arguments: tup
 )
 def test_with_a_service(run: Run, golden: Golden, name: str, arguments: tuple[str, ...]) -> None:
     golden.check(f"commands/{name}.txt", str(run(*arguments)))
+
+
+@pytest.mark.usefixtures("deployed")
+def test_chat_asks_the_model_that_is_named(run: Run, api: FakeAPI) -> None:
+    api.answer("GET", "tiny-serve-svc:serve/proxy/v1/models$", (200, {"data": [{"id": "tiny"}, {"id": "legal"}]}))
+    assert run("chat", "tiny", "--model", "legal", "Why?").code == 0
+    (asked,) = (request for request in api.requests if request.path.endswith("chat/completions"))
+    assert asked.json()["model"] == "legal"
+    assert json.loads(run("endpoint", "tiny", "-o", "json").out)["models"] == ["tiny", "legal"]
 
 
 def test_client_dry_run_and_render_print_the_same_and_ask_no_cluster(run: Run, api: FakeAPI) -> None:

@@ -103,6 +103,32 @@ def test_a_kind_that_is_not_installed_is_reported_before_anything_is_applied(
     assert kinds(api) == set()
 
 
+INCREMENTAL = (
+    SPEC
+    + """\
+  upgrade:
+    {strategy: NewClusterWithIncrementalUpgrade, stepSizePercent: 20, interval: 30s, gatewayClassName: istio}
+"""
+)
+
+
+def test_what_an_incremental_upgrade_lacks_is_said_before_anything_is_applied(
+    run: Run, api: FakeAPI, spec: Path
+) -> None:
+    spec.write_text(INCREMENTAL, encoding="utf-8")
+    api.installed.remove("GatewayClass")
+    no_api = run("apply", "-f", str(spec), "--offline")
+    assert (no_api.code, kinds(api)) == (1, set())
+    assert "needs the Gateway API, and the cluster does not serve gatewayclasses" in no_api.err
+    api.installed.add("GatewayClass")
+    no_class = run("apply", "-f", str(spec), "--offline")
+    assert (no_class.code, kinds(api)) == (1, set())
+    assert "there is no GatewayClass istio" in no_class.err
+    api.put(kind="GatewayClass", metadata={"name": "istio"})
+    assert "runs without --feature-gates=RayServiceIncrementalUpgrade=true" in apply(run, spec, INCREMENTAL)
+    assert kinds(api) == {"RayService"}
+
+
 def test_a_policy_that_locks_the_operator_out_is_reported_before_anything_is_applied(
     run: Run, api: FakeAPI, spec: Path
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.model import kuberay
-from tests.cli.conftest import Run
+from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakekuberay import SUFFIX
 from tests.conftest import Golden
@@ -40,8 +40,8 @@ def without_context(text: str) -> str:
 
 
 @pytest.fixture
-def deployed(run: Run) -> None:
-    assert run("deploy", *TINY, *IMAGE).code == 0
+def deployed(deploy: Deploy) -> None:
+    deploy(*TINY, *IMAGE)
 
 
 @pytest.mark.usefixtures("deployed")

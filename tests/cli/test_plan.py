@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.model.factsources import OFFLINE
 from tests.conftest import Golden
 
 HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs"}
@@ -30,6 +31,7 @@ CASES = {
         "--model", "Qwen/Qwen3-32B", "--concurrency", "200", "--ttft", "2s", "--tpot", "50ms",
         "--objective", "latency",
     ],
+    "transformers": ["--model", "Qwen/Qwen3-8B", "--engine", "transformers", "--gpu", "RTX-2080-Ti"],
     "cpu-unseen": ["--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu"],
 }  # fmt: skip
 CONFIG = {
@@ -187,7 +189,7 @@ def test_the_summary_that_deploy_shows() -> None:
     from rayllm_ctl.workflows.plan import make_plan
 
     service = LLMService("q", Model("Qwen/Qwen3-32B"), accelerator=Accelerator(gpu="H100"), parallelism=Parallelism(4))
-    lines = summary(make_plan(service, offline=True))
+    lines = summary(make_plan(service, OFFLINE))
     assert lines[0] == "Qwen/Qwen3-32B  bfloat16 on 4 × H100-80GB"
     assert lines[1].startswith("context 40,960 tokens · ")
     assert lines[2].startswith("per GPU 79.2 GiB: weights 15.4 · ")

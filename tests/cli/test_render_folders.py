@@ -61,7 +61,7 @@ def test_stale_files_of_ours_are_removed_and_nothing_else(tmp_path: Path, capsys
     capsys.readouterr()
     assert write(tmp_path, SPEC.replace("@NAME@", "a")) == 0
     written = [line.rpartition("/")[2] for line in capsys.readouterr().err.splitlines()]
-    assert written == ["kustomization.yaml written", "ingress-a.yaml removed"]
+    assert written == ["rayservice-a.yaml written", "kustomization.yaml written", "ingress-a.yaml removed"]
     assert set(contents(tmp_path)) == {"a/README.md", "a/patch.yaml", "a/kustomization.yaml", "a/rayservice-a.yaml"}
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_written_after_a_rejection(tmp_path: Path, capsys: pytest.Cap
 
 def test_two_services_of_one_name_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert write(tmp_path, SPEC.replace("@NAME@", "a"), EXPOSED.replace("@NAME@", "a")) == 2
-    assert "there are two services named a" in capsys.readouterr().err
+    assert "two services or jobs are named a" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

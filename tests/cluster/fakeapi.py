@@ -7,6 +7,7 @@ place (`answer`) and cut watches (`send`).
 
 from __future__ import annotations
 
+import copy
 import json
 import queue
 import re
@@ -26,11 +27,14 @@ _RESOURCES: dict[tuple[str, str], Kind] = {(kind.group, kind.plural): kind for k
 
 Key = tuple[str, str, str]
 Answer = tuple[int, Any]
+"""Status and body; a body that is a function gets the connection."""
 Grant = tuple[str, str, bool]
 """Verb, resource (pods, pods/log, rayservices.ray.io), and whether it is for all namespaces."""
 
 _ALWAYS = ("/version", "selfsubjectaccessreviews")
 """What every user may ask."""
+
+_SAVED = ("requests", "namespaces", "_objects", "_owners", "_history", "_rules", "_version")
 
 
 @dataclass
@@ -99,6 +103,16 @@ class FakeAPI:
         """
         call = make if callable(make) else lambda _request: make
         self._rules.insert(0, _Rule(method, re.compile(pattern), call, times))
+
+    def saved(self) -> dict[str, Any]:
+        """What it holds and was asked, for `restore`."""
+        with self._lock:
+            return copy.deepcopy({name: getattr(self, name) for name in _SAVED})
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from where a server, of which nothing is watched, was saved."""
+        with self._lock:
+            self.__dict__.update(copy.deepcopy(saved))
 
     def hang(self, method: str, pattern: str) -> None:
         """Let such requests wait until the test ends."""
@@ -236,6 +250,8 @@ class FakeAPI:
 
     def _create(self, body: dict[str, Any], kind: Kind, namespace: str | None) -> Answer:
         name = (body.get("metadata") or {}).get("name", "")
+        if (kind.name, namespace or "", name) in self._objects:
+            return status(409, f'{kind.plural} "{name}" already exists', "AlreadyExists", name=name, kind=kind.plural)
         return 201, self._store((kind.name, namespace or "", name), kind, body)
 
     def _delete(self, request: Request, kind: Kind, key: Key) -> Answer:
@@ -286,7 +302,7 @@ class FakeAPI:
         if request.headers["Content-Type"] == "application/json-patch+json":
             return self._json_patch(request, kind, key)
         if request.headers["Content-Type"] == "application/merge-patch+json":
-            return 200, self._store(key, kind, without_null(merge(self._objects[key], request.json())))
+            return self._merge_patch(request.json(), kind, key)
         assert request.headers["Content-Type"] == "application/apply-patch+yaml"
         manager, wanted = request.query["fieldManager"], leaves(request.json())
         old = self._objects.get(key)
@@ -310,6 +326,13 @@ class FakeAPI:
         stored = self._store(key, kind, merged)
         self.applied(stored)
         return (200 if old else 201), stored
+
+    def _merge_patch(self, body: dict[str, Any], kind: Kind, key: Key) -> Answer:
+        item = self._objects[key]
+        read = (body.get("metadata") or {}).get("resourceVersion")
+        if read not in (None, item["metadata"]["resourceVersion"]):
+            return status(409, "the object has been modified", "Conflict", name=key[2], kind=kind.plural)
+        return 200, self._store(key, kind, without_null(merge(item, body)))
 
     def _json_patch(self, request: Request, kind: Kind, key: Key) -> Answer:
         item = json.loads(json.dumps(self._objects[key]))

@@ -34,6 +34,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(answer)
             return
         code, content = answer
+        if callable(content):
+            self.close_connection = True
+            content(self.connection)
+            return
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         if code == 0:
             self._cut()
@@ -99,7 +103,7 @@ def serving() -> Iterator[FakeAPI]:
     handler = type("Handler", (_Handler,), {"api": api})
     server = _Server(("127.0.0.1", 0), handler)
     api.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
     thread.start()
     try:
         yield api

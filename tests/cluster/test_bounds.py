@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.bounds import propagate_bounds
+from rayllm_ctl.cluster import Cluster, bounds
+from rayllm_ctl.cluster.bounds import propagate_bounds, settling
 from rayllm_ctl.cluster.failures import ApiError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied
-from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakeapi import FakeAPI, Request, status
 
 
 def group(name: str = "gpu", **bounds: int) -> dict[str, Any]:
@@ -36,7 +38,8 @@ def test_changed_bounds_reach_the_active_and_the_pending_cluster(api: FakeAPI, c
     live(api, "tiny-aaaaa", group(minReplicas=1, maxReplicas=2))
     live(api, "tiny-bbbbb", group(minReplicas=1, maxReplicas=2))
     stored = applied(api, group(minReplicas=1, maxReplicas=5), active="tiny-aaaaa", pending="tiny-bbbbb")
-    done = list(propagate_bounds(cluster, RAY_SERVICE, stored))
+    done, left = propagate_bounds(cluster, RAY_SERVICE, stored)
+    assert left == {}
     assert done == [Applied("RayCluster", name, "llm", "configured") for name in ("tiny-aaaaa", "tiny-bbbbb")]
     for name in ("tiny-aaaaa", "tiny-bbbbb"):
         assert groups_of(api, name) == [group(minReplicas=1, maxReplicas=5)]
@@ -44,25 +47,19 @@ def test_changed_bounds_reach_the_active_and_the_pending_cluster(api: FakeAPI, c
 
 def test_equal_bounds_are_not_written(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(minReplicas=1, maxReplicas=2))
-    assert list(propagate_bounds(cluster, RAY_SERVICE, applied(api, group(minReplicas=1, maxReplicas=2)))) == []
+    assert propagate_bounds(cluster, RAY_SERVICE, applied(api, group(minReplicas=1, maxReplicas=2))) == ([], {})
     assert api.count("PATCH", ".") == 0
 
 
 def test_groups_are_matched_by_name_not_by_place(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group("other", maxReplicas=9), group("gpu", maxReplicas=2))
-    list(
-        propagate_bounds(
-            cluster,
-            RAY_SERVICE,
-            applied(api, group("gpu", maxReplicas=3), group("new", maxReplicas=7)),
-        )
-    )
+    propagate_bounds(cluster, RAY_SERVICE, applied(api, group("gpu", maxReplicas=3), group("new", maxReplicas=7)))
     assert groups_of(api, "tiny-aaaaa") == [group("other", maxReplicas=9), group("gpu", maxReplicas=3)]
 
 
 def test_replicas_belong_to_the_autoscaler(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(replicas=1, minReplicas=1, maxReplicas=1))
-    list(propagate_bounds(cluster, RAY_SERVICE, applied(api, group(replicas=4, minReplicas=4, maxReplicas=4))))
+    propagate_bounds(cluster, RAY_SERVICE, applied(api, group(replicas=4, minReplicas=4, maxReplicas=4)))
     assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=4, maxReplicas=4)]
 
 
@@ -71,7 +68,7 @@ def test_groups_reordered_in_between_are_not_hit(api: FakeAPI, cluster: Cluster)
     api.answer("PATCH", "rayclusters", lambda _request: live(api, "tiny-aaaaa", group("other", maxReplicas=9)))
     stored = applied(api, group("gpu", maxReplicas=3))
     with pytest.raises(ApiError) as caught:
-        list(propagate_bounds(cluster, RAY_SERVICE, stored))
+        propagate_bounds(cluster, RAY_SERVICE, stored)
     assert caught.value.status == 422
     assert groups_of(api, "tiny-aaaaa") == [group("other", maxReplicas=9)]
 
@@ -79,4 +76,55 @@ def test_groups_reordered_in_between_are_not_hit(api: FakeAPI, cluster: Cluster)
 def test_a_service_that_has_no_cluster_yet(api: FakeAPI, cluster: Cluster) -> None:
     for active in ("", "tiny-gone0"):
         stored = applied(api, group(maxReplicas=3), active=active)
-        assert list(propagate_bounds(cluster, RAY_SERVICE, stored)) == []
+        assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([], {})
+
+
+def test_a_maximum_falls_with_the_workers_that_become_idle(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The autoscaler would end a worker above it at once, with the requests of its replica."""
+    monkeypatch.setattr(bounds, "POLL_SECONDS", 0.01)
+    live(api, "tiny-aaaaa", group(replicas=1, minReplicas=3, maxReplicas=4))
+    workers(api, 3)
+    stored = applied(api, group(replicas=1, minReplicas=1, maxReplicas=1))
+    configured = Applied("RayCluster", "tiny-aaaaa", "llm", "configured")
+    assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([configured], {"gpu": 3})
+    assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=1, maxReplicas=3)]
+
+    # An error of the moment ends nothing.
+    idle = iter([None, "gpu-2", "error", "gpu-1"])
+    settled = threading.Event()
+
+    def look(_request: Request) -> Any:
+        if (gone := next(idle)) == "error":
+            return status(500, "etcd", "InternalError")
+        if gone:
+            api.remove("Pod", gone)
+        return None
+
+    api.answer("GET", "/pods$", look, times=4)
+    api.answer("PATCH", "rayclusters", lambda request: settled.set() if b'"value": 1' in request.body else None)
+    with settling(cluster, RAY_SERVICE, stored) as changed:
+        assert settled.wait(5)
+    assert changed == [configured] * 2
+    assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=1, maxReplicas=1)]
+
+
+def workers(api: FakeAPI, number: int) -> None:
+    for index in range(number):
+        labels = {"ray.io/cluster": "tiny-aaaaa", "ray.io/group": "gpu"}
+        api.put(kind="Pod", metadata={"name": f"gpu-{index}", "labels": labels})
+
+
+def test_workers_that_do_not_become_idle_are_left(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "POLL_SECONDS", 0.01)
+    live(api, "tiny-aaaaa", group(replicas=2, minReplicas=1, maxReplicas=2))
+    workers(api, 2)
+    stored = applied(api, group(minReplicas=1, maxReplicas=1))
+    assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([], {"gpu": 2})
+    with settling(cluster, RAY_SERVICE, stored) as changed:
+        time.sleep(0.05)
+    assert changed == []
+    assert api.count("PATCH", ".") == 0

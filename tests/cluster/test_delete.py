@@ -85,6 +85,49 @@ def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: Fake
     ]
 
 
+def test_the_job_that_clears_a_redis_is_followed_to_its_failure(api: FakeAPI, cluster: Cluster) -> None:
+    """KubeRay takes its finalizer away after a failure too, and says nothing of it in the objects that are left."""
+    put(api, "RayService", "tiny")
+    made = {"name": "tiny-bcdfg", "labels": {"ray.io/originated-from-cr-name": "tiny"}}
+    uid = api.put(kind="RayCluster", metadata=made)["metadata"]["uid"]
+    cleanup = {"name": "c", "labels": {"ray.io/cluster": "tiny-bcdfg", "ray.io/node-type": "redis-cleanup"}}
+    phases = iter(["Running", "Failed"])
+
+    def look(_request: Request) -> None:
+        if phase := next(phases, None):
+            api.put(kind="Pod", metadata=cleanup, status={"phase": phase})
+        else:
+            api.remove("RayCluster", "tiny-bcdfg")
+            api.remove("Pod", "c")
+
+    api.answer("GET", "llm/pods", look)
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert [event.message for event in events if isinstance(event, Noted)] == [
+        "waiting for the Job that clears the Redis of RayCluster tiny-bcdfg",
+        "the Job that clears the Redis of RayCluster tiny-bcdfg failed, and its state stays there; "
+        f"to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del",
+    ]
+
+
+@pytest.mark.parametrize("finalizers", [["ray.io/gcs-ft-redis-cleanup-finalizer"], []])
+def test_a_redis_that_kuberay_gave_up_clearing_is_reported(
+    api: FakeAPI, cluster: Cluster, finalizers: list[str]
+) -> None:
+    put(api, "RayService", "tiny")
+    made = {"name": "tiny-bcdfg", "labels": {"ray.io/originated-from-cr-name": "tiny"}, "finalizers": finalizers}
+    uid = api.put(kind="RayCluster", metadata=made)["metadata"]["uid"]
+    api.answer("GET", "llm/pods", lambda _request: api.remove("RayCluster", "tiny-bcdfg"))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert [event.message for event in events if isinstance(event, Noted)] == [
+        "KubeRay did not run the Job that clears the Redis of RayCluster tiny-bcdfg: its state stays there; "
+        f"to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del"
+        for _ in finalizers
+    ]
+    [deleted] = [request.json() for request in api.requests if request.method == "DELETE"]
+    # In the foreground the service account of the Job's pod would go first.
+    assert deleted["propagationPolicy"] == ("Background" if finalizers else "Foreground")
+
+
 def test_pods_of_others_are_not_waited_for(api: FakeAPI, cluster: Cluster) -> None:
     put(api, "RayService", "tiny")
     pod(api, "a", "tiny-2-bcdfg", deletionTimestamp="2026-11-21T10:00:00Z")

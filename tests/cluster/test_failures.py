@@ -104,6 +104,15 @@ def test_of_a_secret_the_servers_words_are_withheld(message: str) -> None:
     assert "apply Secret llm/s" in found.message
 
 
+def test_the_right_to_a_secret_that_lacks_is_named() -> None:
+    said = 'secrets "s" is forbidden: User "bob" cannot get resource "secrets" in API group "" in the namespace "llm"'
+    found = api_error(403, json.dumps(status(403, said)[1]).encode(), doing="get Secret llm/s", secret=True)
+    assert isinstance(found, ForbiddenError)
+    assert found.right == "get secrets"
+    denied = json.dumps(status(403, 'admission webhook "w" denied the request: hunter2')[1]).encode()
+    assert "hunter2" not in api_error(403, denied, doing="apply Secret llm/s", secret=True).message
+
+
 def test_a_malformed_manifest_is_not_taken_for_a_failing_server() -> None:
     found = error(
         500, "failed to create typed patch object (/t; ray.io/v1, Kind=RayService): .spec.a: expected boolean"

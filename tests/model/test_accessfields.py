@@ -31,7 +31,8 @@ def test_complete_sections_are_valid() -> None:
         "LoadBalancer", {"a.b/c": "d"}, ("10.0.0.0/8",), Ingress("*.a.b", "nginx", "/v1", "tls", {"x": "off"}),
         Gateway("g", "gateways", "https", ("a.b",), 90.0),
     )  # fmt: skip
-    security = Security("restricted", "restricted", (NetworkPeer({"matchLabels": {"a": "b"}}, {}),), (ALL,), "ray")
+    peer = NetworkPeer({"matchLabels": {"a": "b"}}, {})
+    security = Security("restricted", "restricted", (peer,), (peer,), (ALL,), "ray")
     monitoring = Monitoring(Monitor({"release": "prometheus"}, 0.5))
     budget = Availability(PodDisruptionBudget(1))
     assert found(exposure=exposure, security=security, monitoring=monitoring, availability=budget) == []
@@ -105,6 +106,9 @@ def test_clients_of_an_open_network_mean_nothing() -> None:
     assert found(security=Security(allow_from=(ALL,))) == [
         "spec.security.allowFrom: requires spec.security.network: restricted"
     ]
+    assert found(security=Security(allow_dashboard_from=(ALL,))) == [
+        "spec.security.allowDashboardFrom: requires spec.security.network: restricted"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_a_monitored_service_names_prometheus() -> None:
         "spec.security.allowMetricsFrom: required with spec.monitoring: Prometheus could not connect to the metrics "
         "ports"
     ]
-    assert found(monitoring=monitoring, security=Security("restricted", "restricted", (), (ALL,))) == []
+    assert found(monitoring=monitoring, security=Security("restricted", "restricted", allow_metrics_from=(ALL,))) == []
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
         ({"model": Model("a/b/c")}, "spec.model.id", "not a valid model name"),
         ({"model": Model("m", path="models")}, "spec.model.path", "absolute"),
         ({"model": Model("m", path="/a/../b")}, "spec.model.path", "absolute"),
+        ({"model": Model("m", path="/a/" + "x" * 256)}, "spec.model.path", "absolute"),
         ({"model": Model("m", revision="main", path="/m")}, "spec.model.revision", "spec.model.path"),
         ({"engine": Engine(image="a b")}, "spec.engine.image", "not a valid image"),
         ({"engine": Engine(image="user:pass@host/image")}, "spec.engine.image", "not a valid image"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -54,14 +55,15 @@ def ordered(band: Band) -> bool:
     return band.low <= band.typical <= band.high
 
 
-@pytest.mark.parametrize("version", ["0.8.5", "0.11.2", "0.19.0", "0.22.1", "0.26.0", "0.29.0", "0.32.0"])
-@pytest.mark.parametrize("gpu", ["T4", "L4", "A100-40GB", "H100-80GB", "B200", "MI300X"])
 @pytest.mark.parametrize("facts", [dense(), moe(), facts_of("google/gemma-3-12b-it")], ids=["dense", "moe", "images"])
-def test_bands_are_in_order_whatever_the_gpu_and_version(facts: Any, gpu: str, version: str) -> None:
-    found = estimated(facts, gpu, version, tensor=2)
-    plan = found.plan
-    bands = (found.activation, found.non_torch, found.cuda_graphs, found.blocks, found.longest_context)
-    assert all(ordered(b) for b in (*bands, plan.kv_cache_bytes, plan.kv_cache_tokens, plan.max_concurrency))
+def test_bands_are_in_order_whatever_the_gpu_and_version(facts: Any) -> None:
+    versions = ("0.8.5", "0.11.2", "0.19.0", "0.22.1", "0.26.0", "0.29.0", "0.32.0")
+    for gpu, version in itertools.product(("T4", "L4", "A100-40GB", "H100-80GB", "B200", "MI300X"), versions):
+        found = estimated(facts, gpu, version, tensor=2)
+        plan = found.plan
+        bands = (found.activation, found.non_torch, found.cuda_graphs, found.blocks, found.longest_context)
+        all_bands = (*bands, plan.kv_cache_bytes, plan.kv_cache_tokens, plan.max_concurrency)
+        assert [band for band in all_bands if not ordered(band)] == [], (gpu, version)
 
 
 def capacity(found: MemoryEstimate) -> float:

@@ -214,6 +214,8 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
         (H100, {"args": {"seed": True}}, "engine-argument-value", ""),
         (H100, {"args": {"enable_prefix_caching": None}}, "engine-argument-value", ""),
         (H100, {"args": {"block_size": 0}}, "engine-argument-value", ""),
+        (H100, {"args": {"enable_auto_tool_choice": True}}, "engine-argument-value", ""),
+        (H100, {"args": {"enable_auto_tool_choice": 1, "tool_call_parser": "hermes"}}, "engine-argument-value", ""),
         (H100, {"quantization": "mxfp8"}, "quantization-not-planned", "--quantization fp8"),
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
@@ -228,6 +230,11 @@ def test_contradictions_are_refused_with_a_remedy(gpu: GPU, settings: dict[str, 
     assert code in codes(found)
     if remedy and gpu is not T4:
         assert remedy in [suggestion.flags for suggestion in found.suggestions]
+
+
+def test_arguments_of_the_front_end_are_known() -> None:
+    args = {"enable_auto_tool_choice": True, "tool_call_parser": "hermes", "chat_template": None}
+    assert plan(dense(), H100, args=args).verdict == "fits"
 
 
 def test_a_quantized_checkpoint_cannot_be_quantized_otherwise() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 import re
 from typing import Any
@@ -25,13 +26,18 @@ from rayllm_ctl.render.changes import changes
 from rayllm_ctl.render.helmvalues import helm_values
 from rayllm_ctl.render.reads import fields_read
 from rayllm_ctl.render.values import Values
-from scripts.helmchart import form, gotemplate
+from scripts.helmchart import form, gotemplate, texts
 from scripts.helmchart.chart import CHART, files
 from scripts.helmchart.texts import EDITABLE
 from tests.render.plans import tiny
 from tests.render.test_specs import SPECS
 
 GENERATED = files()
+
+
+@functools.cache
+def validator() -> Any:
+    return jsonschema_rs.validator_for(form.schema())
 
 
 def translated(source: str) -> str:
@@ -47,7 +53,13 @@ def test_the_chart_is_current(name: str) -> None:
 
 
 def test_no_file_of_the_chart_is_left_over() -> None:
-    by_hand = {"templates/_helpers.tpl", "templates/validate.yaml", "templates/NOTES.txt", ".helmignore"}
+    by_hand = {
+        "templates/_checks.tpl",
+        "templates/_helpers.tpl",
+        "templates/validate.yaml",
+        "templates/NOTES.txt",
+        ".helmignore",
+    }
     there = {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
     assert there == set(GENERATED) | by_hand
 
@@ -70,15 +82,22 @@ def test_no_default_would_be_merged_into_a_users_mapping() -> None:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_the_schema_accepts_the_values_of_a_spec(spec: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["render", "--offline", "--format", "helm-values", "-f", str(spec)]) == 0
-    written = yaml.safe_load(capsys.readouterr().out)
-    jsonschema_rs.validator_for(form.schema()).validate(written)
+    written = yaml.load(capsys.readouterr().out, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    validator().validate(written)
 
 
 def test_the_schema_rejects_what_no_template_reads() -> None:
-    validator = jsonschema_rs.validator_for(form.schema())
-    assert validator.is_valid(form.defaults())
+    assert validator().is_valid(form.defaults())
     for change in ({"replicas": 2}, {"engine": {"maxModelLength": 1}}, {"storage": [{"name": "x"}]}, {"name": "Upper"}):
-        assert not validator.is_valid(form.defaults() | change), change
+        assert not validator().is_valid(form.defaults() | change), change
+
+
+def test_every_value_is_described() -> None:
+    def silent(value: form.Value) -> list[str]:
+        below = [path for part in form.elements(value) for path in silent(part)]
+        return below if texts.about(value) else [value.path, *below]
+
+    assert [path for value in form.values() for path in silent(value)] == []
 
 
 def test_what_may_be_edited_exists() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,6 @@ from tests.health.cases import case_folders, expected, load_case
 
 GITOPS = Path(__file__).parents[2] / "manifests" / "gitops"
 KINDS = ("RayService", "RayCluster")
-FOLDERS = [pytest.param(folder, id=folder.name) for folder in case_folders()]
 FAILURES = {"ValidationFailed", "InitializingTimeout", "ZeroServeEndpoints"}
 FLUX = {"Healthy": "Current", "Suspended": "Current", "Degraded": "Failed", "Progressing": "InProgress"}
 
@@ -102,41 +102,52 @@ def items(folder: Path) -> list[dict[str, Any]]:
     return [dict(item) for item in load_case(folder).objects if item["kind"] in KINDS]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_every_sample(folder: Path) -> None:
-    for item in items(folder):
-        _check(item, expected(folder)["state"])
+@cache
+def states(text: str) -> tuple[str, str]:
+    """What Argo CD and Flux say of an object in JSON. Most samples differ in other objects than these."""
+    item = json.loads(text)
+    return argo(item), flux(item)
 
 
-def _check(item: dict[str, Any], diagnosed: str) -> None:
-    state = argo(item)
-    assert flux(item) == FLUX[state]
+def allowed(item: dict[str, Any], diagnosed: str) -> set[str]:
+    """What Argo CD may say of an object of a sample, of which `status` says `diagnosed`."""
     if (item.get("spec") or {}).get("suspend"):
-        assert state == "Suspended"
+        found = {"Suspended"}
     elif item["metadata"].get("deletionTimestamp"):
-        assert state == "Progressing"
+        found = {"Progressing"}
     elif _evidence(item) and (item.get("status") or {}).get("observedGeneration", 0) in (
         0,
         item["metadata"]["generation"],
     ):
-        assert state == "Degraded"
+        found = {"Degraded"}
     elif _is_stale(item):
-        assert state == "Progressing"
+        found = {"Progressing"}
     else:
-        assert state in ("Healthy", "Progressing")
-    if item["kind"] == "RayService" and diagnosed == "Ready":
-        assert state == "Healthy"
+        found = {"Healthy", "Progressing"}
+    return found & {"Healthy"} if item["kind"] == "RayService" and diagnosed == "Ready" else found
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_a_change_that_the_operator_has_not_seen_is_progress(folder: Path) -> None:
-    for item in items(folder):
-        changed = copy.deepcopy(item)
-        changed["metadata"]["generation"] = 9
-        changed.get("spec", {}).pop("suspend", None)
-        seen = (item.get("status") or {}).get("observedGeneration")
-        assert argo(changed) in ("Progressing", "" if seen else "Degraded")
-        assert flux(changed) != "Current"
+def test_every_sample() -> None:
+    wrong = {}
+    for folder in case_folders():
+        for item in items(folder):
+            argo_says, flux_says = states(json.dumps(item))
+            if argo_says not in allowed(item, expected(folder)["state"]) or flux_says != FLUX[argo_says]:
+                wrong[folder.name, item["kind"]] = (argo_says, flux_says)
+    assert wrong == {}
+
+
+def test_a_change_that_the_operator_has_not_seen_is_progress() -> None:
+    wrong = {}
+    for folder in case_folders():
+        for item in items(folder):
+            seen = (item.get("status") or {}).get("observedGeneration")
+            item["metadata"]["generation"] = 9
+            item.get("spec", {}).pop("suspend", None)
+            argo_says, flux_says = states(json.dumps(item))
+            if argo_says not in ("Progressing", "" if seen else "Degraded") or flux_says == "Current":
+                wrong[folder.name, item["kind"]] = (argo_says, flux_says)
+    assert wrong == {}
 
 
 APP = "status.activeServiceStatus.applicationStatuses.llm.status"

@@ -1,7 +1,6 @@
 """Who reaches which port of a service under its NetworkPolicy, by the rules of the Kubernetes documentation.
 
-No policy engine runs in the test cluster: its network plugin enforces none. So the policy is evaluated here, over the
-pods that KubeRay and its Helm chart make.
+Evaluated over the pods that KubeRay and its Helm chart make. e2e/test_network.py shows it with real connections.
 """
 
 from __future__ import annotations
@@ -154,9 +153,16 @@ def test_named_clients_replace_the_namespace() -> None:
     assert ports_of(named, Client(address="203.0.113.70")) == set()
 
 
+def test_the_dashboard_is_opened_apart_from_the_api() -> None:
+    api_server = NetworkPeer(ip_block={"cidr": "203.0.113.9/32"})
+    security = Security("restricted", "restricted", allow_dashboard_from=(api_server,))
+    assert ports_of(security, OUTSIDE) == {8265}
+    assert ports_of(security, STRANGER) == {8000}
+
+
 def test_prometheus_reaches_the_metrics_and_nothing_else() -> None:
     everybody = NetworkPeer(namespace_selector={"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}})
-    security = Security("restricted", "restricted", (), (everybody,))
+    security = Security("restricted", "restricted", allow_metrics_from=(everybody,))
     watched = Monitoring(Monitor())
     assert ports_of(security, Client({}, "monitoring"), monitoring=watched) == {8080, 44217, 44227}
     assert ports_of(security, STRANGER, monitoring=watched) == {8000}

@@ -49,7 +49,7 @@ def test_null_in_a_security_context_is_no_value_of_a_wrong_type() -> None:
     options = PodOptions(security_context={"runAsUser": None}, topology_spread_constraints=(SPREAD,))
     its_plan = plan(dataclasses.replace(GPU, pods=Pods(options, options)), H100)
     assert its_plan.deployment is not None
-    check_raw_parts(its_plan.deployment)
+    check_raw_parts(its_plan.deployment.pod_options)
     assert "runAsUser" not in its_plan.deployment.head.security_context
 
 

@@ -31,7 +31,7 @@ few = settings(max_examples=15)
 """Each of them renders and validates whole manifests; together they see a hundred."""
 
 
-def _has_a_runtime(service: LLMService) -> bool:
+def has_a_runtime(service: LLMService) -> bool:
     """Whether its versions and its image do not contradict each other."""
     try:
         resolve(service.engine)
@@ -42,8 +42,8 @@ def _has_a_runtime(service: LLMService) -> bool:
 
 @st.composite
 def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
-    """A service and a plan that could be its own."""
-    service = draw(services().filter(_has_a_runtime))
+    """A service without a gateway, and a plan that could be its own."""
+    service = dataclasses.replace(draw(services().filter(has_a_runtime)), gateway=None)
     tensor = service.parallelism.tensor or draw(st.integers(1, 8))
     pipeline = service.parallelism.pipeline or 1
     if service.accelerator.kind == "cpu":

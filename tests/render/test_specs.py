@@ -35,27 +35,27 @@ def test_spec(spec: Path, golden: Golden, capsys: pytest.CaptureFixture[str]) ->
 def test_every_field_is_in_a_spec() -> None:
     used: set[str] = set()
     for spec in SPECS:
-        used |= set(_used(yaml.safe_load(spec.read_text(encoding="utf-8"))["spec"], "spec"))
-    assert set(_fields(spec_fields(), "spec")) - used == set()
+        used |= set(used_below(yaml.safe_load(spec.read_text(encoding="utf-8"))["spec"], "spec"))
+    assert set(fields_below(spec_fields(), "spec")) - used == set()
 
 
-def _fields(fields: Mapping[str, Field], path: str) -> Iterator[str]:
+def fields_below(fields: Mapping[str, Field], path: str) -> Iterator[str]:
     """Every field of the spec that is not a section, such as `spec.storage.volumes[].name`."""
     for key, field in fields.items():
         at, element = f"{path}.{key}", element_of(field.kind)
         if isinstance(field.kind, type) and dataclasses.is_dataclass(field.kind):
-            yield from _fields(fields_of(field.kind), at)
+            yield from fields_below(fields_of(field.kind), at)
         elif isinstance(element, type) and dataclasses.is_dataclass(element):
-            yield from _fields(fields_of(element), f"{at}[]")
+            yield from fields_below(fields_of(element), f"{at}[]")
         else:
             yield at
 
 
-def _used(value: Any, path: str) -> Iterator[str]:
+def used_below(value: Any, path: str) -> Iterator[str]:
     yield path
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _used(part, f"{path}.{key}")
+            yield from used_below(part, f"{path}.{key}")
     elif isinstance(value, list):
         for part in value:
-            yield from _used(part, f"{path}[]")
+            yield from used_below(part, f"{path}[]")

@@ -51,6 +51,8 @@ def test_what_a_config_map_cannot_hold_is_rejected_with_alternatives(tmp_path: P
 def test_folders_that_are_none_or_hold_no_code(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a directory"):
         read_code(tmp_path / "absent")
+    with pytest.raises(UsageError, match=r"x\.\.\. cannot be read: File name too long"):
+        read_code(tmp_path / ("x" * 300))
     with pytest.raises(UsageError, match="contains no Python file"):
         read_code(write(tmp_path, README__DOT__md="x"))
     (tmp_path / "app.py").write_bytes(b"\xff")

@@ -15,14 +15,14 @@ from rayllm_ctl.model.service import LLMService, Load, Model, Replicas, Storage,
 from rayllm_ctl.specfile import load
 from rayllm_ctl.specfile.schema import schema, text
 from rayllm_ctl.specfile.write import to_document, to_yaml
-from tests.model.services import services
+from tests.model.services import services, services_of_several
 from tests.specfile.test_load import FULL
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = jsonschema_rs.validator_for(schema())
 
 
-@given(services())
+@given(services() | services_of_several())
 def test_what_is_written_is_what_is_read_and_satisfies_the_schema(service: LLMService) -> None:
     written = to_yaml(service)
     assert load(written, source="q.yaml") == service
@@ -65,19 +65,19 @@ def test_the_schema_refuses_what_the_reader_refuses(change: str) -> None:
 
 def test_every_field_is_documented() -> None:
     reference = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
-    fields = set(_properties(schema()))
+    fields = set(properties(schema()))
     missing = {name for name in fields if not re.search(rf"\b{name}\b", reference)}
     assert missing == set()
 
 
-def _properties(part: object) -> Iterator[str]:
+def properties(part: object) -> Iterator[str]:
     if isinstance(part, dict):
         yield from part.get("properties", {})
         for inner in part.values():
-            yield from _properties(inner)
+            yield from properties(inner)
     elif isinstance(part, list):
         for inner in part:
-            yield from _properties(inner)
+            yield from properties(inner)
 
 
 def _document(text: str) -> object:

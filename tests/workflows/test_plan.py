@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rayllm_ctl.model.factsources import OFFLINE
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
 from rayllm_ctl.workflows.plan import make_plan
@@ -16,7 +17,7 @@ def planned(**speculation: Any) -> Plan:
         accelerator=Accelerator(gpu="H100-80GB"),
         parallelism=Parallelism(2),
     )
-    return make_plan(service, offline=True)
+    return make_plan(service, OFFLINE)
 
 
 def test_a_draft_model_is_looked_up_like_the_model() -> None:

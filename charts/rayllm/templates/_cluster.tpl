@@ -67,9 +67,9 @@ headGroupSpec:
         - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" nil) | replace "\n" "\n        " }}
       {{- include "rayllm.podFields" (dict "pod" $.Values.head) | replace "\n" "\n      " }}
-{{- if or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.autoscaler)) }}
+{{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $.Values.autoscaler)) }}
       volumes:
 {{- end }}
 {{- if not (kindIs "invalid" $.Values.autoscaler) }}
@@ -89,7 +89,8 @@ headGroupSpec:
                 fieldRef: {fieldPath: metadata.namespace}
 {{- end }}
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
-      {{- include "rayllm.codeVolume" (dict "code" $.Values.code) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "code" "code" $.Values.code) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "serving" "code" $.Values.serving) | replace "\n" "\n      " }}
 workerGroupSpecs:
 {{- range $group := $.Values.workerGroups }}
 - groupName: {{ include "rayllm.yaml" $group.name }}
@@ -137,21 +138,23 @@ workerGroupSpecs:
 {{- end }}
         {{- include "rayllm.resources" (dict "cpu" $group.podCpu "memory" $group.podMemory "extended" $group.extendedResources) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $group.pod.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" $group.pod.keysSecret) | replace "\n" "\n        " }}
 {{- if not (kindIs "invalid" $group.server) }}
       terminationGracePeriodSeconds: {{ include "rayllm.yaml" $group.server.gracePeriod }}
 {{- end }}
       {{- include "rayllm.podFields" (dict "pod" $group.pod) | replace "\n" "\n      " }}
-{{- if or $.Values.storage (not (kindIs "invalid" $.Values.code)) }}
+{{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $group.pod.keysSecret)) }}
       volumes:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
-      {{- include "rayllm.codeVolume" (dict "code" $.Values.code) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "code" "code" $.Values.code) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "serving" "code" $.Values.serving) | replace "\n" "\n      " }}
+      {{- include "rayllm.keysVolume" (dict "secret" $group.pod.keysSecret) | replace "\n" "\n      " }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- /* The spec of a RayCluster, for RayService and RayCluster: a head without replicas, and workers. Imported with its
-   context. */}}
+{{- /* The spec of a RayCluster, for RayService, RayCluster and RayJob: a head without replicas, and workers. Imported with
+   its context. */}}
 {{- /* To add its finalizer, KubeRay writes the whole object back as its Go types spell it. What it changes by that it owns
    from then on, and every later server-side apply of this manifest would be a conflict. So the spec is spelled as Go
    does: canonical quantities, no empty optional fields, and structs that are always there (template.metadata,

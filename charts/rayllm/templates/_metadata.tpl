@@ -10,6 +10,15 @@ labels:
 {{- end }}
 {{- end }}
 
+{{- define "rayllm.entrances" }}
+{{- if not (kindIs "invalid" $.Values.exposure.ingress) }}
+rayllm.io/ingress: {{ include "rayllm.yaml" (include "rayllm.name" $) }}
+{{- end }}
+{{- if not (kindIs "invalid" $.Values.exposure.gateway) }}
+rayllm.io/httproute: {{ include "rayllm.yaml" (include "rayllm.name" $) }}
+{{- end }}
+{{- end }}
+
 {{- define "rayllm.annotations" }}
 {{- if $.entries }}
 annotations:
@@ -20,3 +29,4 @@ annotations:
 {{- end }}
 
 {{- /* The metadata that all objects of a service have in common. Imported with its context. */}}
+{{- /* The names of what is in front of the service, by which status and endpoint find it. */}}

@@ -91,11 +91,21 @@ optional: true
 {{- end }}
 
 {{- define "rayllm.volumeMounts" }}
-{{- if or $.volumes (not (kindIs "invalid" $.code)) }}
+{{- if or (or (or $.volumes (not (kindIs "invalid" $.code))) (not (kindIs "invalid" $.serving))) (not (kindIs "invalid" $.keysSecret)) }}
 volumeMounts:
 {{- if not (kindIs "invalid" $.code) }}
 - name: code
   mountPath: {{ include "rayllm.yaml" $.code.mountPath }}
+  readOnly: true
+{{- end }}
+{{- if not (kindIs "invalid" $.serving) }}
+- name: serving
+  mountPath: {{ include "rayllm.yaml" $.serving.mountPath }}
+  readOnly: true
+{{- end }}
+{{- if not (kindIs "invalid" $.keysSecret) }}
+- name: api-keys
+  mountPath: /etc/rayllm/keys
   readOnly: true
 {{- end }}
 {{- range $volume := $.volumes }}
@@ -132,9 +142,19 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
+{{- define "rayllm.keysVolume" }}
+{{- if not (kindIs "invalid" $.secret) }}
+- name: api-keys
+  secret:
+    secretName: {{ include "rayllm.yaml" $.secret }}
+{{- /* Pods start without it. Where keys are required and there is no Secret, no key is valid. */}}
+    optional: true
+{{- end }}
+{{- end }}
+
 {{- define "rayllm.codeVolume" }}
 {{- if not (kindIs "invalid" $.code) }}
-- name: code
+- name: {{ include "rayllm.yaml" $.name }}
   configMap:
     name: {{ include "rayllm.yaml" $.code.configMap }}
 {{- if $.code.paths }}

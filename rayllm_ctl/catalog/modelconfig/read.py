@@ -66,7 +66,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
     return ModelFacts(
         architecture=name,
         model_type=model_type,
-        dtype=_dtype(config, text),
+        dtype=checkpoint_dtype(config, text),
         hidden_size=sizes.hidden,
         intermediate_size=body.intermediate,
         vocab_size=sizes.vocab,
@@ -157,7 +157,8 @@ def _row(text_name: str, name: str) -> Row:
     return row
 
 
-def _dtype(config: Fields, text: Fields) -> str:
+def checkpoint_dtype(config: Fields, text: Fields) -> str:
+    """The data type of the weights; float32 where the config states none."""
     for fields in (config, text):
         name = fields.text("dtype", "torch_dtype").removeprefix("torch.")
         if name:

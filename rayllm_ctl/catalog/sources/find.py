@@ -11,13 +11,14 @@ A model that the catalog knows waits for the hub 1.5 s at most, so that a plan w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.sources import cache, folder, hfenv
-from rayllm_ctl.catalog.sources.found import FoundModel
+from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.service import Model
@@ -29,29 +30,38 @@ _CONFIG_HINT = "--model-config PATH reads a config.json, or the directory that c
 
 
 def find(
-    model: Model, *, model_config: Path | None = None, offline: bool = False, revision: str | None = None
+    model: Model,
+    *,
+    model_config: Path | None = None,
+    offline: bool = False,
+    revision: str | None = None,
+    any_architecture: bool = False,
 ) -> FoundModel:
-    """The facts of `model`. `revision` overrides the model's own.
+    """The facts of `model`. `revision` overrides the model's own. any_architecture: from its size alone, where vLLM
+    does not have its architecture.
 
     UsageError for a path that is wrong; UserError, naming what was tried, if no source has the model or what it has
     cannot be planned.
     """
+    read = Checkpoint.sized if any_architecture else Checkpoint.found
     if model_config is not None:
-        return folder.read(model_config).found()
+        return read(folder.read(model_config))
     for path in (model.path, model.id):
         if path and Path(path).is_dir():
-            return folder.read(Path(path)).found()
+            return read(folder.read(Path(path)))
     unseen = f"{model.path} is not on this machine: planned with the config of {model.id}" if model.path else ""
-    found = _by_name(model.id, revision or model.revision, offline)
+    found = _by_name(model.id, revision or model.revision, offline, read)
     if not unseen:
         return found
     return FoundModel(found.facts, found.source, found.exact_bytes, found.chat_template, (*found.warnings, unseen))
 
 
-def _by_name(model_id: str, revision: str | None, offline: bool) -> FoundModel:
+def _by_name(
+    model_id: str, revision: str | None, offline: bool, read: Callable[[Checkpoint], FoundModel]
+) -> FoundModel:
     cached = cache.read(model_id, revision)
     if cached is not None:
-        return cached.found()
+        return read(cached)
     known = models.find(model_id)
     if offline or hfenv.offline():
         if known is None:
@@ -64,7 +74,7 @@ def _by_name(model_id: str, revision: str | None, offline: bool) -> FoundModel:
 
     try:
         patience = hub.IMPATIENT_SECONDS if known else hub.OVERALL_SECONDS
-        return hub.read(model_id, revision, patience=patience).found()
+        return read(hub.read(model_id, revision, patience=patience))
     except hub.HubError as error:
         if error.kind == "revision" or known is None:
             raise _refused(error, model_id) from error

@@ -51,6 +51,21 @@ class Checkpoint:
             raise UserError(f"{error.message} ({self.source})", hint=error.hints, exit_code=error.exit_code) from error
         return FoundModel(facts, self.source, self.exact_bytes, self.chat_template, warnings)
 
+    def sized(self) -> FoundModel:
+        """As found(), and of a model that vLLM does not have from the bytes of its tensors, where these are known."""
+        try:
+            return self.found()
+        except UserError as error:
+            if self.exact_bytes is None:
+                message = f"{error.message}; nor is the size of its weights: no safetensors file or index was found"
+                hint = "--model-config DIRECTORY with config.json and model.safetensors.index.json, or the weights"
+                raise UserError(message, hint=hint, exit_code=error.exit_code) from error
+            from rayllm_ctl.catalog.modelconfig.sized import read_sized
+
+            return FoundModel(
+                read_sized(self.config, self.exact_bytes), self.source, self.exact_bytes, self.chat_template
+            )
+
 
 def parse_object(content: bytes, name: str) -> dict[str, Any]:
     """The JSON object in `content`. UserError, naming the file, if it is none."""

@@ -85,7 +85,7 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
                 f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}"
                 + (" --previous" if container.restarts else ""),
             ),
-            terminal=_hopeless(container, ended) or pod.never_restarts,
+            terminal=_hopeless(pod, container, ended),
             since=ended.finished or pod.created,
             key=(pod.cluster, pod.group, container.name),
         )  # fmt: skip
@@ -123,7 +123,7 @@ def memory_hints(context: ServiceContext, pod: Pod | None) -> tuple[str, ...]:
     look = f"kubectl top pod -n {context.namespace} --containers"
     if pod is not None and pod.head:
         return (f"kubectl edit {context.resource} -n {context.namespace}   (memory of headGroupSpec)", look)
-    return ("rayllm-ctl deploy … --memory QUANTITY   (a larger limit for the workers)", look)
+    return (f"{context.deploy} --memory QUANTITY   (a larger limit for the workers)", look)
 
 
 def _telling_end(context: ServiceContext, pod: Pod, container: Container) -> Exit | None:
@@ -148,9 +148,10 @@ def _repeats(context: ServiceContext, never_restarts: bool, container: Container
     return container.restarts >= 2 and not container.ready and context.age(container.started) <= _YOUNG
 
 
-def _hopeless(container: Container, ended: Exit) -> bool:
+def _hopeless(pod: Pod, container: Container, ended: Exit) -> bool:
+    """Whether it will exit again. KubeRay replaces a pod that is not restarted: a late first exit may be the last."""
     lived = (ended.finished - ended.started).total_seconds() if ended.finished and ended.started else _QUICK
-    return container.restarts >= _OFTEN or (container.restarts >= 1 and lived < _QUICK)
+    return container.restarts >= _OFTEN or ((pod.never_restarts or container.restarts >= 1) and lived < _QUICK)
 
 
 def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) -> Event | None:

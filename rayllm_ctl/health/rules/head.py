@@ -16,7 +16,8 @@ _REPLACED = 20.0
 
 
 def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
-    """The head of a cluster that served is missing or starts again: without GCS fault tolerance requests fail then."""
+    """The head of a cluster that served is missing or starts again: without GCS fault tolerance requests fail then,
+    with it Ray starts and replaces nothing."""
     if cluster.role != "active" and not cluster.provisioned:
         return None
     head = cluster.head
@@ -34,11 +35,13 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         now = f"{leaving.subject} is being deleted" if leaving else "there is no head pod"
         what = f"{now}; KubeRay then creates another" if leaving else f"{now}; KubeRay creates one"
     back = "Ray and Serve are" if context.by_serve else "Ray is"
+    serves = cluster.answers_without_head
+    meanwhile = "the workers keep serving, but no replica is started" if serves else "requests may fail"
     return finding(
         "HeadDown",
         head.subject if head else cluster.subject,
-        f"the head of {cluster.name} is down: {what}; requests may fail until {back} back",
-        headline=f"the head is down: {now}",
+        f"the head of {cluster.name} is down: {what}; {meanwhile} until {back} back",
+        headline=f"{'serving; ' if serves else ''}the head is down: {now}",
         evidence=(f"{head.subject}: phase {head.phase}, not ready" if head else f"{cluster.subject}: no live head pod",
                   losses[0].evidence if losses else "",
                   f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",

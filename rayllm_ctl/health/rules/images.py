@@ -113,7 +113,7 @@ def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -
     if container.name == "autoscaler":
         change = f"kubectl edit {context.resource} -n {context.namespace}   (autoscalerOptions.image)"
     else:
-        change = "rayllm-ctl deploy … --image IMAGE   (one that the cluster can pull)"
+        change = f"{context.deploy} --image IMAGE   (one that the cluster can pull)"
     if "credentials" in what:
         return (f"kubectl get serviceaccount default -n {context.namespace} -o yaml   (its imagePullSecrets)", change)
     return (change, f"kubectl describe pod {pod.name} -n {context.namespace}")

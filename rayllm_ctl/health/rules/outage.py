@@ -36,7 +36,7 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         return None
     gone = lost_deployments(cluster)
     losses = _losses(context, cluster, gone)
-    headless = bool(losses) and losses[0].head and not cluster.serve.deployments
+    headless = bool(losses) and losses[0].head and not cluster.serve.deployments and not cluster.answers_without_head
     unreachable = context.endpoints == 0 and service.ready.get("status") == "False"
     if not (gone or headless or unreachable):
         return None

@@ -103,12 +103,12 @@ def _free_lines(nodes: Sequence[Node], resource: str) -> list[str]:
 def _resource_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
     model = context.service.model if context.service else ""
     asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE   (who holds {resource})"
-    if gpu and model:
+    if gpu and model and "," not in model:  # of several, what the planner is asked for is in the spec file
         return (f"rayllm-ctl plan --model {model}   (what fits with fewer GPUs)", *(() if never else (asked,)))
     if gpu:
         return ("rayllm-ctl plan --model MODEL --tp N   (what fits with fewer GPUs)", *(() if never else (asked,)))
     flag = {"cpu": "--cpu", "memory": "--memory"}.get(resource)
-    smaller = (f"rayllm-ctl deploy … {flag} QUANTITY   (ask for less {resource})",) if flag and not pod.head else ()
+    smaller = (f"{context.deploy} {flag} QUANTITY   (ask for less {resource})",) if flag and not pod.head else ()
     return (*smaller, *(() if never and smaller else (asked,)))
 
 
@@ -129,7 +129,7 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence:
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
             scheduling_event(context, pod, sentence),
         ),
-        hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"rayllm-ctl deploy … --toleration {toleration}",),
+        hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"{context.deploy} --toleration {toleration}",),
         terminal=not (cordoned or grows) and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, *taints),

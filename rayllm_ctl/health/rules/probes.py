@@ -7,6 +7,7 @@ readiness probe asks for a Serve proxy, and only workers with a replica have one
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
@@ -15,6 +16,7 @@ from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.serve import Replica
 from rayllm_ctl.health.serving import has_served
 
 _WRONG = re.compile(
@@ -28,9 +30,9 @@ _TWICE = 2
 _START_WITH_RAY_UP = 90.0
 """Seconds after which a head whose dashboard answers should have passed its probe."""
 
-_READY_WITH_PROXY = 60.0
-"""Seconds after the service was ready, and after the container was started, in which a worker whose proxy answers
-should have passed its probe."""
+_READY_WITH_REPLICA = 60.0
+"""Seconds after the service was ready, the container was started and a replica ran in it, in which a worker should have
+passed its probe: Serve starts a proxy where a replica runs, and the probe asks that proxy."""
 
 _AGENT_PORT = 52365
 """Port of Ray's dashboard agent, which KubeRay's own probes ask."""
@@ -63,12 +65,24 @@ def probe(context: ServiceContext, pod: Pod) -> Finding | None:
     return None
 
 
-def unready_workers(cluster: RayCluster) -> list[Pod]:
-    """Workers whose replicas and proxy run but that have never been Ready, if they are all that hold replicas: then
-    the head's proxy alone takes requests."""
-    holders = [pod for pod in cluster.live_pods if _holds_replica(pod, cluster)]
-    never = [pod for pod in holders if not pod.head and pod.name in cluster.serve.proxies and _never_ready(pod)]
+def unready_workers(context: ServiceContext, cluster: RayCluster) -> list[Pod]:
+    """Workers whose replicas run and whose proxy runs or is about to, but that have never been Ready, if they are all
+    that hold replicas: then the head's proxy alone takes requests."""
+    holders = [pod for pod in cluster.live_pods if _replicas_of(pod, cluster)]
+    never = [pod for pod in holders if not pod.head and _has_proxy(context, cluster, pod) and _never_ready(pod)]
     return never if len(never) == len(holders) else []
+
+
+def _has_proxy(context: ServiceContext, cluster: RayCluster, pod: Pod) -> bool:
+    """Whether the pod has a proxy, or will have one in a moment because its first replica has only just started."""
+    if pod.name in cluster.serve.proxies:
+        return True
+    return bool(cluster.serve.proxies) and context.age(replicas_since(cluster, pod)) <= _READY_WITH_REPLICA
+
+
+def replicas_since(cluster: RayCluster, pod: Pod) -> datetime | None:
+    """When the first of the replicas that run in the pod was started; None if there is none, or it is unknown."""
+    return min((one.started for one in _replicas_of(pod, cluster) if one.started is not None), default=None)
 
 
 def _never_ready(pod: Pod) -> bool:
@@ -88,7 +102,7 @@ def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
         return False
     if _WRONG.search(event.message):
         return False
-    return not _holds_replica(pod, cluster)
+    return not _replicas_of(pod, cluster)
 
 
 def _is_wrong(event: Event, pod: Pod, container: Container, cluster: RayCluster) -> bool:
@@ -113,20 +127,22 @@ def _port(event: Event, container: Container) -> int | None:
 def _is_overdue(context: ServiceContext, cluster: RayCluster, pod: Pod, container: Container) -> bool:
     """Whether the container should have been ready by now."""
     served = fields.when(context.service.ready, "lastTransitionTime") if context.service else None
-    for_long = min(context.age(served), context.age(container.started)) > _READY_WITH_PROXY
-    if for_long and pod in unready_workers(cluster) and has_served(context):
+    ages = context.age(served), context.age(container.started), context.age(replicas_since(cluster, pod))
+    if min(ages) > _READY_WITH_REPLICA and pod in unready_workers(context, cluster) and has_served(context):
         return True
     return context.age(container.started) > max(_patience(cluster, pod), _start_limit(container))
 
 
-def _holds_replica(pod: Pod, cluster: RayCluster) -> bool:
-    return any(
-        replica.pod == pod.name and replica.state in RUNNING
+def _replicas_of(pod: Pod, cluster: RayCluster) -> list[Replica]:
+    """The replicas of running applications that run in the pod."""
+    return [
+        replica
         for app in cluster.serve.applications
         if app.status == "RUNNING"
         for deployment in app.deployments
         for replica in deployment.replicas
-    )
+        if replica.pod == pod.name and replica.state in RUNNING
+    ]
 
 
 def _patience(cluster: RayCluster, pod: Pod) -> float:

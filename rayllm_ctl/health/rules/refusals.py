@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health import fields, rayservice
+from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
@@ -54,7 +54,7 @@ _REFUSALS = (
              "the operator lacks rights", "kubectl get clusterroles,roles -A | grep kuberay"),
     _refusal("AdmissionDenied", r"being terminated", "the namespace is being deleted", "kubectl get namespace {ns}"),
     _refusal("ValidationFailed", r" is invalid: ", "the API server rejects the pods as invalid",
-             "kubectl get rayservice -n {ns} -o yaml"),
+             "kubectl get {kind} -n {ns} -o yaml"),
     _refusal("AdmissionDenied", r"forbidden|denied", "the API server rejects the pods", "kubectl get events -n {ns}"),
 )  # fmt: skip
 
@@ -90,7 +90,7 @@ def cluster_refused(context: ServiceContext) -> Finding | None:
     """The API server refuses the RayCluster that the operator wants to make."""
     if context.service is None or context.ray_clusters:
         return None
-    events = context.events.of(rayservice.KIND, context.name, "FailedToCreateRayCluster")
+    events = context.events.of(context.kind, context.name, "FailedToCreateRayCluster")
     failed = [event for event in events if not _BENIGN.search(event.message)]
     if not failed or context.age(failed[-1].last) > ONGOING:
         return None
@@ -161,7 +161,8 @@ def _classified(
             told,
             headline=kind.headline.format(name=name),
             evidence=(*evidence, *ranges),
-            hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=context.namespace),
+            hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=context.namespace,
+                                   kind=context.kind.lower()),
                   f"kubectl edit {context.resource} -n {context.namespace}"),
             terminal=kind.terminal,
             since=since,

@@ -11,7 +11,8 @@ RAYLLM_STANDIN_START_SECONDS      how long the start takes, as loading weights w
 RAYLLM_STANDIN_FAIL_FILE          while this file exists in the pod, the engine is unhealthy
                                   (default /tmp/rayllm-standin-fail)
 
-`max_num_seqs` of the engine's arguments bounds the answers in progress; more requests wait, as in vLLM.
+`max_num_seqs` of the engine's arguments bounds the answers in progress; more requests wait, as in vLLM. It also stands
+in for the Transformers engine, whose settings are in the experimental_configs and whose replica has no placement group.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ray.llm._internal.serve.core.configs.openai_api_models import (
     ErrorResponse,
 )
 from ray.llm._internal.serve.core.engine.protocol import LLMEngine
+from ray.runtime_context import get_runtime_context
 from ray.util.placement_group import get_current_placement_group
 
 from rayllm_standin import replies
@@ -45,20 +47,25 @@ class StandInEngine(LLMEngine):
         arguments = llm_config.engine_kwargs
         self._devices = arguments.get("tensor_parallel_size", 1) * arguments.get("pipeline_parallel_size", 1)
         self._context = arguments.get("max_model_len")
-        self._slots = asyncio.Semaphore(arguments.get("max_num_seqs", VLLM_DEFAULT_MAX_NUM_SEQS))
+        at_once = arguments.get("max_num_seqs", VLLM_DEFAULT_MAX_NUM_SEQS)
+        if (settings := llm_config.experimental_configs.get("transformers")) is not None:
+            self._devices, self._context = settings["gpus"], settings["max_model_len"]
+            at_once = settings["max_batch_size"]
+        self._slots = asyncio.Semaphore(at_once)
         self._seconds_per_token = 1 / float(os.environ.get("RAYLLM_STANDIN_TOKENS_PER_SECOND", "20"))
         self._start_seconds = float(os.environ.get("RAYLLM_STANDIN_START_SECONDS", "0"))
         self._fail_file = Path(os.environ.get("RAYLLM_STANDIN_FAIL_FILE", "/tmp/rayllm-standin-fail"))
         self._sleeping = self._paused = False
 
     async def start(self) -> None:
-        """Wait as long as told. RuntimeError if the placement group lacks the GPUs that the parallelism needs."""
+        """Wait as long as told. RuntimeError if the replica lacks the GPUs that the parallelism needs."""
         if self._config.accelerator_config.kind == "gpu":
             group = get_current_placement_group()
-            reserved = sum(bundle.get("GPU", 0) for bundle in group.bundle_specs) if group else 0
+            bundles = group.bundle_specs if group else [get_runtime_context().get_assigned_resources()]
+            reserved = sum(bundle.get("GPU", 0) for bundle in bundles)
             if reserved < self._devices:
                 raise RuntimeError(
-                    f"the placement group holds {reserved:g} GPUs, and the engine's parallelism needs {self._devices}"
+                    f"the replica has {reserved:g} GPUs, and the engine's parallelism needs {self._devices}"
                 )
         await asyncio.sleep(self._start_seconds)
 

@@ -1,0 +1,114 @@
+"""security.network: restricted, with real connections: from pods on both nodes, the operator and the API server.
+
+Only in the project's own cluster is it known that policies are enforced.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster.layout import HOST_ADDRESS
+from e2e.harness import STAND_IN_FLAGS, Bench, Object
+
+NAME = "closed"
+Address = tuple[str, int]
+API, DASHBOARD = 8000, 8265
+RAY = (6379, 10001, 8080, 44217, 52365)
+"""Ray's GCS, its client's server, the metrics of the head and of the autoscaler, the agent. All of them listen."""
+
+CONNECT = """
+import concurrent.futures, json, socket, sys
+def connects(target):
+    try:
+        socket.create_connection(target, 3).close()
+    except OSError:
+        return False
+    return True
+targets = json.loads(sys.argv[1])
+with concurrent.futures.ThreadPoolExecutor(len(targets)) as pool:
+    print(json.dumps([target for target, reached in zip(targets, pool.map(connects, targets)) if reached]))
+"""
+
+
+def client(bench: Bench, name: str, node: str, app: str) -> Object:
+    """A pod that only waits."""
+    context = {
+        "runAsNonRoot": True, "runAsUser": 1000, "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    container = {"name": "main", "image": bench.target.image, "command": ["sleep", "infinity"]}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
+        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0,
+                 "containers": [container | {"securityContext": context}]},
+    }  # fmt: skip
+
+
+def reached(bench: Bench, pod: str, targets: set[Address]) -> set[Address]:
+    """Those of the targets to which a pod can connect."""
+    given = json.dumps(sorted(targets))
+    said = bench.kubectl("exec", "-n", bench.namespace, pod, "--", "python3", "-c", CONNECT, given)
+    return {(host, port) for host, port in json.loads(said)}
+
+
+def settles(bench: Bench, pod: str, targets: set[Address], expected: set[Address]) -> None:
+    """Wait until a pod reaches what it may and nothing else: policies take effect some time after they changed."""
+    seen: list[set[Address]] = []
+
+    def as_expected() -> bool:
+        seen.append(reached(bench, pod, targets))
+        return seen[-1] == expected
+
+    try:
+        bench.wait(f"what {pod} reaches", as_expected, timeout=20)
+    finally:
+        assert seen[-1] == expected, f"{pod}: {seen}"
+
+
+def spec(bench: Bench, folder: Path, *dashboard: Object) -> str:
+    """A spec file that admits pods with the label app=web, and the API server to the API."""
+    document = yaml.safe_load(bench.run("init", *bench.tiny(NAME, *STAND_IN_FLAGS)[1:]).out)
+    clients = [{"podSelector": {"matchLabels": {"app": "web"}}}, {"ipBlock": {"cidr": f"{HOST_ADDRESS}/32"}}]
+    document["spec"]["security"] = {"network": "restricted", "allowFrom": clients, "allowDashboardFrom": dashboard}
+    path = folder / "spec.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(path)
+
+
+def state(bench: Bench) -> Any:
+    return bench.run("status", NAME, "-n", bench.namespace, "-o", "json").json()
+
+
+@pytest.mark.usefixtures("own")
+def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench, tmp_path: Path) -> None:
+    clients = {"web-1": ("n1", "web"), "web-2": ("n2", "web"), "other-1": ("n1", "other"), "other-2": ("n2", "other")}
+    bench.apply(*(client(bench, name, node, app) for name, (node, app) in clients.items()))
+
+    # That it becomes ready shows that the kubelet's probes pass, and that the operator reaches dashboard and proxies.
+    bench.run("deploy", "-f", spec(bench, tmp_path))
+    assert (state(bench)["state"], state(bench)["replicasVerified"]) == ("Ready", False)
+    assert bench.run("chat", NAME, "Hello", "-n", bench.namespace, "--max-tokens", "8").out.strip()
+
+    members = bench.items("pods", f"rayllm.io/service={NAME}")
+    pods = {item["metadata"]["labels"]["ray.io/node-type"]: item for item in members}
+    head, worker = (pods[kind]["status"]["podIP"] for kind in ("head", "worker"))
+    api = {(head, API), (worker, API)}
+    every = api | {(head, DASHBOARD), *((head, port) for port in RAY)}
+    assert reached(bench, pods["worker"]["metadata"]["name"], every) == every
+    bench.kubectl("wait", "-n", bench.namespace, "--for=condition=Ready", *(f"pod/{name}" for name in clients))
+    for name, (_, app) in clients.items():
+        settles(bench, name, every, api if app == "web" else set())
+
+    # The dashboard for the API server as well: the policy alone changes, and status sees the replicas.
+    generation = bench.get("rayservice", NAME)["metadata"]["generation"]
+    changed = bench.run("deploy", "-f", spec(bench, tmp_path, {"ipBlock": {"cidr": f"{HOST_ADDRESS}/32"}}))
+    assert f"networkpolicy/{NAME} configured" in changed.err, str(changed)
+    assert bench.get("rayservice", NAME)["metadata"]["generation"] == generation
+    assert state(bench)["replicasVerified"]
+    settles(bench, "web-1", every, api)
+    settles(bench, "other-2", every, set())

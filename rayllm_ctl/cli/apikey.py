@@ -1,0 +1,65 @@
+"""API keys that a command is given: in a file or in the environment, never as an argument."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rayllm_ctl.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+VARIABLE = "RAYLLM_API_KEY"
+
+
+def api_key_option(function: F) -> F:
+    """--api-key-file, handed over as `api_key_file`."""
+    return _option("File with the API key, where the service requires one")(function)
+
+
+def api_keys_option(function: F) -> F:
+    """The same for several keys."""
+    return _option("File with the API key, where the service requires one, or with several, one on each line, which "
+                   "take turns")(function)  # fmt: skip
+
+
+def _option(what: str) -> Callable[[F], F]:
+    kind = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+    return click.option("--api-key-file", type=kind, help=f"{what}; by default the variable {VARIABLE}.")
+
+
+def read_api_key(file: Path | None) -> str | None:
+    """The key in `file`, or in the environment; None where there is none. It is never repeated in an error."""
+    keys = _keys(file, several=False)
+    return keys[0] if keys else None
+
+
+def read_api_keys(file: Path | None) -> tuple[str, ...]:
+    """All keys in `file`, or in the environment, one on each line."""
+    return _keys(file, several=True)
+
+
+def _keys(file: Path | None, *, several: bool) -> tuple[str, ...]:
+    where = VARIABLE if file is None else "--api-key-file"
+    try:
+        if file is None:
+            text = os.environ.get(VARIABLE, "")
+        elif str(file) == "-":
+            text = sys.stdin.read() if several else sys.stdin.readline()
+        else:
+            text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"--api-key-file: {file} cannot be read as text") from None
+    keys = tuple(line.strip() for line in text.split("\n") if line.strip())
+    if not keys and file is None:
+        return ()
+    usable = all(key.isascii() and key.isprintable() and " " not in key for key in keys)
+    if not keys or not usable or (len(keys) > 1 and not several):
+        expected = "API keys, one on each line," if several else "one API key"
+        raise UsageError(f"{where}: expected {expected} and nothing else")
+    return keys

@@ -1,0 +1,31 @@
+"""Options that a command takes as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def gathered(
+    function: F,
+    options: Sequence[Callable[[Any], Any]],
+    parameters: Sequence[str],
+    name: str,
+    make: Callable[[Mapping[str, Any]], Any],
+) -> F:
+    """`function` with `options`, in the order of the help page. Their values, those of `parameters`, are handed over as
+    one argument `name`, which `make` makes of them."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        values = {parameter: kwargs.pop(parameter) for parameter in parameters}
+        return function(*args, **{name: make(values)}, **kwargs)
+
+    wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
+    wrapper.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Any = wrapper
+    for option in reversed(options):
+        decorated = option(decorated)
+    result: F = decorated
+    return result

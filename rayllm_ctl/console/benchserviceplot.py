@@ -1,0 +1,67 @@
+"""What a service did during a load, second by second: requests above, replicas below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_LINES = (("running", "running", "--", "s", "0.25"), ("waiting", "waiting", ":", "^", "0"))
+"""Figure, label, dashes, mark and grey."""
+
+
+def has_service(run: Mapping[str, Any]) -> bool:
+    """Whether a result says anything to draw of its service."""
+    found = run.get("service")
+    return found is not None and any(found["max"][name] is not None for name in ("replicas", "running", "queued"))
+
+
+def drawing(run: Mapping[str, Any]) -> Callable[[Any, Any], None]:
+    """What draws one result. The plot of the page has one pair of axes: a second is put below it for replicas."""
+
+    def draw(axes: Any, _: Any) -> None:
+        samples = run["service"]["samples"]
+        answered = [second["succeeded"] for second in run["timeline"][:-1] or run["timeline"]]
+        every = max(1, len(answered) // 10)
+        axes.plot(
+            range(len(answered)), answered, "-", marker="o", markevery=every, color="0.55", label="answered per second"
+        )
+        for name, label, line, mark, grey in _LINES:
+            _steps(axes, samples, name, label, line, mark, grey)
+        _steps(axes, samples, "queued", "in the gateway's queue", "-.", "D", "0.4")
+        axes.set_ylabel("requests")
+        axes.set_ylim(0, 1.4 * max(1.0, axes.get_ylim()[1]))  # the legend is above the lines
+        axes.legend(frameon=False, fontsize=10, ncols=2, loc="upper left")
+        last = axes
+        if run["service"]["max"]["replicas"] is not None:
+            last = _replicas(axes, samples)
+        last.set_xlabel("seconds since the first request")
+
+    return draw
+
+
+def _replicas(axes: Any, samples: Sequence[Mapping[str, Any]]) -> Any:
+    grid = axes.figure.add_gridspec(2, 1, height_ratios=(2, 1))
+    axes.set_subplotspec(grid[0])
+    axes.tick_params(labelbottom=False)
+    below = axes.figure.add_subplot(grid[1], sharex=axes)
+    _steps(below, samples, "wanted", "wanted", "--", "", "0.4")
+    _steps(below, samples, "replicas", "running", "-", "", "0")
+    below.set_ylabel("replicas")
+    below.set_ylim(bottom=0)
+    below.margins(y=0.25)
+    below.locator_params(axis="y", integer=True)
+    below.legend(frameon=False, fontsize=10, ncols=2, loc="lower right")
+    return below
+
+
+def _steps(
+    axes: Any, samples: Sequence[Mapping[str, Any]], name: str, label: str, line: str, mark: str, grey: str
+) -> None:
+    """A figure as it was from one look to the next; what is not known is a gap."""
+    values = [sample[name] if sample[name] is not None else float("nan") for sample in samples]
+    if all(sample[name] is None for sample in samples):
+        return
+    axes.plot(
+        [sample["at"] for sample in samples], values, line, drawstyle="steps-post", marker=mark, color=grey,
+        markevery=max(1, len(values) // 8), label=label,
+    )  # fmt: skip

@@ -1,0 +1,32 @@
+"""RayJob: a batch job. It is no service, so it is not among WORKLOADS: only `batch` commands know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from rayllm_ctl.kinds.common import OPERATOR, REASONS
+from rayllm_ctl.model.workload import Right, Rights
+
+JobActivity = Literal["list", "status", "follow", "logs", "cancel", "resume", "output"]
+"""What a command does with batch jobs."""
+
+_KIND = "RayJob"
+_PARTS = (Right("list", "RayCluster"), Right("list", "Pod"))
+_LOG = Right("get", "Pod", "log")
+_SETTINGS = Right("get", "ConfigMap")
+_REMOVAL = (Right("get", _KIND), Right("delete", _KIND), *_PARTS)
+
+JOB_RIGHTS: Mapping[JobActivity, Rights] = {
+    "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, _LOG, Right("list", "Event"), *OPERATOR)),
+    "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, _SETTINGS, *REASONS)),
+    "follow": Rights(
+        needed=(Right("get", _KIND), Right("list", _KIND), Right("watch", _KIND), *_PARTS, Right("watch", "Pod"), _LOG),
+        display=(_SETTINGS, *(right for right in REASONS if right != _LOG)),
+    ),
+    "logs": Rights(needed=(Right("get", _KIND), Right("list", "Pod"), _LOG)),
+    "cancel": Rights(needed=_REMOVAL, display=(Right("list", "ConfigMap"), Right("delete", "ConfigMap"))),
+    "resume": Rights(needed=(*_REMOVAL, Right("create", _KIND), Right("patch", _KIND))),
+    "output": Rights(needed=(Right("get", _KIND), _SETTINGS), display=(Right("list", "Pod"),)),
+}
+"""The rights that each activity asks of the API server."""

@@ -1,0 +1,190 @@
+"""Checks of what a batch job reads, asks and writes: spec.input, spec.prompt and spec.output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rayllm_ctl.model.batch import ADDED_COLUMNS, BatchJob, Input, Prompt
+from rayllm_ctl.model.engineargs import holds_a_credential
+from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.plaindata import is_plain_data
+from rayllm_ctl.model.podfields import is_absolute
+from rayllm_ctl.model.problems import Path, Problem, quoted
+
+MAX_INLINE_BYTES = 900 * 1024
+"""Prompts in a spec become part of a ConfigMap, which holds 1 MiB in all."""
+
+_EXTENSIONS = {
+    "txt": "text", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet",
+}  # fmt: skip
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
+
+_WHERE = (
+    "mount a volume that contains it (--volume pvc:CLAIM:/data, then /data/...), copy it to s3:// or gs://, or pass a "
+    "few prompts with --input -"
+)
+
+
+def file_problems(batch: BatchJob) -> Iterator[Problem]:
+    """All that is wrong with input, output and prompt, in the order of the spec file."""
+    yield from _input(batch)
+    yield from _output(batch)
+    yield from _prompt(batch)
+
+
+def input_format(given: Input) -> str | None:
+    """The format of the input: as it says, or by the extension that all paths have; None where that says nothing."""
+    if given.format is not None:
+        return given.format
+    if given.prompts:
+        return "text"
+    found = {_EXTENSIONS.get(path.rstrip("/").rpartition(".")[2].lower()) for path in given.paths}
+    return found.pop() if len(found) == 1 else None
+
+
+def output_format(batch: BatchJob) -> str:
+    """The format of the output: as it says, or OpenAI's for such files, or Parquet."""
+    return batch.output.format or ("openai" if batch.input.format == "openai" else "parquet")
+
+
+def _input(batch: BatchJob) -> Iterator[Problem]:
+    given = batch.input
+    at: Path = ("spec", "input")
+    if bool(given.paths) == bool(given.prompts):
+        either = "paths and prompts cannot be combined" if given.paths else "requires paths or prompts"
+        yield Problem(at, either, "--input s3://bucket/prompts/*.jsonl" if not given.paths else "")
+    for index, path in enumerate(given.paths):
+        yield from _location(batch, path, (*at, "paths", index), ("s3", "gs", "https"))
+    if len(set(given.paths)) < len(given.paths):
+        yield Problem((*at, "paths"), "contains the same path twice")
+    size = sum(len(prompt.encode("utf-8", "surrogatepass")) for prompt in given.prompts)
+    if size > MAX_INLINE_BYTES:
+        yield Problem(
+            (*at, "prompts"),
+            f"{size // 1024:,} KiB of prompts exceed the {MAX_INLINE_BYTES // 1024} KiB that fit into a ConfigMap",
+            _WHERE,
+        )
+    form = input_format(given)
+    if form is None and given.paths:
+        yield Problem(
+            (*at, "format"),
+            "required: the extensions of the paths do not tell it",
+            "one of text, jsonl, csv, parquet, openai (--format)",
+        )
+    if given.prompts and form != "text":
+        yield Problem((*at, "format"), f"must be text for prompts in the spec, not {form}")
+    yield from _options(given, form)
+
+
+def _options(given: Input, form: str | None) -> Iterator[Problem]:
+    """Options that belong to certain formats."""
+    at: Path = ("spec", "input")
+    if given.keep_empty_lines and form != "text":
+        yield Problem((*at, "keepEmptyLines"), f"applies to text only, not to {form}")
+    if given.types and form != "csv":
+        yield Problem((*at, "types"), f"applies to csv only, not to {form}")
+    if given.key_column is not None and form in ("text", "openai"):
+        why = "lines of text have no columns" if form == "text" else "custom_id is the key of OpenAI batch files"
+        yield Problem((*at, "keyColumn"), f"does not apply to {form}: {why}")
+    if given.key_column == "":
+        yield Problem((*at, "keyColumn"), "must be the name of a column")
+
+
+def _output(batch: BatchJob) -> Iterator[Problem]:
+    output = batch.output
+    at: Path = ("spec", "output")
+    yield from _location(batch, output.path, (*at, "path"), ("s3", "gs"))
+    if any(character in output.path for character in "*?["):
+        yield Problem((*at, "path"), "must be one folder, not a glob")
+    if output.path in batch.input.paths:
+        yield Problem((*at, "path"), "is also an input: answers would become rows")
+    for volume in batch.storage.volumes:
+        if volume.read_only and _is_below(output.path, volume.mount_path):
+            yield Problem(
+                (*at, "path"),
+                f"is on volume {volume.name}, which is mounted read-only",
+                "spec.storage.volumes[].readOnly: false (--volume pvc:CLAIM:/data:rw)",
+            )
+    form = output_format(batch)
+    if form == "openai" and batch.input.format != "openai":
+        yield Problem((*at, "format"), "openai requires spec.input.format: openai")
+    seen: dict[str, str] = {}
+    for column in ADDED_COLUMNS:
+        name = output.columns.get(column, column)
+        if name in seen:
+            yield Problem((*at, "columns", column), f"{quoted(name)} is the name of {seen[name]} as well")
+        seen[name] = column
+    for column, name in output.columns.items():
+        if column not in ADDED_COLUMNS:
+            close = nearest(column, ADDED_COLUMNS)
+            yield Problem(
+                (*at, "columns", column),
+                f"is not an added column ({', '.join(ADDED_COLUMNS)})",
+                f"did you mean {close}?" if close else "",
+            )
+        if not name:
+            yield Problem((*at, "columns", column), "must be the name of a column")
+    if form == "openai" and output.columns:
+        yield Problem((*at, "columns"), "does not apply to openai: the fields of that format are fixed")
+
+
+def _prompt(batch: BatchJob) -> Iterator[Problem]:
+    prompt, form = batch.prompt, input_format(batch.input)
+    at: Path = ("spec", "prompt")
+    if form == "openai":
+        if prompt != Prompt():
+            yield Problem(at, "does not apply to openai: every line has messages of its own")
+        return
+    sources = {"template": prompt.template, "column": prompt.column, "messages": prompt.messages or None}
+    given = [name for name, source in sources.items() if source is not None]
+    if len(given) > 1:
+        yield Problem(at, f"must have one of {', '.join(sources)}, not {' and '.join(given)}")
+    if not given and form not in ("text", None):
+        yield Problem(
+            at,
+            f"requires template, column or messages for rows of {form}",
+            "--prompt 'Summarize: {{ text }}', where text is a column",
+        )
+    for name in ("template", "column"):
+        if sources[name] == "":
+            yield Problem((*at, name), "must not be empty")
+    if prompt.system is not None and prompt.messages:
+        yield Problem((*at, "system"), "cannot be combined with spec.prompt.messages", "a message with role: system")
+    chat = prompt.chat if prompt.chat is not None else batch.task == "generate"
+    if not chat and (prompt.system is not None or prompt.messages):
+        what = "system" if prompt.system is not None else "messages"
+        yield Problem((*at, what), "requires the model's chat template", "spec.prompt.chat: true")
+    if prompt.chat_template_kwargs:
+        here = (*at, "chatTemplateKwargs")
+        if not chat:
+            yield Problem(here, "requires the model's chat template", "spec.prompt.chat: true")
+        if not is_plain_data(prompt.chat_template_kwargs):
+            yield Problem(here, "has no form in JSON: it contains a number that is not finite or such text")
+
+
+def _location(batch: BatchJob, path: str, at: Path, schemes: tuple[str, ...]) -> Iterator[Problem]:
+    """Whether the pods can reach `path`: an address with one of `schemes`, or a path below a mounted volume."""
+    if holds_a_credential(path):
+        yield Problem(at, "contains credentials", "spec.storage.credentialsSecret, the name of a Secret (--s3-secret)")
+        return
+    address = _ADDRESS.fullmatch(path)
+    if address is not None:
+        if address[1] not in schemes:
+            supported = ", ".join(f"{scheme}://" for scheme in schemes)
+            yield Problem(at, f"{address[1]}:// is not supported (supported: {supported}, and paths of volumes)")
+        elif not address[2].strip("/") or not path.isprintable():
+            yield Problem(at, f"{quoted(path)} names no {'host' if address[1] == 'https' else 'bucket'}")
+        elif address[1] == "https" and "*" in path:
+            yield Problem(at, "an https:// address names one file: a web server does not list its files")
+        return
+    if not is_absolute(path):
+        yield Problem(at, f"{quoted(path)} is not a path that the pods have: it must be absolute", _WHERE)
+    elif batch.cluster is None and not any(_is_below(path, volume.mount_path) for volume in batch.storage.volumes):
+        yield Problem(at, f"{quoted(path)} is not below a mounted volume: the pods do not see this machine", _WHERE)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    folder = folder.rstrip("/")
+    return path == folder or path.startswith(f"{folder}/")

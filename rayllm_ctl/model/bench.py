@@ -1,0 +1,66 @@
+"""What load tests and their comparisons come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Results:
+    """One result for each load, in the form of loadtest.result; with find_max also the highest rate that is good."""
+
+    target: str
+    models: tuple[str, ...]
+    runs: tuple[Mapping[str, Any], ...]
+    searched: bool = False
+    highest_rate: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        return any(run["interrupted"] for run in self.runs)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a request failed, or no rate kept the limits; in a search, loads that are too high may fail."""
+        if self.searched:
+            return self.highest_rate is None
+        return any(run["requests"]["failed"] for run in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """One load: its result. Several: {"runs": [...]}."""
+        head: dict[str, Any] = {"target": self.target, "models": list(self.models)}
+        if self.searched:
+            return {**head, "highestRate": self.highest_rate, "runs": list(self.runs)}
+        return {**head, **self.runs[0]} if len(self.runs) == 1 else {**head, "runs": list(self.runs)}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A figure of the second result as a part of that of the first.
+
+    low, high: the bootstrap interval of 95 %. noise: whether 1 lies in it. higher_is_better: of the figure.
+    """
+
+    name: str
+    unit: str
+    first: float
+    second: float
+    ratio: float
+    low: float
+    high: float
+    higher_is_better: bool
+
+    @property
+    def noise(self) -> bool:
+        return self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two results of the same load. notes: what differs between them beside the figures."""
+
+    ratios: tuple[Ratio, ...]
+    notes: tuple[str, ...]

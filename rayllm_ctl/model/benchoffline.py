@@ -1,0 +1,80 @@
+"""What an engine without a server is to do, and did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class OfflineLoad:
+    """How much is measured. requests: all at once, for the throughput. batch: how many form a batch, whose latency is
+    measured `repeats` times after `warmup` times that do not count.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    requests: int
+    batch: int
+    repeats: int
+    warmup: int
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds for a batch."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class OfflineResults:
+    """vLLM's own figures; None for what was not measured. seconds: of all requests. problem: why the latency is
+    missing, empty if it is not.
+    """
+
+    model: str
+    gpus: str
+    load: OfflineLoad
+    seconds: float | None
+    latency: Latency | None
+    interrupted: bool
+    problem: str = ""
+
+    @property
+    def requests_per_second(self) -> float | None:
+        return self.load.requests / self.seconds if self.seconds else None
+
+    @property
+    def output_tokens_per_second(self) -> float | None:
+        """Every answer has its full length: vLLM's benchmarks ignore the end-of-sequence token."""
+        rate = self.requests_per_second
+        return None if rate is None else rate * self.load.output_tokens
+
+    def to_json(self) -> dict[str, Any]:
+        """As `bench offline -o json` prints it."""
+        load, rate, latency = self.load, self.requests_per_second, self.latency
+        throughput = {
+            "requestsPerSecond": rate,
+            "inputTokensPerSecond": None if rate is None else rate * load.input_tokens,
+            "outputTokensPerSecond": self.output_tokens_per_second,
+        }
+        return {
+            "model": self.model,
+            "gpus": self.gpus,
+            "load": {
+                "inputTokens": load.input_tokens,
+                "outputTokens": load.output_tokens,
+                "requests": load.requests,
+                "batch": load.batch,
+            },
+            "durationSeconds": self.seconds,
+            "throughput": None if rate is None else throughput,
+            "batchLatencySeconds": None if latency is None else asdict(latency),
+            "interrupted": self.interrupted,
+        }

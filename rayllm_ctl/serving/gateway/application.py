@@ -1,0 +1,51 @@
+"""The call of the application behind the gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from rayllm_ctl.serving.gateway.errors import Rejected, server_error
+from rayllm_ctl.serving.gateway.exchange import Exchange, log
+from rayllm_ctl.serving.gateway.requests import Disconnected, Message, Receive, Scope, Send
+from rayllm_ctl.serving.gateway.response import Forwarder
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) -> None:
+    """Give the request to the application: without the key, with the request id and the body as it is now."""
+    exchange.overhead = time.perf_counter() - exchange.began
+    dropped = {b"x-request-id", b"content-length", b"transfer-encoding"}
+    if exchange.state.keys is not None:
+        dropped.add(b"authorization")
+    headers = [(name, value) for name, value in exchange.headers if name not in dropped]
+    headers.append((b"x-request-id", exchange.request_id.encode()))
+    if body:
+        headers.append((b"content-length", str(len(body)).encode()))
+    pending: list[bytes] = [body]
+
+    async def receive() -> Message:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        while (message := await exchange.receive())["type"] == "http.request":
+            pass
+        return message
+
+    try:
+        await app({**exchange.scope, "headers": headers, "extensions": {}}, receive, forwarder.send)
+    except Exception:
+        if exchange.disconnected and not exchange.complete:
+            raise Disconnected from None
+        log.exception("request %s: the application raised", exchange.request_id)
+        await forwarder.fail()
+        if not exchange.complete:
+            exchange.status = 500
+            raise
+    finally:
+        forwarder.settle()
+    if not exchange.started:
+        if exchange.disconnected:
+            raise Disconnected
+        log.error("request %s: the application did not answer", exchange.request_id)
+        raise Rejected(server_error(500, exchange.request_id))

@@ -1,0 +1,1 @@
+"""Text generation with the transformers library: it needs torch and transformers, and nothing of Ray."""

@@ -1,0 +1,150 @@
+"""The Serve application in front of the models of a service, each of which has an application of its own.
+
+Everything that may change stands in its `user_config`, which its replicas take up in place. Its args are constant: Ray
+Serve restarts all replicas of an application whose args change (ray/serve/_private/version.py 2.60).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from ray import serve
+from ray.llm._internal.serve.core.configs.openai_api_models import ErrorResponse
+from ray.serve.deployment import Application
+from ray.serve.llm import ingress as llm
+
+from rayllm_ctl.serving import logs, rayrouter
+from rayllm_ctl.serving.api import EngineError, api
+from rayllm_ctl.serving.configurator import Configurator
+from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
+from rayllm_ctl.serving.gateway.engines import of_engine
+from rayllm_ctl.serving.gateway.middleware import Gateway
+from rayllm_ctl.serving.gateway.reader import fields
+from rayllm_ctl.serving.gateway.settings import Model
+from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
+from rayllm_ctl.serving.raymetrics import RayMetrics
+from rayllm_ctl.serving.routes import RETRY_SECONDS, Handle, Routes
+from rayllm_ctl.serving.serveload import Report, ServeLoad
+
+logger = logging.getLogger("rayllm.gateway")
+
+MAX_ONGOING_REQUESTS: Final = 100_000
+"""Requests wait in front of the models, where they are counted, not in front of the ingress (Ray's default is 5)."""
+
+GC_THRESHOLD: Final = 10_000
+"""Objects that may be made before Python looks for cycles. A request makes thousands; Python's default is 700."""
+
+_CHECKED: Final = {"chat": CHAT, "completions": COMPLETIONS}
+"""Endpoints by the methods of Ray's server."""
+
+
+def build(args: dict[str, Any]) -> Application:
+    """The application. `args` is empty; the models stand in the user_config of its deployment."""
+    fields(args, "args", set())
+    deployment = serve.deployment(
+        serve.ingress()(OpenAiIngress), name="OpenAiIngress", max_ongoing_requests=MAX_ONGOING_REQUESTS
+    )
+    return deployment.bind()
+
+
+class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
+    """Ray's ingress with models that come, change and go while it runs."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {})
+        gc.set_threshold(GC_THRESHOLD)
+        logs.to_serve(logs.GATEWAY)
+        self._access_log = logs.ServeAccessLog()
+        self._routes = Routes(())
+        self._load = ServeLoad(_ingress)
+        self._gateway = Gateway(api(self))
+        self._configurator = Configurator(self._gateway, self._load, RayMetrics())
+        self._searching: asyncio.Task[None] | None = None
+
+    async def __serve_build_asgi_app__(self) -> Gateway:
+        return self._gateway
+
+    async def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Take up other models and other settings of the gateway, both at once or, with an error, neither."""
+        given = fields(user_config, "user_config", {"models", "gateway"})
+        models, gateway = read_models(given.get("models")), read_gateway(given.get("gateway"))
+        routes = await Routes.connect(models, _handle)
+        # Nothing is awaited before both have changed, so that no request sees half of it.
+        if self._searching is not None:
+            self._searching.cancel()
+        self._configurator.configure(models, gateway)
+        self._access_log.enabled = gateway is None
+        self._use(routes)
+        self._searching = None if routes.complete else asyncio.create_task(self._search(models))
+        await self._configurator.close_replaced()
+
+    async def _search(self, models: tuple[Model, ...]) -> None:
+        """Look for deployments that are not there yet until all are."""
+        while not self._routes.complete:
+            await asyncio.sleep(RETRY_SECONDS)
+            try:
+                self._use(await Routes.connect(models, _handle))
+            except Exception:
+                logger.exception("Looking for the deployments of models failed; it goes on")
+
+    def _use(self, routes: Routes) -> None:
+        self._routes = routes
+        self._load.follow(routes)
+
+    async def report(self) -> Report:
+        """The load that the other replicas of the ingress ask for."""
+        return self._load.report()
+
+    async def models(self) -> Any:
+        return self._routes.cards()
+
+    async def model_data(self, model: str) -> Any:
+        return self._routes.card(model)
+
+    async def _get_model_id(self, model: str | None) -> str:
+        return self._routes.model_id(model)
+
+    def _get_response(self, *, body: Any, call_method: str, raw_request: Any = None) -> AsyncIterator[Any]:
+        """What the model answers. Raises UnknownModel."""
+        model = self._routes.model(self._routes.model_id(body.model))
+        answers = super()._get_response(body=body, call_method=call_method, raw_request=raw_request)
+        if model.engine != "transformers":
+            return cast("AsyncIterator[Any]", answers)
+        return self._of_transformers(answers, _CHECKED.get(call_method), raw_request)
+
+    async def _of_transformers(
+        self, answers: AsyncGenerator[Any, None], endpoint: Endpoint | None, raw_request: Any
+    ) -> AsyncGenerator[Any, None]:
+        """What the Transformers engine answers, with two things more.
+
+        vLLM's models of requests convert values ("0.5" to 0.5) before any engine sees them, so types are checked here
+        where no gateway did; and an error keeps the name of its field, which Ray's ingress drops.
+        """
+        if endpoint and raw_request is not None and self._gateway.state is None:
+            check_body(of_engine(endpoint, "transformers"), await raw_request.json())
+        async with aclosing(answers):
+            async for answer in answers:
+                first = answer[0] if isinstance(answer, list) else answer
+                if isinstance(first, ErrorResponse):
+                    raise EngineError(first.error.code, first.error.type, first.error.message, first.error.param)
+                yield answer
+
+    def _get_configured_serve_handle(self, model_id: str) -> Handle:
+        return self._routes.handle(model_id)
+
+
+async def _handle(deployment: str, application: str) -> Any:
+    """A handle whose router runs on this event loop. KeyError if there is no such deployment."""
+    handle = await asyncio.to_thread(serve.get_deployment_handle, deployment, app_name=application)
+    rayrouter.run_here(handle)
+    return handle
+
+
+async def _ingress() -> Any:
+    own = serve.get_replica_context()
+    return await _handle(own.deployment, own.app_name)

@@ -1,0 +1,57 @@
+"""What Serve's HTTP proxy does before a request reaches the ingress.
+
+Every proxy runs it where RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=rayllm_ctl.serving.proxy:middlewares is set. By
+itself the proxy lists all applications at /-/routes, and answers with a header X-Request-ID that has whatever the
+client sent, next to that of the ingress (Ray 2.60, ray/serve/_private/http_util.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.serving.gateway.application import App
+from rayllm_ctl.serving.gateway.errors import error_body
+from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send, request_id
+from rayllm_ctl.serving.gateway.steps import Rejection
+
+ROUTES = "/-/routes"
+_REQUEST_ID = b"x-request-id"
+
+
+def middlewares() -> list[Any]:
+    """What Ray calls when a proxy starts."""
+    from starlette.middleware import Middleware
+
+    return [Middleware(Edge)]
+
+
+class Edge:
+    """Closes the list of routes, and lets each request and response have one request id of a valid form."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["path"] == ROUTES:
+            await _not_found(send)
+            return
+        identifier = request_id(scope["headers"]).encode()
+        headers = [header for header in scope["headers"] if header[0] != _REQUEST_ID]
+
+        async def with_one_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                others = [header for header in message.get("headers", ()) if header[0].lower() != _REQUEST_ID]
+                message = {**message, "headers": [*others, (_REQUEST_ID, identifier)]}
+            await send(message)
+
+        await self._app({**scope, "headers": [*headers, (_REQUEST_ID, identifier)]}, receive, with_one_id)
+
+
+async def _not_found(send: Send) -> None:
+    body = error_body(Rejection(404, "The path does not exist", "not_found"))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,89 @@
+"""End a batch job, or run one that has ended again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds.rayjob import JOB_RIGHTS, JobActivity
+from rayllm_ctl.model.events import Applied, Noted
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_ENDED = ("Complete", "Failed")
+
+
+def cancel(
+    cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
+) -> Iterator[Applied | Noted]:
+    """Delete batch job `name` and what was applied for it; see cluster.jobdelete. Its output stays."""
+    from rayllm_ctl.cluster.jobdelete import delete_job
+
+    _require(cluster, namespace, "cancel")
+    yield from delete_job(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
+
+
+def resume(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> Iterator[Applied | Noted]:
+    """Replace the RayJob of a job that has ended by the same one: KubeRay runs none twice. The driver does only what
+    is missing. timeout: seconds for the old one to be gone.
+
+    Raises NotFoundError when there is no such job, UserError while it runs or where KubeRay rejects its spec.
+    """
+    from rayllm_ctl.cluster.apply import apply
+    from rayllm_ctl.cluster.inventory import entry
+    from rayllm_ctl.cluster.jobdelete import remove
+    from rayllm_ctl.cluster.jobs import require_job
+
+    _require(cluster, namespace, "resume")
+    job = require_job(cluster, name, namespace)
+    _reject_unfinished(job, name, namespace)
+    manifest = again(job)
+    yield from remove(cluster, name, namespace, [entry(job)], wait=True, timeout=timeout)
+    try:
+        yield from (applied for applied, _ in apply(cluster, [manifest]))
+    except UserError as error:
+        raise UserError(
+            f"rayjob/{name} was deleted, but could not be created again: {error.message}",
+            hint=(*error.hints, "run the rayllm-ctl batch submit of this job again: it does only what is missing"),
+            exit_code=error.exit_code,
+        ) from error
+
+
+def again(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of a RayJob as it was applied: without its status and what the API server and KubeRay added."""
+    metadata = job["metadata"]
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if metadata.get(key)}
+    spec = {key: value for key, value in job["spec"].items() if key != "suspend"}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": kept, "spec": spec}
+
+
+def _reject_unfinished(job: Mapping[str, Any], name: str, namespace: str) -> None:
+    status = job.get("status") or {}
+    state = status.get("jobDeploymentStatus") or "new"
+    where = f"{name} -n {namespace}"
+    if "deletionTimestamp" in job["metadata"]:
+        raise UserError(
+            f"{name} is being deleted",
+            hint=(f"rayllm-ctl batch cancel {where}    # wait for its end", "then submit it again"),
+        )
+    if state == "ValidationFailed":
+        raise UserError(
+            f"KubeRay rejects the RayJob of {name}: {status.get('message', '')}",
+            hint=(f"rayllm-ctl batch cancel {where}", "then submit a corrected one"),
+        )
+    if state not in _ENDED:
+        raise UserError(
+            f"{name} has not ended: its RayJob is {state}",
+            hint=(f"rayllm-ctl batch watch {where}", f"rayllm-ctl batch cancel {where}"),
+        )
+
+
+def _require(cluster: Cluster, namespace: str, activity: JobActivity) -> None:
+    """Ask for all rights before anything is deleted."""
+    from rayllm_ctl.cluster.permissions import missing, not_permitted
+
+    lacking = missing(cluster, namespace, JOB_RIGHTS[activity].needed)
+    if lacking:
+        raise not_permitted(cluster, namespace, lacking)

@@ -1,0 +1,84 @@
+"""From a batch job to its plan and its manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.batch import BatchJob
+from rayllm_ctl.model.batchplan import BatchPlan
+from rayllm_ctl.model.batchservice import service_of
+from rayllm_ctl.model.factsources import FactSources
+from rayllm_ctl.model.gateway import SERVING_PATH
+from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.render import require
+from rayllm_ctl.workflows.rendering import Rendering, RenderOptions
+
+
+@dataclass(frozen=True)
+class BatchRendering:
+    """The manifests of a batch job, its plan, and what to know of them."""
+
+    plan: BatchPlan
+    manifests: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+
+
+def make_batch_plan(
+    batch: BatchJob,
+    facts: FactSources,
+    *,
+    explain: bool = False,
+) -> BatchPlan:
+    """The plan of `batch`. Arguments and errors are those of workflows.plan.make_plan; UsageError for a template of
+    the prompt that cannot be parsed as well."""
+    from rayllm_ctl.planner.batch import batch_plan
+    from rayllm_ctl.planner.podtemplates import on_python_path
+    from rayllm_ctl.render.prompts import template_problems
+
+    problems = list(template_problems(batch.prompt))
+    if problems:
+        raise UsageError("\n".join(map(str, problems)), hint="rayllm-ctl explain batchjob.spec.prompt")
+    service = service_of(batch)
+    if batch.engine.serving_code == "mounted" and batch.cluster is None:
+        service = on_python_path(service, SERVING_PATH)
+    plan = make_plan(service, facts, explain=explain, hand_sized=True)
+    _check_adapters(batch, plan)
+    return batch_plan(batch, plan)
+
+
+def _check_adapters(batch: BatchJob, plan: Plan) -> None:
+    """UsageError for adapters that only the first pod of an engine would have."""
+    folder, pods = batch.model.lora_path, plan.pods
+    if folder is not None and "://" in folder and pods is not None and pods.workers_per_replica > 1:
+        raise UsageError(
+            f"spec.model.loraPath: {folder} is copied into one pod, and each engine has {pods.workers_per_replica}",
+            hint="a folder on a volume (--volume pvc:CLAIM:/adapters --lora-path /adapters), or a --tp and --pp that "
+            "fit on one node",
+        )
+
+
+def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
+    """Plan and render `batch`. Raises UserError where it cannot run or is not valid for `options.kuberay`."""
+    from rayllm_ctl.model.podcontexts import lost
+    from rayllm_ctl.render.batch import render_batch
+    from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
+    from rayllm_ctl.workflows.check import check_objects
+
+    plan = make_batch_plan(batch, options.facts)
+    require(plan.plan, accept_risk=options.accept_risk)
+    assert plan.deployment is not None  # or `require` had raised
+    check_raw_parts(plan.deployment.pod_options, options.kuberay)
+    manifests = render_batch(plan.deployment)
+    check_objects(manifests, options.kuberay)
+    check_pod_security(manifests, plan.deployment.pod_security)
+    loss = lost(plan.deployment.pod_security)
+    return BatchRendering(plan, tuple(manifests), (f"warning: {loss}",) if loss else ())
+
+
+def batch_as_rendering(batch: BatchJob, options: RenderOptions) -> Rendering:
+    """`batch` rendered, in the form in which services are."""
+    made = batch_rendering(batch, options)
+    return Rendering(batch.name, batch.namespace, made.manifests, made.notes, None)

@@ -1,0 +1,73 @@
+"""The services of a sweep in the cluster: which are its own, and how they are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds.loadtest import sweep_rights
+from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.model.labels import SWEEP
+from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.workflows import gatewaysecrets
+from rayllm_ctl.workflows.delete import delete
+from rayllm_ctl.workflows.rendering import Rendering
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+DELETE_SECONDS = 600.0
+"""How long to wait until a service is gone: its GPUs have to be free for the next one."""
+
+
+def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: str, *, local: bool) -> None:
+    """Raise UserError where the cluster rules all services out, or the user may not measure and remove them.
+
+    Deploying asks for its own rights.
+    """
+    from rayllm_ctl.cluster.preflight import preflight
+
+    rights = Rights()
+    for one in services:
+        kind, _ = workload(one.manifests)
+        rights |= sweep_rights(kind, (item["kind"] for item in one.manifests), local=local)
+        if one.plan and one.plan.deployment and gatewaysecrets.makes_password(one.plan.deployment):
+            rights |= Rights((Right("delete", "Secret"),))
+    kind, _ = workload(services[0].manifests)
+    preflight(cluster, kind.name, services[0].name, namespace, Rights(rights.needed))
+
+
+def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
+    """Raise UserError where something of a service's name is there that the sweep of this id did not apply."""
+    from rayllm_ctl.cluster.failures import ForbiddenError
+    from rayllm_ctl.cluster.inventory import applied_objects
+    from rayllm_ctl.cluster.services import find
+
+    found = applied_objects(cluster, name, namespace)
+    for kind in WORKLOADS.values():
+        with suppress(ForbiddenError):  # a kind that the sweep does not use: it has asked for its own rights
+            found += filter(None, [find(cluster, kind, name, namespace)])
+    for item in found:
+        if item["metadata"].get("annotations", {}).get(SWEEP) == sweep:
+            continue
+        what = f"{item['kind'].lower()}/{item['metadata']['name']}"
+        raise UserError(
+            f"{what} exists in namespace {namespace} and was not made by this sweep, which needs the name",
+            hint=(f"{delete_command(name, namespace)}    # if nobody needs it", "--name NAME   (another name)"),
+        )
+
+
+def remove(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+    """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
+    require_own(cluster, one.name, namespace, sweep)
+    yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
+    if one.plan and one.plan.deployment:
+        yield from gatewaysecrets.delete_password(cluster, one.plan.deployment, namespace)
+
+
+def delete_command(name: str, namespace: str) -> str:
+    """What a user types to delete a service."""
+    return f"rayllm-ctl delete {name} -n {namespace}"

@@ -1,0 +1,147 @@
+"""`batch submit`, and `plan` and `render` of a BatchJob, as a user meets them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rayllm_ctl.cli.batchflags import BATCH_FLAGS
+from rayllm_ctl.specfile.explain import explain
+from tests.cli.conftest import Run
+from tests.cluster.fakeapi import FakeAPI
+from tests.conftest import Golden
+from tests.specfile.test_explain import below
+
+FLAGS = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--offline", "--gpu", "L4", "--max-model-len", "8192")
+DATA = ("--input", "s3://bucket/in/*.jsonl", "--output", "s3://bucket/out", "--prompt", "Summarize: {{ text }}")
+JOB = ("batch", "submit", *FLAGS, *DATA, "--name", "job", "-n", "llm")
+SUBMIT = (*JOB, "--no-wait")
+
+SPEC = """\
+apiVersion: rayllm.io/v1alpha1
+kind: BatchJob
+metadata: {name: job, namespace: llm}
+spec:
+  model: {id: meta-llama/Llama-3.1-8B-Instruct}
+  accelerator: {gpu: L4}
+  engine: {maxModelLen: 8192}
+  input: {paths: ["s3://bucket/in/*.jsonl"]}
+  prompt: {template: "Summarize: {{ text }}"}
+  output: {path: s3://bucket/out}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    file = tmp_path / "job.yaml"
+    file.write_text(SPEC, encoding="utf-8")
+    return str(file)
+
+
+def test_every_flag_sets_a_field() -> None:
+    assert set(BATCH_FLAGS) - {field.attribute for field in below(explain("batchjob"))} == set()
+
+
+def test_flags_and_the_file_are_the_same_job(run: Run, api: FakeAPI, spec: str) -> None:
+    from_flags = run(*JOB, "--dry-run=client")
+    assert from_flags.code == 0
+    assert from_flags.out == run("render", "-f", spec, "--offline", "-n", "llm").out
+    assert from_flags.out == run("batch", "submit", "-f", spec, "--offline", "--dry-run=client", "-n", "llm").out
+    assert api.requests == []
+
+
+def test_a_folder_of_manifests(run: Run, spec: str, tmp_path: Path) -> None:
+    assert run("render", "-f", spec, "--offline", "--output-dir", str(tmp_path / "out")).code == 0
+    files = sorted(path.name.rsplit("-", 1)[0] for path in (tmp_path / "out" / "job").iterdir())
+    assert files == ["configmap-job-code", "configmap-job-settings", "kustomization.yaml", "rayjob"]
+
+
+def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
+    golden.check("batch-plan.txt", str(run("plan", "-f", spec, "--offline", "--rows", "100000")))
+    unknown = run("plan", "-f", spec, "--offline")
+    assert "unknown: the number of rows is unknown: --rows N, or spec.load.rows" in unknown.out
+    plan = json.loads(run("plan", "-f", spec, "--offline", "-o", "json", "--rows", "500").out)
+    assert plan["estimate"]["rows"] == 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("plan", "-f", "SPEC", "--replicas", "2"), "--replicas: does not apply to a BatchJob"),
+        (("plan", "--model", "Qwen/Qwen3-8B", "--rows", "5"), "--rows applies to a BatchJob only"),
+        (("deploy", "-f", "SPEC"), 'kind: "BatchJob" is not supported (expected LLMService)'),
+        (("render", "-f", "SPEC", "--format", "helm-values"), "do not apply to a BatchJob"),
+        (("batch", "submit", "--model", "m"), "--output, --input required, or a spec file"),
+        ((*JOB, "--prompt", "{{ text", "--dry-run=client"), "spec.prompt.template: not a valid Jinja template"),
+        ((*JOB, "--input", "notes.txt"), '--input: "notes.txt" is not a path that the pods have'),
+        ((*JOB, "--concurrency", "0"), "--concurrency: must be at least 1, not 0"),
+        ((*JOB, "--max-model-len", "999999999"), "nothing was applied"),
+        ((*JOB, "--adapter", "a"), "--adapter: requires spec.model.loraPath"),
+        ((*JOB, "--tp", "4", "--pp", "4", "--lora-path", "s3://b/a", "--adapter", "a"), "is copied into one pod"),
+        ((*JOB, "--input", "-"), "--input - reads all prompts from standard input"),
+    ],
+)  # fmt: skip
+def test_what_is_rejected_before_anything_is_applied(
+    run: Run, api: FakeAPI, spec: str, arguments: tuple[str, ...], error: str
+) -> None:
+    result = run(*(spec if one == "SPEC" else one for one in arguments))
+    assert result.code != 0
+    assert error in result.err
+    assert api.requests == []
+
+
+def test_prompts_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ("batch", "submit", *FLAGS, "--input", "-", "--output", "s3://b/out", "--dry-run=client")
+    names = []
+    for text in (b"Why?\n\nWhat?\n", b"Who?\n"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        objects = list(yaml.safe_load_all(run(*flags).out))
+        settings = json.loads(objects[1]["data"]["settings.json"])
+        assert settings["input"]["prompts"] == [line for line in text.decode().splitlines() if line]
+        names.append(objects[2]["metadata"]["name"])
+    assert names[0] != names[1]
+
+
+def test_submit_applies_and_submits_again_what_has_ended(run: Run, api: FakeAPI) -> None:
+    first = run(*SUBMIT, "-o", "name", "--rows", "1000", "--input-tokens", "500", "--output-tokens", "100")
+    assert first.code == 0, first.err
+    assert "1,000 rows in about" in first.err
+    assert [line.rsplit("-", 1)[0] for line in first.out.splitlines()] == [
+        "configmap/job-code", "configmap/job-settings", "rayjob.ray.io/job",
+    ]  # fmt: skip
+
+    again = run(*SUBMIT)
+    assert again.code != 0
+    assert "batch job job is running in namespace llm (just submitted)" in again.err
+
+    api.update("kuberay-operator", "RayJob", "job", status={"jobDeploymentStatus": "Failed"})
+    old = api.names("ConfigMap")
+    dry = run(*SUBMIT, "--max-tokens", "5", "--dry-run=server")
+    assert "rayjob/job has ended (Failed) and would be replaced" in dry.err
+    assert api.names("ConfigMap") == old
+    replaced = run(*SUBMIT, "--max-tokens", "5")
+    assert replaced.code == 0, replaced.err
+    assert "status" not in api.stored("RayJob", "job")
+    # The code is the same; the settings of the first run are gone.
+    assert len(api.names("ConfigMap")) == 2
+    assert set(api.names("ConfigMap")) != set(old)
+
+
+def test_a_service_of_the_same_name_is_deleted_without_the_job(run: Run, api: FakeAPI) -> None:
+    assert run(*SUBMIT).code == 0
+    service = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--offline", "--gpu", "L4", "--max-model-len", "8192")
+    assert run("deploy", *service, "--name", "job", "-n", "llm").code == 0
+    deleted = run("delete", "job", "-n", "llm", "--no-wait")
+    assert deleted.code == 0, deleted.err
+    assert api.names("RayJob") == ["job"]
+    assert len(api.names("ConfigMap")) == 2
+
+
+def test_the_cluster_of_a_job_has_to_exist(run: Run, api: FakeAPI) -> None:
+    result = run(*SUBMIT, "--cluster", "pool")
+    assert "spec.cluster: there is no raycluster pool in namespace llm" in result.err
+    assert api.names("RayJob") == []

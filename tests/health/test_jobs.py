@@ -1,0 +1,117 @@
+"""Every rule about batch jobs against samples, and that no code lacks a sample and a word in the documentation."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rayllm_ctl.health import diagnose_job
+from rayllm_ctl.health.diagnosejob import ENDING_RULES, REMARK_RULES, WAITING_RULES
+from rayllm_ctl.health.jobcontext import JobContext
+from rayllm_ctl.health.rules import job, jobremarks
+from rayllm_ctl.model.batchprogress import CODES as DRIVER_CODES
+from rayllm_ctl.model.batchstatus import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.jsonform import to_json
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, expected, job_folders, load_case
+from tests.health.test_robustness import mutated
+from tests.health.test_rules import CODES as SERVICE_CODES
+from tests.health.test_rules import DOCUMENT
+
+CODES = DRIVER_CODES | {
+    "BackoffLimitExceeded", "ClusterNotFound", "DeadlineExceeded", "DriverLost", "JobStopped",
+    "PreRunningDeadlineExceeded", "Retrying", "SubmitterFailed", "Suspended", "TooManyRowErrors",
+}  # fmt: skip
+"""The stable words of `batch status -o json` beside those of services."""
+
+
+def read(name: str) -> BatchHealth:
+    return diagnose_job(load_case(SAMPLES / f"job-{name}"), NAME, NAMESPACE)
+
+
+@pytest.mark.parametrize("folder", job_folders(), ids=lambda folder: folder.name)
+def test_sample(folder: Path) -> None:
+    want = expected(folder)
+    health = diagnose_job(load_case(folder), NAME, NAMESPACE)
+    told = f"{health.state}: {health.message}\n" + "\n".join(map(str, health.causes))
+    assert health.state.value == want["state"], told
+    assert [cause.code for cause in health.causes] == want.get("codes", []), told
+    for cause in health.causes:
+        assert cause.evidence, f"{cause.code} quotes no evidence"
+        assert cause.hint, f"{cause.code} says nothing to type"
+    first = health.causes[0] if health.causes else None
+    assert first is None or first.terminal is want.get("terminal", first.terminal), told
+    assert first is None or first.object == want.get("object", first.object), told
+    for words in want.get("says", []):
+        assert words in told, f"{words!r} is not in\n{told}"
+    for words in want.get("hints", []):
+        assert first is not None
+        assert any(words in hint for hint in first.hint), f"{words!r} is not in {first.hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("succeeded", Outcome.ANSWERED),
+        ("succeeded-and-its-log-is-gone", Outcome.ANSWERED),
+        ("too-many-row-errors", Outcome.TOO_MANY_ERRORS),
+        ("driver-missing-column", Outcome.REJECTED),
+        ("driver-failed-by-the-message-alone", Outcome.REJECTED),
+        ("deadline", Outcome.FAILED),
+        ("retrying", None),
+        ("running", None),
+        ("waits-for-gpus", None),
+    ],
+)
+def test_how_it_ended(name: str, outcome: Outcome | None) -> None:
+    assert read(name).outcome is outcome
+
+
+def test_figures_of_a_job_that_runs() -> None:
+    health = read("running")
+    assert health.progress is not None
+    assert (health.progress.rows, health.progress.done, health.progress.errors) == (2000, 500, 3)
+    assert health.output == "s3://bucket/answers"
+    assert [node.kind for node in health.tree] == ["head", "worker", "submitter"]
+    assert read("second-attempt").attempt == 2
+
+
+def test_only_a_job_that_does_nothing_is_hopeless() -> None:
+    stuck = read("submitter-image-not-found")
+    assert stuck.hopeless is not None
+    running = read("running")
+    assert dataclasses.replace(running, causes=stuck.causes).hopeless is None
+    assert read("waits-for-gpus").hopeless is None
+
+
+@pytest.mark.parametrize(
+    "rule", [*ENDING_RULES, *WAITING_RULES, *REMARK_RULES, jobremarks.head_down, job.ended_without_a_word],
+    ids=lambda rule: rule.__name__,
+)  # fmt: skip
+def test_every_rule_has_a_sample(rule) -> None:  # type: ignore[no-untyped-def]
+    contexts = (JobContext(load_case(folder), NAME, NAMESPACE) for folder in job_folders())
+    assert any(rule(context) is not None for context in contexts)
+
+
+def test_every_code_has_a_sample() -> None:
+    seen = {code for folder in job_folders() for code in expected(folder).get("codes", [])}
+    assert seen - SERVICE_CODES == CODES - SERVICE_CODES
+
+
+def test_every_code_is_documented() -> None:
+    causes = DOCUMENT.read_text(encoding="utf-8").partition("## Causes of batch jobs")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", causes, re.M)) == CODES
+
+
+@given(folder=st.sampled_from(job_folders()), seed=st.integers(0, 2**32), share=st.sampled_from((0.01, 0.05, 0.3)))
+def test_odd_objects_never_raise(folder: Path, seed: int, share: float) -> None:
+    chance = random.Random(seed)
+    whole = load_case(folder)
+    objects = tuple(mutated(item, share, chance) for item in whole.objects)
+    health = diagnose_job(dataclasses.replace(whole, objects=objects), NAME, NAMESPACE)
+    assert to_json(health)["state"] in [state.value for state in JobState]

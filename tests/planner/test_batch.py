@@ -1,0 +1,67 @@
+"""What a batch job adds to the plan of its engine."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.model.batch import BatchJob, BatchLoad, BatchModel, Concurrency, Input, Job, Output
+from rayllm_ctl.model.batchplan import BatchPlan
+from rayllm_ctl.model.factsources import OFFLINE
+from rayllm_ctl.model.service import Accelerator, Engine
+from rayllm_ctl.planner.batch import BATCHES
+from rayllm_ctl.workflows.batchplan import make_batch_plan
+
+JOB = BatchJob(
+    "job",
+    BatchModel("meta-llama/Llama-3.1-8B-Instruct"),
+    Input(paths=("s3://b/in.txt",)),
+    Output("s3://b/out"),
+    accelerator=Accelerator(gpu="H100-80GB"),
+    engine=Engine(max_model_len=8192),
+    load=BatchLoad(rows=100_000, input_tokens=1000, output_tokens=200),
+)
+
+
+def planned(**changes: Any) -> BatchPlan:
+    return make_batch_plan(dataclasses.replace(JOB, **changes), OFFLINE)
+
+
+def test_time_and_cost_follow_from_the_planned_rate() -> None:
+    one, four = planned(), planned(concurrency=Concurrency(max=4))
+    assert one.estimate is not None
+    assert four.estimate is not None
+    assert one.plan.throughput is not None
+    assert one.plan.startup is not None
+    rate, start = one.plan.throughput.at_load.requests_per_second.typical, one.plan.startup.total.typical
+    assert one.estimate.seconds.typical == pytest.approx(start + 100_000 / rate)
+    assert four.estimate.seconds.typical == pytest.approx(start + 25_000 / rate)
+    assert one.estimate.seconds.low < one.estimate.seconds.typical < one.estimate.seconds.high
+    # Four replicas cost four times as much while they start, and as much for the rows.
+    assert one.estimate.cost is not None
+    assert four.estimate.cost is not None
+    assert 1 < four.estimate.cost.typical / one.estimate.cost.typical < 1.5
+
+
+def test_the_load_of_a_row_is_what_is_sampled() -> None:
+    plan = planned(load=BatchLoad(rows=10), sampling=dataclasses.replace(JOB.sampling, max_tokens=77))
+    assert plan.plan.throughput is not None
+    assert plan.plan.throughput.load.output_tokens == 77
+
+
+def test_batches_fill_the_engine_and_few_rows_reach_every_replica() -> None:
+    plan = planned()
+    assert plan.plan.engine is not None
+    assert plan.plan.throughput is not None
+    held = min(plan.plan.engine.max_num_seqs, plan.plan.throughput.concurrency_at_load.high)
+    assert plan.batch_size * BATCHES >= min(held, 256 * BATCHES)
+    few = planned(load=BatchLoad(rows=20), concurrency=Concurrency(4, 4))
+    assert few.batch_size == 5
+    assert planned(job=Job(batch_size=7)).batch_size == 7
+
+
+def test_a_plan_that_does_not_fit_deploys_nothing() -> None:
+    plan = planned(engine=Engine(max_model_len=10**9))
+    assert (plan.runs, plan.deployment) == (False, None)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.serving.batch.conftest import Rig
+
+LINES = "".join(json.dumps({"id": i, "text": f"t{i}"}) + "\n" for i in range(250))
+
+
+@pytest.mark.parametrize("to", ["jsonl", "parquet"])
+def test_every_row_has_one_answer_in_its_place(rig: Rig, to: str) -> None:
+    rig.write("a/1.jsonl", LINES)
+    rig.write("b/1.jsonl", LINES)
+    code, events = rig.run(rig.settings("jsonl", to, job={"partRows": 100}, prompt={"chat": False}))
+    rows = rig.rows() if to == "jsonl" else rig.table().to_pylist()
+    assert code == 0
+    assert [row["id"] for row in rows] == [*range(250), *range(250)]
+    assert all(row["answer"] == f"Say {row['text']}" for row in rows)
+    assert rows[0]["row_id"] == "a/1.jsonl:1"
+    assert rows[-1]["row_id"] == "b/1.jsonl:250"
+    assert len(list(rig.root.glob("out/part-*"))) == 6
+    assert events[-1].items() >= {"event": "result", "rows": 500, "answered": 500, "completionTokens": 1500}.items()
+    assert [event["phase"] for event in events[:-1]] == ["checking", "counting", "starting", "running"]
+    assert json.loads((rig.root / "out/_rayllm/result.json").read_text()) == events[-1]
+
+
+@pytest.mark.parametrize("to", ["jsonl", "parquet"])
+def test_a_second_run_does_only_what_is_missing(rig: Rig, to: str) -> None:
+    rig.write("1.jsonl", LINES + '{"id": 250, "text": ""}\n')
+    settings = rig.settings("jsonl", to, job={"partRows": 50}, prompt={"template": "{{ text }}"})
+    rig.stop_after = 120
+    code, events = rig.run(settings)
+    assert (code, events[-1]["code"]) == (3, "EngineFailed")
+    assert len(list(rig.root.glob("out/part-*"))) == 2
+    written = {path: path.stat().st_mtime_ns for path in rig.root.glob("out/part-*")}
+    rig.stop_after = None
+    code, events = rig.run({**settings, "engine": {**settings["engine"], "kwargs": {"max_num_seqs": 8}}})
+    assert (code, rig.asked) == (1, [2, 3, 4, 5])
+    assert events[-1].items() >= {"rows": 251, "resumed": 100, "errors": 1, "completionTokens": 750}.items()
+    assert events[-1]["firstErrors"] == [{"rowId": "1.jsonl:251", "error": "the prompt is empty"}]
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    code, events = rig.run(settings)
+    assert (code, rig.asked, events[-1]["resumed"], events[-1]["errors"]) == (1, [], 251, 1)
+
+
+def test_another_job_in_the_same_folder_is_rejected(rig: Rig) -> None:
+    rig.write("1.jsonl", LINES)
+    settings = rig.settings("jsonl", "jsonl")
+    rig.run(settings)
+    code, events = rig.run({**settings, "sampling": {"temperature": 0.0}})
+    assert (code, rig.asked, events[-1]["code"]) == (2, [], "OutputNotEmpty")
+    assert "differs in sampling" in events[-1]["message"]
+
+
+def test_a_folder_with_other_files_is_rejected_and_an_empty_volume_is_not(rig: Rig) -> None:
+    rig.write("1.txt", "hello\n")
+    (rig.root / "out/lost+found").mkdir(parents=True)
+    assert rig.run(rig.settings("text", "jsonl"))[0] == 0
+    (rig.root / "other").mkdir()
+    (rig.root / "other/thesis.tex").touch()
+    failed = rig.failure(rig.settings("text", "jsonl", output={"path": str(rig.root / "other")}))
+    assert failed["code"] == "OutputNotEmpty"
+    assert "thesis.tex" in failed["message"]
+
+
+def test_errors_up_to_the_limit_are_success(rig: Rig) -> None:
+    prompts = {"input": {"format": "text", "prompts": ["one", " ", "two\nlines"]}}
+    assert rig.run({**rig.settings("text", "jsonl"), **prompts, "job": {"maxErrors": 1}})[0] == 0
+    assert [(row["row_id"], row["error"]) for row in rig.rows()] == [
+        ("prompts:1", None),
+        ("prompts:2", "the prompt is empty"),
+        ("prompts:3", None),
+    ]
+
+
+def test_rows_lost_on_the_way_are_a_failure(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rayllm_ctl.serving.batch as package
+
+    rig.write("1.jsonl", LINES)
+    monkeypatch.setattr(package.pipeline, "answers", lambda settings, parts: iter(()))
+    code, events = rig.run(rig.settings("jsonl", "jsonl"))
+    assert (code, events[-1]["message"]) == (3, "250 rows came back without an answer")
+
+
+def test_a_repeated_answer_is_ignored(rig: Rig) -> None:
+    from rayllm_ctl.serving.batch.collector import Collector
+    from rayllm_ctl.serving.batch.outputs import Totals
+    from rayllm_ctl.serving.batch.parts import Answer, Part, Source
+
+    written: list[list[Answer]] = []
+
+    def write(part: Part, answers: list[Answer]) -> list[str]:
+        written.append(answers)
+        return ["a", "b"]
+
+    collector = Collector([(7, Part(Source(0, "f", "f", 1, 1), 0, 0, 1, 2))], write, Totals())
+    for index, text in ((1, "second"), (1, "again"), (0, "first"), (0, "late")):
+        collector.add(7, index, Answer(text))
+    assert [[answer.answer for answer in part] for part in written] == [["first", "second"]]
+    assert (collector.totals.rows, collector.missing) == (2, 0)
