@@ -11,8 +11,9 @@ from pathlib import Path
 
 from e2e.harness import LLAMA, Bench
 
-AT_ONCE = 10.0
-"""Seconds within which `deploy` has to notice what happened to its service."""
+AT_ONCE = 60.0
+"""Seconds within which `deploy` ends because of what happened, far below its own time-out. Other tests keep both cores
+busy meanwhile."""
 
 UNSATISFIABLE = ("--tp", "4", "--cpu", "500")
 """More CPUs than a node has: `deploy` waits, and holds no GPU."""
@@ -68,7 +69,7 @@ def test_an_interrupted_deploy_says_that_the_change_goes_on(simulated: Bench) ->
     said = " ".join(line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line))
     assert re.search(r"rayservice/left was (created|applied)\b.* goes on\b", said), err
     assert f"rayllm-ctl watch left -n {simulated.namespace}" in err
-    assert seconds < 3
+    assert seconds < AT_ONCE, err
     assert simulated.items("rayservices")
 
 

@@ -262,14 +262,14 @@ def _permitted(gateway: Gateway, key: str) -> bool:
 def test_the_bound_of_the_queue_holds_over_both_ingresses(gateway: Gateway) -> None:
     client = gateway.client()
     shed: list[tuple[float, openai.InternalServerError]] = []
-    answered: list[int] = []
+    answered: list[float] = []
 
     def ask(number: int) -> None:
         time.sleep(number * 0.1)
         begin = time.monotonic()
         try:
             client.chat.completions.create(model=NARROW, messages=ASK, max_tokens=1500, extra_body={"ignore_eos": True})
-            answered.append(number)
+            answered.append(time.monotonic() - begin)
         except openai.InternalServerError as error:
             shed.append((time.monotonic() - begin, error))
 
@@ -289,8 +289,8 @@ def test_the_bound_of_the_queue_holds_over_both_ingresses(gateway: Gateway) -> N
     for _, error in shed:
         assert (error.status_code, error.code) == (503, "queue_full")
         assert int(error.response.headers["retry-after"]) >= 1
-    # The machine that serves also asks, so that the slowest say little.
-    assert median(seconds for seconds, _ in shed) < 0.1
+    # A request that is turned away has waited for nothing. The machine that serves also asks: the slowest say little.
+    assert median(seconds for seconds, _ in shed) < median(answered) / 10
     gateway.idle()
 
 

@@ -86,8 +86,8 @@ class Processes:
         self, server: Server, limits: dict[str, object], *, count: int, seconds: float, **plan: object
     ) -> None:
         url = f"redis://127.0.0.1:{server.port}/0"
-        # Python starts, and so do the clients' modules.
-        self.start = time.time() + 3
+        # Python starts, and so do the clients' modules, on a machine that other tests keep busy.
+        self.start = time.time() + 6
         text = json.dumps(
             {"limits": {"redis": {"url": url}, **limits}, "start": self.start, "end": self.start + seconds, **plan}
         )
@@ -197,11 +197,12 @@ def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, out
     since_restart = [record for record in records if outage == "frozen" or record.start >= lost]
     assert_exact(since_restart, {("key", "requests"): (100, 1)})
     outside = sorted(record.seconds for record in records if lost <= record.start < back)
+    usual = median(record.seconds for record in records if record.start + record.seconds <= before)
     slow = sum(seconds > 0.03 for seconds in outside)
     print(
         f"{outage}, {failure}: {len(outside)} requests during the outage, p50 {median(outside) * 1000:.2f} ms, "
         f"{slow} above 30 ms, longest {outside[-1] * 1000:.0f} ms"
     )
     # Those that were on their way, and of a frozen Redis those of the quarter of a second until it is noticed.
-    assert slow <= (40 if outage == "killed" else 200)
-    assert median(outside) < 0.01
+    assert slow < len(outside) / 10
+    assert median(outside) < 3 * usual, "without Redis a request takes no longer than with it"
