@@ -1,7 +1,8 @@
 # Everything a contributor or a newcomer runs. `make` lists the targets.
 PYTHON ?= python3
 BIN := .venv/bin
-export PYTHONDONTWRITEBYTECODE ?=
+# The tests start thousands of commands, which would compile their modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install lint types unit test e2e demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean

@@ -11,8 +11,8 @@ from contextlib import suppress
 from e2e.harness import Bench, Result
 
 LIMIT = 60.0
-"""Seconds from the first evidence in the cluster to the end of `deploy`, far below its own time-out. Other tests keep both
-cores busy meanwhile."""
+"""Seconds from the first evidence in the cluster to the end of `deploy`, far below its own time-out. Other tests keep
+both cores busy meanwhile."""
 
 
 def deploy_until(bench: Bench, evidence: Callable[[], bool], *args: str) -> tuple[Result, float]:
