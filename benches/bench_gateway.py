@@ -6,8 +6,9 @@ Both are applications of one Serve, behind its HTTP proxy, each with a model on 
 few answers at a time at the pace of a real one. The gateway has every step enabled (rate limits count in memory).
 Requests alternate between the two, so that whatever else the machine does happens to both. Throughput is measured with
 a busy model, and, three times as long, with a model that takes no time, where the ingress is what is busy; the limit
-holds for both. Ray comes from the serving image's root file system, which is made if it is not in the cache; the run
-happens inside it, without a network. Exit code 1 where the gateway is not within its limits.
+holds for both. At last a full queue has to turn requests away at once. Ray comes from the serving image's root file
+system, which is made if it is not in the cache; the run happens inside it, without a network. Exit code 1 where the
+gateway is not within its limits.
 """
 
 from __future__ import annotations
