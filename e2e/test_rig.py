@@ -140,7 +140,7 @@ def machine() -> dict[str, object]:
 
 
 def assert_as(before: dict[str, object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while machine() != before and time.monotonic() < deadline:
         time.sleep(0.2)
     assert machine() == before
@@ -210,8 +210,8 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
         states = pod("greedy").get("containerStatuses", [])
         return any(s["state"].get("terminated", {}).get("reason") == "OOMKilled" for s in states)
 
-    until(waiting_for_image, 20, "the error of an image that does not exist")
-    until(out_of_memory, 20, "OOMKilled")
+    until(waiting_for_image, 60, "the error of an image that does not exist")
+    until(out_of_memory, 60, "OOMKilled")
     kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     pods = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
     names = [item["metadata"]["name"] for item in pods]
@@ -221,7 +221,9 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
     # Both pods answer at the service's name, from each pod: across nodes, and from a pod to itself.
     ask = (
         "import urllib.request as request\n"
-        "print({request.urlopen('http://web', timeout=5).read().decode().strip() for _ in range(20)})"
+        "for _ in range(20):\n"
+        "  try: print(request.urlopen('http://web', timeout=5).read().decode().strip())\n"
+        "  except OSError as error: print(error)\n"
     )
 
     def all_answer(name: str) -> bool:
@@ -238,9 +240,9 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "kept\n"
     # Nothing leads out of the machine, and that shows at once.
     begin = time.monotonic()
-    outside = "import socket\ntry: socket.create_connection(('192.0.2.1', 80), 20)\nexcept OSError as e: print(e.errno)"
+    outside = "import socket\ntry: socket.create_connection(('192.0.2.1', 80), 60)\nexcept OSError as e: print(e.errno)"
     assert kubectl("exec", names[0], "--", "python3", "-c", outside).strip()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 30
 
 
 def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
@@ -269,13 +271,13 @@ def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
 
     assert reached() == 4
     policy()
-    until(lambda: reached() == 0, 20, "connections to be refused")
+    until(lambda: reached() == 0, 60, "connections to be refused")
     policy({"from": [{"podSelector": {"matchLabels": {"run": "asks-0"}}}], "ports": [{"port": 8000}]})
-    until(lambda: reached() == 2, 20, "the connections of one client")
+    until(lambda: reached() == 2, 60, "the connections of one client")
     # The kubelet's probes go on.
     assert all(pod(name)["containerStatuses"][0]["ready"] for name in names)
     kubectl("delete", "networkpolicy", "web")
-    until(lambda: reached() == 4, 20, "connections from all clients")
+    until(lambda: reached() == 4, 60, "connections from all clients")
 
 
 def test_a_cluster_whose_processes_were_killed_is_replaced() -> None:
@@ -284,7 +286,7 @@ def test_a_cluster_whose_processes_were_killed_is_replaced() -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    until(lambda: not cgroups.processes(layout.CGROUP), 20, "the end of all processes")
+    until(lambda: not cgroups.processes(layout.CGROUP), 60, "the end of all processes")
     assert "NOT WORKING" in rig("status", code=1).stdout
     assert "clearing what is left" in rig("up", "--nodes", "2").stderr
     assert rig("status").returncode == 0
