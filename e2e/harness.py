@@ -261,9 +261,9 @@ class Watched:
 
     def __enter__(self) -> Watched:
         self._thread.start()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while not self.running:
-            assert time.monotonic() < end, "watch said nothing within 30 s"
+            assert time.monotonic() < end, "watch said nothing within 90 s"
             time.sleep(0.1)
         return self
 

@@ -170,7 +170,7 @@ def pool(jobs: Jobs) -> str:
     spec["workerGroupSpecs"][0]["maxReplicas"] = 2
     jobs.bench.apply({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "pool"}, "spec": spec})
     wait = ("wait", "-n", jobs.bench.namespace, "raycluster/pool", "--for=condition=HeadPodReady", "--timeout=110s")
-    jobs.bench.wait("the pool's head", lambda: jobs.bench.items("pods", "ray.io/cluster=pool"), timeout=30)
+    jobs.bench.wait("the pool's head", lambda: jobs.bench.items("pods", "ray.io/cluster=pool"), timeout=90)
     jobs.bench.kubectl(*wait)
     return "pool"
 

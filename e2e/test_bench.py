@@ -18,4 +18,4 @@ def test_an_engine_without_a_server(bench: Bench) -> None:
     assert found["throughput"]["outputTokensPerSecond"] > 0
     assert 0 < found["batchLatencySeconds"]["p50"] <= found["batchLatencySeconds"]["p99"]
     assert "Job" in result.err
-    bench.wait("nothing is left", lambda: not bench.items("jobs"), timeout=30)
+    bench.wait("nothing is left", lambda: not bench.items("jobs"), timeout=90)

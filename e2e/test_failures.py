@@ -60,7 +60,7 @@ def serve_answer(bench: Bench) -> str:
 def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench) -> None:
     """The nodes reach no registry. It may come back, so the wait goes on; the cause is shown meanwhile."""
     args = [flag if flag != bench.target.image else "ghcr.io/rayllm/none:0" for flag in bench.tiny("noimage")]
-    result = bench.run(*args, "--timeout", "20s", code=3)
+    result = bench.run(*args, "--timeout", "40s", code=3)
     assert "ghcr.io/rayllm/none:0" in result.err
     assert "ImagePullFailed" in result.err
 

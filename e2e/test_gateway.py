@@ -87,7 +87,7 @@ class Gateway:
         self.bench.run("deploy", "-f", str(self.file), *configs, "--offline", "-n", self.bench.namespace)
 
     def idle(self) -> None:
-        self.bench.wait("nothing runs", lambda: self.queue()["running"] == self.queue()["pending"] == 0, timeout=30)
+        self.bench.wait("nothing runs", lambda: self.queue()["running"] == self.queue()["pending"] == 0, timeout=90)
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def test_a_client_that_disconnects_frees_its_place(gateway: Gateway, stream: boo
     def asked() -> http.client.HTTPConnection:
         client = http.client.HTTPConnection(urlsplit(gateway.url).netloc)
         client.request("POST", "/v1/chat/completions", json.dumps(body), headers)
-        gateway.bench.wait("it runs", lambda: gateway.queue()["running"] == 1, timeout=15, pause=0.1)
+        gateway.bench.wait("it runs", lambda: gateway.queue()["running"] == 1, timeout=90, pause=0.1)
         return client
 
     def until_nothing_runs() -> float:

@@ -65,7 +65,7 @@ def settles(bench: Bench, pod: str, targets: set[Address], expected: set[Address
         return seen[-1] == expected
 
     try:
-        bench.wait(f"what {pod} reaches", as_expected, timeout=20)
+        bench.wait(f"what {pod} reaches", as_expected, timeout=90)
     finally:
         assert seen[-1] == expected, f"{pod}: {seen}"
 

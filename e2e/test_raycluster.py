@@ -77,9 +77,9 @@ def test_the_dashboard_is_forwarded(shared: Bench) -> None:
     process = shared.start("dashboard", NAME, "-n", shared.namespace, "--port", "0")
     assert process.stdout is not None
     url = process.stdout.readline().strip()
-    with urllib.request.urlopen(f"{url}/api/version", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/api/version", timeout=60) as answer:
         assert json.load(answer)["ray_version"]
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         assert b"<html" in answer.read().lower()
     process.terminate()
     process.wait(10)

@@ -155,14 +155,14 @@ def test_the_dashboard_asks_for_the_token_and_the_command_sends_it(shared: Bench
         shared.proxied(f"{cluster(shared)}-head-svc", 8265) as url,
         pytest.raises(urllib.error.HTTPError, match="401"),
     ):
-        urllib.request.urlopen(f"{url}/api/serve/applications/", timeout=20)
+        urllib.request.urlopen(f"{url}/api/serve/applications/", timeout=60)
     process = shared.start("dashboard", NAME, "-n", shared.namespace, "--port", "0")
     assert process.stdout is not None
     url = process.stdout.readline().strip()
-    with urllib.request.urlopen(f"{url}/api/serve/applications/", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/api/serve/applications/", timeout=60) as answer:
         assert json.load(answer)["applications"][NAME]["status"] == "RUNNING"
     process.terminate()
-    assert token(shared) not in "".join(process.communicate(timeout=10))
+    assert token(shared) not in "".join(process.communicate(timeout=60))
 
 
 def test_who_may_not_read_the_secret_is_told_so(shared: Bench, tmp_path: Path) -> None:

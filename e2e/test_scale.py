@@ -90,7 +90,7 @@ def test_status_of_200_services_takes_as_many_requests_as_of_few(unattended: Ben
 def test_watch_of_one_service_asks_for_nothing_of_others(unattended: Bench, tmp_path: Path) -> None:
     with counted(unattended, tmp_path) as (bench, requests):
         bench.start("watch", "model-1", "-n", bench.namespace, "-o", "json")
-        unattended.wait("watch has asked for the service", lambda: len(requests) > 3, timeout=30)
+        unattended.wait("watch has asked for the service", lambda: len(requests) > 3, timeout=90)
         time.sleep(8)
         asked = [unquote(request) for request in requests]
     told = re.compile(rf"/namespaces/{bench.namespace}/(rayservices|rayclusters|pods|services|endpointslices|events)\b")

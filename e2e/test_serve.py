@@ -100,7 +100,7 @@ def test_a_dashboard_that_does_not_answer_makes_no_replica_disappear(shared: Ben
             shared.kubectl(*dashboard, "-CONT")
         time.sleep(10)
     watch.send_signal(signal.SIGINT)
-    said = "".join(watch.communicate(timeout=30))
+    said = "".join(watch.communicate(timeout=90))
     print(f"\nwhile the dashboard stood still for 15 s: {load.figures()}")
     assert re.search(r"replica.* (RUNNING|running)", said), said
     assert not re.search(r"replica.* gone", said), said

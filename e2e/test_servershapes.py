@@ -32,7 +32,7 @@ def test_pp_2_is_a_server_and_a_further_pod_on_another_node(simulated: Bench) ->
 
 def test_what_the_nodes_cannot_hold_waits_and_says_for_what(simulated: Bench) -> None:
     args = (*LLAMA, *MODE, "--name", "many", "--tp", "8", "--replicas", "3", "-n", simulated.namespace)
-    result = simulated.run(*args, "--timeout", "20s", code=3)
+    result = simulated.run(*args, "--timeout", "40s", code=3)
     assert "InsufficientGPU" in result.err, str(result)
 
 

@@ -130,7 +130,7 @@ def test_load_comes_from_a_job_and_from_here(shared: Bench) -> None:
     assert process.returncode == 130, err
     assert "interrupted" in out, err
     assert re.search(r"[1-9]\d* answered", out), out
-    shared.wait("nothing is left", lambda: not shared.items("jobs"), timeout=30)
+    shared.wait("nothing is left", lambda: not shared.items("jobs"), timeout=90)
     shared.wait("nothing is left", lambda: not shared.items("configmaps", label), timeout=60)
 
 
@@ -302,9 +302,9 @@ def test_a_sweep_of_tp_1_2_4(shared: Bench, spec: Spec, tmp_path: Path) -> None:
         assert one["result"]["requests"]["succeeded"] == 4, one["result"]["errorMessages"]
         assert 0 < one["startupSeconds"] < 300
     for kind in ("rayservices", "rayclusters", "pods", "jobs"):
-        shared.wait(f"no {kind} are left", partial(is_gone, shared, kind), timeout=30)
+        shared.wait(f"no {kind} are left", partial(is_gone, shared, kind), timeout=90)
 
-    again = shared.run(*command, "--tp", "1,2,4", timeout=30)  # nothing is missing
+    again = shared.run(*command, "--tp", "1,2,4", timeout=120)  # nothing is missing
     print(f"\n{again.out}")
     assert re.match(r" +tensor +requests/s .*\n +1 +[0-9.]+.*\n +2 +[0-9.]+.*\n +4 +[0-9.]+", again.out), again.out
     page = tmp_path / "page.html"
