@@ -52,6 +52,7 @@ record: install ## run a short session on the cluster that is up and put it into
 docs: install chart ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
+	$(BIN)/python scripts/rbac_reference.py
 
 chart: install ## rewrite what charts/rayllm takes from the templates of render
 	$(BIN)/python -m scripts.helmchart

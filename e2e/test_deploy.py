@@ -85,6 +85,31 @@ def test_an_upgrade_says_each_thing_once(simulated: Bench) -> None:
     assert not re.search(r"\bof 0 replicas", upgrade.err), str(upgrade)
 
 
+def test_the_roles_that_rbac_prints_are_enough(simulated: Bench, tmp_path: Path) -> None:
+    space = simulated.namespace
+
+    def granted(role: str) -> Bench:
+        simulated.kubectl("create", "serviceaccount", role, "-n", space)
+        name = f"{role}-{space}"
+        made = simulated.run("rbac", "--for", role, "-n", space, "--name", name, "--service-account", f"{space}:{role}")
+        simulated.kubectl("apply", "-f", "-", input_text=made.out)
+        (tmp_path / role).mkdir()
+        return simulated.with_token(simulated.kubectl("create", "token", role, "-n", space).strip(), tmp_path / role)
+
+    try:
+        ready = granted("ci").run(*llama(simulated, "granted", "--tp", "4"))
+        assert "not permitted" not in ready.err, str(ready)
+        viewer = granted("viewer")
+        seen = viewer.run("status", "granted", "-n", space)
+        assert "not permitted" not in seen.out + seen.err, str(seen)
+        refused = viewer.run("delete", "granted", "-n", space, code=5)
+        assert "delete rayservices.ray.io" in refused.err, str(refused)
+    finally:
+        for name in (f"ci-{space}", f"viewer-{space}"):
+            simulated.kubectl("delete", "clusterrolebinding", f"{name}-{space}", "--ignore-not-found")
+            simulated.kubectl("delete", "clusterrole", name, "--ignore-not-found")
+
+
 RIGHT = re.compile(r"\b(get|list|watch|create|patch|update|delete) ([a-z]+(?:\.[a-z0-9.]+)?)(/[a-z]+)?")
 
 

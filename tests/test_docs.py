@@ -49,8 +49,9 @@ BLOCKS = list(blocks())
 RUN = [block for block in BLOCKS if block.language == "sh" and not block.comment.startswith("not run: ")]
 
 
-def test_the_cli_reference_is_current() -> None:
-    script = ROOT / "scripts" / "cli_reference.py"
+@pytest.mark.parametrize("name", ["cli_reference.py", "rbac_reference.py"])
+def test_what_is_made_from_the_code_is_current(name: str) -> None:
+    script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

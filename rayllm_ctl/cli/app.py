@@ -48,6 +48,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
         "image": "Print the Dockerfile of an image for all features.",
+        "rbac": "Print the Roles that commands need.",
         "explain": "Explain a field of the spec file.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
         "completion": "Print the completion script of a shell.",

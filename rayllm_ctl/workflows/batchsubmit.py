@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,7 +70,9 @@ def _apply(
     from rayllm_ctl.cluster.prune import prune
 
     dry = options.dry_run == "server"
-    checks, existing = preflight(cluster, RAY_JOB, batch.name, namespace, _rights(batch, made.manifests))
+    kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
+    rights = submit_rights(kinds, pool=batch.cluster is not None)
+    checks, existing = preflight(cluster, RAY_JOB, batch.name, namespace, rights)
     for checked in checks:
         yield checked
         if checked.name == "KubeRay" and checked.ok:
@@ -87,15 +89,14 @@ def _apply(
     yield from prune(cluster, _old_config_maps(cluster, batch.name, namespace, manifests), dry_run=dry)
 
 
-def _rights(batch: BatchJob, manifests: Sequence[Mapping[str, Any]]) -> Rights:
-    kinds = dict.fromkeys(str(item["kind"]) for item in manifests)
-    pool = (Right("get", "RayCluster"),) if batch.cluster is not None else ()
+def submit_rights(kinds: Iterable[str], *, pool: bool) -> Rights:
+    """The rights to submit a job whose objects are of `kinds`. pool: it runs on a RayCluster that is there."""
     return Rights(
         needed=(
             *(Right(verb, kind) for kind in kinds for verb in ("get", "create", "patch")),
             *(Right(verb, "ConfigMap") for verb in ("list", "delete")),
             Right("delete", RAY_JOB),
-            *pool,
+            *((Right("get", "RayCluster"),) if pool else ()),
         ),
         display=(Right("get", "Namespace"), Right("list", "Deployment", everywhere=True)),
     )

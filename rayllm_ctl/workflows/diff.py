@@ -27,7 +27,7 @@ from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-_RUNNING = Rights(
+RUNNING = Rights(
     display=(
         Right("get", "RayCluster"),
         Right("get", "Service", "proxy"),
@@ -79,7 +79,7 @@ def diff_live(
     from rayllm_ctl.cluster.preflight import preflight
 
     kind, manifest = workload(manifests)
-    rights = apply_rights(kind, manifests) | _RUNNING
+    rights = apply_rights(kind, manifests) | RUNNING
     checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)

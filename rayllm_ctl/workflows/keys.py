@@ -25,6 +25,9 @@ _CHANGE = Rights(
 _REMOVE = Rights(needed=(Right("get", "Secret"), Right("patch", "Secret")), display=_CHANGE.display)
 _READ = Rights(needed=(Right("get", "Secret"),))
 
+RIGHTS = _CHANGE | _REMOVE | _READ
+"""Of all commands about keys."""
+
 _SECONDS = 90
 """The longest time until a kubelet refreshes a mounted Secret by itself (its sync period and the age of its cache)."""
 

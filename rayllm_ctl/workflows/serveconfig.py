@@ -11,7 +11,7 @@ from rayllm_ctl.model.workload import Right, Rights
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-_RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(Right("list", RAY_SERVICE.name),))
+RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(Right("list", RAY_SERVICE.name),))
 
 
 def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
@@ -23,7 +23,7 @@ def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
     from rayllm_ctl.cluster.services import require
     from rayllm_ctl.serveconfig import document
 
-    with explained(cluster, namespace, _RIGHTS):
+    with explained(cluster, namespace, RIGHTS):
         service = require(cluster, RAY_SERVICE, name, namespace)
     text = (service.get("spec") or {}).get("serveConfigV2") or ""
     if not text.strip():
