@@ -27,6 +27,9 @@ The rights in the last column only show or explain more; `--needed-only` leaves 
 sweep` are for all that a spec can contain: an object that a spec does not have needs none. A gateway with a Redis of
 its own also needs the rights of `keys`, for the password.
 
+`check -f` looks at Secrets and other objects that pods name, and at the admission of pods, if the user may get the ones
+and create the others; no role here grants that.
+
 Not listed: `render`, `plan`, `init`, `models`, `gpus`, `explain`, `image`, `completion`, `rbac` and `bench --url` ask
 the API server nothing.
 """

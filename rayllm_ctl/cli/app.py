@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "bench": "Measure a service under load.",
     },
     "Operate services": {
+        "check": "Say what a cluster lacks to run services.",
         "status": "Say how a service is and why.",
         "watch": "Follow a service's state and autoscaling.",
         "chat": "Talk to a service through the API server.",

@@ -103,8 +103,8 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options)):
         yield checked
         if checked.name == "KubeRay" and checked.ok:
-            yield from _check_for(checked.detail, one)
-    yield from _check_surroundings(cluster, one, manifest, namespace)
+            yield from check_version(checked.detail, one)
+    yield from check_surroundings(cluster, one, manifest, namespace)
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
         yield from gatewaysecrets.check(cluster, planned, namespace)
@@ -187,7 +187,7 @@ def _check(
     )
 
 
-def _check_surroundings(
+def check_surroundings(
     cluster: Cluster, one: Rendering, manifest: Mapping[str, Any], namespace: str
 ) -> Iterator[Checked]:
     """Whether the cluster can take the objects next to the service, and has what its upgrades need."""
@@ -200,7 +200,7 @@ def _check_surroundings(
         yield from check_operator_namespace(cluster, network.operator_namespace)
 
 
-def _check_for(running: str, one: Rendering) -> Iterator[Checked]:
+def check_version(running: str, one: Rendering) -> Iterator[Checked]:
     """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
     version, note = known_version(running)
     one.check(version)

@@ -9,6 +9,7 @@ from typing import Any
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE
+from rayllm_ctl.kinds.common import OPERATOR
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.apikinds import kind
@@ -42,6 +43,7 @@ _DEPLOY = (
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
     | Rights(display=(Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True)))
 )
+_CHECK = Rights(display=(*OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node")))
 _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_rights(RAY_CLUSTER.name)
 
 COMMANDS: Mapping[str, Rights] = {
@@ -60,6 +62,7 @@ COMMANDS: Mapping[str, Rights] = {
     "bench": _LOAD,
     "bench sweep": _DEPLOY | _REMOVAL | _LOAD,
     "bench offline": OFFLINE_RIGHTS,
+    "check": _CHECK,
     "status": _both("status", "list"),
     "watch": _both("follow"),
     "chat": _both("chat"),
@@ -72,12 +75,12 @@ COMMANDS: Mapping[str, Rights] = {
 """The rights of each command that talks to a cluster: all that its features may ask for."""
 
 _LOOKING = (
-    "status", "watch", "endpoint", "serve-config", "batch list", "batch status", "batch watch", "batch logs",
+    "check", "status", "watch", "endpoint", "serve-config", "batch list", "batch status", "batch watch", "batch logs",
 )  # fmt: skip
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _LOOKING,
-    "ci": ("deploy", "apply", "diff", "status", "watch"),
+    "ci": ("check", "deploy", "apply", "diff", "status", "watch"),
     "operator": tuple(COMMANDS),
 }
 """Sets of commands for common users."""

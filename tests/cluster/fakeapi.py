@@ -227,6 +227,8 @@ class FakeAPI:
             if kind.name == "SelfSubjectAccessReview":
                 return self._review(request.json())
             if request.method == "POST":
+                if request.query.get("dryRun") == "All":
+                    return 201, request.json()
                 return self._create(request.json(), kind, namespace)
             if request.query.get("watch"):
                 return self._watch(request, kind, namespace)

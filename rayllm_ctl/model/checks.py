@@ -1,0 +1,25 @@
+"""What `check` finds out about a cluster, and about what a service needs of it."""
+
+from __future__ import annotations
+
+from rayllm_ctl.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ok None: a warning, or what could not be found out. hints: what to type, or to change."""
+
+    category: str
+    name: str
+    ok: bool | None
+    detail: str = ""
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """An object that a pod names, and one of its keys; key empty: the object is enough."""
+
+    kind: str
+    name: str
+    key: str = ""
