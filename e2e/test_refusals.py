@@ -71,6 +71,28 @@ def test_a_cluster_that_does_not_answer(bench: Bench, tmp_path: Path) -> None:
     assert result.seconds < 35
 
 
+def test_check_says_what_a_service_lacks(bench: Bench, tmp_path: Path) -> None:
+    token = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "api", "key": "token"}}}
+    spec = {
+        "apiVersion": "rayllm.io/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": "lacking", "namespace": bench.namespace},
+        "spec": {
+            "model": {"id": "tiny", "path": "/models/tiny"},
+            "engine": {"image": bench.target.image, "maxModelLen": 1024},
+            "accelerator": {"kind": "cpu"},
+            "pods": {"worker": {"env": [token]}},
+        },
+    }
+    (tmp_path / "lacking.yaml").write_text(yaml.safe_dump(spec))
+    found = bench.run("check", "-f", str(tmp_path / "lacking.yaml"), "--offline", "-o", "json", code=1).json()
+    failed = [check["name"] for check in found["checks"] if check["ok"] is False]
+    assert failed == ["Secret api"], found
+    admitted = [check["name"] for check in found["checks"] if check["name"].startswith("admission of ") and check["ok"]]
+    assert len(admitted) == 2, "the namespace enforces Pod Security restricted"
+    assert not bench.items("pods")
+
+
 def test_a_token_that_has_expired(bench: Bench, tmp_path: Path) -> None:
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, {"exp": 10**9})]
     token = ".".join([*parts, "signature"])
