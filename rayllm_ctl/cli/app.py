@@ -37,6 +37,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Operate services": {
         "status": "Say how a service is and why.",
         "watch": "Follow a service's state and autoscaling.",
+        "wait": "Wait until a service is ready, healthy, scaled or deleted.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
         "keys": "Create, list and revoke API keys of a service.",
