@@ -68,6 +68,10 @@ RAY_CLUSTER = WorkloadKind(
             display=tuple(right for right in (*_PARTS, *REASONS) if right != Right("list", "Event")),
         ),
         "follow-events": Rights(needed=(Right("watch", "Event"),)),
+        "logs": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "log")),
+            display=(Right("list", _KIND), *OPERATOR),
+        ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
             display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),

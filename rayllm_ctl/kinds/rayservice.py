@@ -74,6 +74,12 @@ RAY_SERVICE = WorkloadKind(
             display=tuple(right for right in (*_PARTS, *_REASONS) if right != Right("list", "Event")),
         ),
         "follow-events": Rights(needed=(Right("watch", "Event"),)),
+        "logs": Rights(
+            needed=(
+                Right("get", _KIND), Right("get", "RayCluster"), Right("list", "Pod"), Right("get", "Service", "proxy"),
+            ),
+            display=(Right("get", "Pod", "log"), Right("get", "Secret"), Right("list", _KIND), *OPERATOR),
+        ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
             display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),
