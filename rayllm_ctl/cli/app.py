@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "wait": "Wait until a service is ready, healthy, scaled or deleted.",
         "events": "List the Kubernetes events of a service.",
         "logs": "Print the logs of a service.",
+        "bundle": "Collect what is known of a service, without secrets.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
         "keys": "Create, list and revoke API keys of a service.",
