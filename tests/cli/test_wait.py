@@ -9,6 +9,7 @@ import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE
 from tests.cli.conftest import Deploy, Run
+from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
 from tests.cluster.fakeapi import FakeAPI, Request
@@ -172,3 +173,10 @@ def test_the_rights_of_watch_are_enough(run: Run, api: FakeAPI) -> None:
     result = run("wait", "tiny", "--timeout", "5s")
     assert result.code == 5
     assert "list rayservices.ray.io, watch rayservices.ray.io, list rayclusters.ray.io" in result.err
+
+
+def test_of_vllms_own_servers(run: Run, deploy: Deploy) -> None:
+    deploy(*TINY, *KIND)
+    for wanted in ("ready", "healthy", "replicas=1"):
+        assert run("wait", "tiny", f"--for={wanted}", "--timeout", "5s").code == 0
+    assert "may have 1 at most" in run("wait", "tiny", "--for=replicas=2", "--timeout", "5s").err
