@@ -20,7 +20,7 @@ _KEYS = frozenset({"api", "access", "private", "secret", "signing", "encryption"
 _ENVIRONMENTS = ("env", "env_vars", "envVars")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-_NAME = r"token|passw(?:or)?d|passphrase|secret|credentials?|api[_-]?key|access[_-]?key|private[_-]?key"
+_NAME = r"token|passw(?:or)?d|passphrase|secret|credentials?|(?:api|access|account|private)[_-]?key|signature|[?&]sig"
 _NO_VALUE = r"bearer\b|basic\b|unexpected status|[45]\d\d "
 """What may follow such a name without being its value: "failed to fetch anonymous token: 401 Unauthorized"."""
 
@@ -28,6 +28,7 @@ _TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", re.S), MASK),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{6,}"), rf"\1{MASK}"),
     (re.compile(r"""(?i)(authorization["']?\s*[:=]\s*["']?basic\s+)[\w+/=-]+"""), rf"\1{MASK}"),
+    (re.compile(r"""(?i)(cookie["']?[ \t]*:[ \t]*)[^\r\n]+"""), rf"\1{MASK}"),
     (re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"), MASK),
     (
         re.compile(

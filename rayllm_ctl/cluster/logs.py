@@ -56,7 +56,8 @@ def stream(
     query += [] if tail is None else [("tailLines", str(tail))]
     doing = f"read the log of {pod}"
     path = kind("Pod").path(namespace, pod, "log")
-    with cluster.open("GET", path, query=query, accept="*/*") as response:
+    limit = None if follow else cluster.request_timeout or None
+    with cluster.open("GET", path, query=query, accept="*/*", read_timeout=limit) as response:
         if response.status != 200:
             raise cluster.failure(response.status, response.read(), doing)
         while piece := response.read1(65536):

@@ -134,9 +134,9 @@ def _of_ray(
     def read(how: Reading) -> Iterator[bytes]:
         lines = str(_WHOLE if how.tail is None else how.tail)
         path = f"/api/v0/logs/{'stream' if how.follow else 'file'}"
-        with dashboard.open(
-            "GET", path, query=[*query, ("lines", lines), ("filter_ansi_code", "true")], accept="*/*"
-        ) as response:
+        sent = [*query, ("lines", lines), ("filter_ansi_code", "true")]
+        limit = None if how.follow else dashboard.cluster.request_timeout or None
+        with dashboard.open("GET", path, query=sent, accept="*/*", read_timeout=limit) as response:
             if response.status != 200:
                 raise _failure(response.status, response.read(), file, pod)
             while piece := response.read1(65536):

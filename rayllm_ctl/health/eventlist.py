@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from rayllm_ctl.health.events import EventLog
@@ -16,7 +16,7 @@ _QUOTED = 500
 
 def explained_events(items: Iterable[Object], causes: Sequence[Cause]) -> list[ServiceEvent]:
     """Events of one namespace, oldest first. Those with the same object, reason and message are one."""
-    by_quote = {text[:_QUOTED]: cause for cause in causes for text in cause.evidence if text.startswith("event ")}
+    by_quote = {quote: cause for cause in reversed(causes) for text in cause.evidence for quote in _quotes(text)}
     found: dict[tuple[str, str, str], ServiceEvent] = {}
     for event in EventLog(items):
         cause = by_quote.get(event.quoted()[:_QUOTED])
@@ -29,6 +29,13 @@ def explained_events(items: Iterable[Object], causes: Sequence[Cause]) -> list[S
         )  # fmt: skip
         found[key] = _together(before, row) if before else row
     return list(found.values())
+
+
+def _quotes(evidence: str) -> Iterator[str]:
+    """The event that a line of evidence quotes, which may stand behind its object."""
+    start = 0 if evidence.startswith("event ") else evidence.find(": event ") + 2
+    if start != 1:
+        yield evidence[start : start + _QUOTED]
 
 
 def _together(before: ServiceEvent, row: ServiceEvent) -> ServiceEvent:

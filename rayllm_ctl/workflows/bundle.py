@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
@@ -28,13 +28,24 @@ def opened(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with tarfile.open(path, "r:gz") as archive:
-                archive.extractall(folder, filter="data")
+                _extract(archive, Path(folder))
         except (tarfile.TarError, OSError, EOFError) as error:
             raise UsageError(f"{path} is not an archive of a bundle: {error}", hint=_COLLECT) from error
         found = next(Path(folder).glob("**/objects.json"), None)
         if found is None:
             raise UsageError(f"{path} holds no objects.json", hint=_COLLECT)
         yield found.parent
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Its plain files that stay inside `folder`. extractall knows filters from Python 3.11.4 on."""
+    for member in archive:
+        name = PurePosixPath(member.name)
+        content = archive.extractfile(member) if member.isfile() else None
+        if content is not None and not name.is_absolute() and ".." not in name.parts:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
 
 
 def namespace_of(path: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import tarfile
 from pathlib import Path
 
@@ -66,3 +67,19 @@ def test_what_is_no_archive_of_a_bundle_is_said(tmp_path: Path) -> None:
     for path, said in ((text, "is not an archive of a bundle"), (empty, "holds no objects.json")):
         with pytest.raises(UsageError, match=said), opened(path):
             pass
+
+
+def test_an_archive_writes_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("b/objects.json", "../outside", f"{tmp_path}/absolute", "b/link"):
+            member = tarfile.TarInfo(name)
+            content = b'{"items": []}'
+            member.size = len(content)
+            if name == "b/link":
+                member.type, member.linkname, member.size = tarfile.SYMTYPE, "/etc/passwd", 0
+            archive.addfile(member, io.BytesIO(content))
+    with opened(path) as folder:
+        assert [file.name for file in folder.iterdir()] == ["objects.json"]
+        assert not (folder.parent.parent / "outside").exists()
+    assert not (tmp_path / "absolute").exists()
