@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -59,6 +60,21 @@ def test_the_openai_sdk_talks_to_the_endpoint(shared: Bench) -> None:
         )
         pieces = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
     assert len([piece for piece in pieces if piece]) > 1, pieces
+
+
+def test_wait_events_logs_and_a_bundle_agree_with_the_service(shared: Bench, tmp_path: Path) -> None:
+    here = ("-n", shared.namespace)
+    shared.run("wait", NAME, *here, "--for", "healthy", "--timeout", "2m")
+    shared.run("wait", NAME, *here, "--for", "replicas=1", "--timeout", "2m")
+    assert shared.run("wait", NAME, *here, "--for", "replicas=3", "--timeout", "2m", code=1).err
+    events = shared.run("events", NAME, *here, "-o", "json").json()
+    assert {"rayservice", "pod"} <= {event["object"].partition("/")[0] for event in events}
+    for which in ((), ("--engine",), ("--head",)):
+        logs = shared.run("logs", NAME, *here, *which)
+        assert logs.out.strip(), (which, str(logs))
+    shared.run("bundle", NAME, *here, "-o", str(tmp_path / "bundle.tar.gz"))
+    recorded = shared.run("status", NAME, "--from", str(tmp_path / "bundle.tar.gz"), "-o", "json").json()
+    assert (recorded["state"], recorded["replicasRunning"]) == ("Ready", 1), recorded
 
 
 def test_bench_says_what_vllm_did_meanwhile(shared: Bench) -> None:
@@ -138,6 +154,7 @@ def test_delete_waits_until_the_pods_are_gone(shared: Bench) -> None:
     begin = time.monotonic()
     shared.run("delete", NAME, "-n", shared.namespace)
     assert not shared.items("pods"), f"pods are left after {time.monotonic() - begin:.0f} s"
+    shared.run("wait", NAME, "-n", shared.namespace, "--for", "deleted", "--timeout", "10s")
     assert not shared.items("rayservices")
     missing = shared.run("delete", NAME, "-n", shared.namespace, code=1)
     assert f"there is no service {NAME}" in missing.err

@@ -11,7 +11,7 @@ from rayllm_ctl.model.content import content
 MASK = "***"
 """What stands for a value of a Secret; with a word where it changes, as in `kubectl diff`."""
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's copy of the whole object, data of Secrets included."""
 
 _OF_SECRETS = ("data", "stringData")
@@ -31,7 +31,7 @@ def comparable(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 def _cleaned(item: Mapping[str, Any]) -> dict[str, Any]:
     kept = content(item)
     metadata = kept["metadata"]
-    annotations = {key: text for key, text in mapping(metadata, "annotations").items() if key != _LAST_APPLIED}
+    annotations = {key: text for key, text in mapping(metadata, "annotations").items() if key != LAST_APPLIED}
     others = {key: value for key, value in metadata.items() if key != "annotations"}
     return {**kept, "metadata": {**others, "annotations": annotations} if annotations else others}
 

@@ -15,8 +15,8 @@ from rayllm_ctl.cli.options import output_option
 @click.option(
     "--from",
     "bundle",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Read a recorded bundle instead of a cluster.",
+    type=click.Path(path_type=Path, exists=True),
+    help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
 @output_option("json", "yaml", "name")
@@ -51,8 +51,8 @@ def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None,
     from rayllm_ctl.workflows import status
 
     if bundle is not None:
-        namespace = kube.namespace or "default"
-        row = status.from_bundle(bundle, name, namespace)
+        row = status.from_bundle(bundle, name, kube.namespace)
+        namespace = row.namespace
     else:
         cluster = connect(kube)
         namespace = kube.namespace or cluster.namespace

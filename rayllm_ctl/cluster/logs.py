@@ -38,12 +38,26 @@ def tails(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lin
     return _read(cluster, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
 
 
-def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow: bool) -> Iterator[bytes]:
-    """A container's log in pieces; with `follow` as it is written, until the container ends."""
-    query = [("container", container), ("follow", str(follow).lower())]
+def stream(
+    cluster: Cluster,
+    pod: str,
+    container: str,
+    namespace: str,
+    *,
+    follow: bool,
+    tail: int | None = None,
+    previous: bool = False,
+) -> Iterator[bytes]:
+    """A container's log in pieces; with `follow` as it is written, until the container ends.
+
+    tail: lines from its end, None for all of it. previous: of the run before the present one.
+    """
+    query = [("container", container), ("follow", str(follow).lower()), ("previous", str(previous).lower())]
+    query += [] if tail is None else [("tailLines", str(tail))]
     doing = f"read the log of {pod}"
     path = kind("Pod").path(namespace, pod, "log")
-    with cluster.open("GET", path, query=query, accept="*/*") as response:
+    limit = None if follow else cluster.request_timeout or None
+    with cluster.open("GET", path, query=query, accept="*/*", read_timeout=limit) as response:
         if response.status != 200:
             raise cluster.failure(response.status, response.read(), doing)
         while piece := response.read1(65536):

@@ -63,6 +63,15 @@ RAY_CLUSTER = WorkloadKind(
         ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
+        "events": Rights(
+            needed=(Right("get", _KIND), Right("list", "Event")),
+            display=tuple(right for right in (*_PARTS, *REASONS) if right != Right("list", "Event")),
+        ),
+        "follow-events": Rights(needed=(Right("watch", "Event"),)),
+        "logs": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "log")),
+            display=(Right("list", _KIND), *OPERATOR),
+        ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
             display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),

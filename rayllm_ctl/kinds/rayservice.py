@@ -69,6 +69,17 @@ RAY_SERVICE = WorkloadKind(
         ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
+        "events": Rights(
+            needed=(Right("get", _KIND), Right("list", "Event")),
+            display=tuple(right for right in (*_PARTS, *_REASONS) if right != Right("list", "Event")),
+        ),
+        "follow-events": Rights(needed=(Right("watch", "Event"),)),
+        "logs": Rights(
+            needed=(
+                Right("get", _KIND), Right("get", "RayCluster"), Right("list", "Pod"), Right("get", "Service", "proxy"),
+            ),
+            display=(Right("get", "Pod", "log"), Right("get", "Secret"), Right("list", _KIND), *OPERATOR),
+        ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
             display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),

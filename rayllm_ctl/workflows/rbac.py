@@ -65,6 +65,10 @@ COMMANDS: Mapping[str, Rights] = {
     "check": _CHECK,
     "status": _both("status", "list"),
     "watch": _both("follow"),
+    "wait": _both("follow"),
+    "events": _both("events", "follow-events"),
+    "logs": _both("logs"),
+    "bundle": _both("status", "logs"),
     "chat": _both("chat"),
     "endpoint": _both("endpoint"),
     "keys": keys.RIGHTS,
@@ -75,12 +79,13 @@ COMMANDS: Mapping[str, Rights] = {
 """The rights of each command that talks to a cluster: all that its features may ask for."""
 
 _LOOKING = (
-    "check", "status", "watch", "endpoint", "serve-config", "batch list", "batch status", "batch watch", "batch logs",
+    "check", "status", "watch", "wait", "events", "endpoint", "serve-config",
+    "batch list", "batch status", "batch watch", "batch logs",
 )  # fmt: skip
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _LOOKING,
-    "ci": ("check", "deploy", "apply", "diff", "status", "watch"),
+    "ci": ("check", "deploy", "apply", "diff", "status", "watch", "wait"),
     "operator": tuple(COMMANDS),
 }
 """Sets of commands for common users."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.health import Health, State
-from rayllm_ctl.workflows.bundle import read_bundle
+from rayllm_ctl.workflows.bundle import namespace_of, opened, read_bundle
 from rayllm_ctl.workflows.services import kind_in, kind_of
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
     ]
 
 
-def from_bundle(folder: Path, name: str, namespace: str) -> ServiceRow:
-    """The health of a service as a recorded bundle shows it."""
-    snapshot = read_bundle(folder)
-    kind = kind_in(snapshot, name, namespace)
-    return ServiceRow(name, namespace, kind.diagnose(snapshot, name, namespace), kind.name)
+def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
+    """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
+    with opened(path) as folder:
+        snapshot = read_bundle(folder)
+        where = namespace or namespace_of(folder) or "default"
+    kind = kind_in(snapshot, name, where)
+    return ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)

@@ -68,7 +68,7 @@ def follow(
     from rayllm_ctl.cluster.permissions import explained
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
-        for seen in _looks(cluster, None, name, namespace, timeout, stop):
+        for seen in looks_at(cluster, None, name, namespace, timeout, stop):
             yield Observed(seen.health, seen.elapsed) if isinstance(seen, Look) else seen
 
 
@@ -88,7 +88,7 @@ def wait_ready(
     """
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
     last: Health | None = None
-    for seen in _looks(cluster, kind, name, namespace, timeout, stop):
+    for seen in looks_at(cluster, kind, name, namespace, timeout, stop):
         if isinstance(seen, Noted):
             yield seen
             continue
@@ -98,18 +98,28 @@ def wait_ready(
         if last.state is State.READY:
             yield Ready(name, namespace, seen.elapsed, last)
             return
-        _stop_if_hopeless(name, namespace, last, seen.elapsed)
+        stop_if_hopeless(name, namespace, last, seen.elapsed)
     if stop is not None and stop.is_set():
         return
-    reasons = "\n".join(f"{cause.object}: {cause.message}" for cause in last.causes) if last else ""
+    raise timed_out(f"{name} is not ready", name, namespace, last, timeout)
+
+
+def timed_out(
+    what: str, name: str, namespace: str, last: Health | None, timeout: float, *more: str
+) -> WaitTimeoutError:
+    """The error for a wait of `timeout` seconds. what: what is not so yet; last: the last look, None without one.
+
+    more: reasons beside the causes.
+    """
+    reasons = "\n".join((*(f"{cause.object}: {cause.message}" for cause in last.causes), *more)) if last else ""
     state = f"{last.state}: {last.message}" if last else "not seen"
-    raise WaitTimeoutError(
-        f"{name} is not ready after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
+    return WaitTimeoutError(
+        f"{what} after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
         hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
     )
 
 
-def _looks(
+def looks_at(
     cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None
 ) -> Iterator[Look | Noted]:
     """The looks at a service. kind None: that of the object of its name, looked for until there is one."""
@@ -199,7 +209,8 @@ def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot)
         )
 
 
-def _stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:
+def stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:
+    """Raise UserError if a terminal cause says that the service cannot become ready. elapsed: seconds of the wait."""
     for cause in health.causes:
         if cause.terminal and not is_old_evidence(cause, health.observed_at, elapsed):
             evidence = "".join(f"\n  {line}" for line in cause.evidence)

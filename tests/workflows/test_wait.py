@@ -40,7 +40,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, *healths: tuple[float, Health], live:
         for elapsed, health in healths:
             yield wait.Look(Snapshot((live,) if live else (), NOW), health, elapsed)
 
-    monkeypatch.setattr(wait, "_looks", seen)
+    monkeypatch.setattr(wait, "looks_at", seen)
 
 
 def ready_within(timeout: float) -> list[Observed | Noted | Ready]:

@@ -1,0 +1,151 @@
+"""Where the logs of a service are: files of Serve's replicas and their engines on Ray's nodes, and logs of containers.
+
+Ray's dashboard reads files of every node. A container's own log has only what Ray prints when it starts and stops, but
+for vLLM's own servers, which log there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from rayllm_ctl.cluster import serve
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
+from rayllm_ctl.cluster.failures import api_error, read_status
+from rayllm_ctl.cluster.logs import stream
+from rayllm_ctl.cluster.proxy import cleaned
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.workload import WorkloadKind
+
+Pod = Mapping[str, Any]
+
+_ENGINES = "LLMServer:"
+"""How Ray Serve LLM calls the deployments of models."""
+
+_WHOLE = -1
+"""The number of lines for which Ray sends a whole file."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is read. tail: lines from its end, None for all. previous: of the container's previous run."""
+
+    tail: int | None = None
+    follow: bool = False
+    previous: bool = False
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """A log in `pod`. `read` gives it in pieces and raises UserError."""
+
+    pod: str
+    file: str
+    read: Callable[[Reading], Iterator[bytes]]
+
+
+def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pods of the RayClusters that a service's status names, by name."""
+    metadata = workload["metadata"]
+    selector = kuberay.part_of(kind.clusters_of(workload))
+    found = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    """The pods of the KubeRay operator, wherever it runs."""
+    return cluster.list("Pod", label_selector=kuberay.OPERATOR_SELECTOR)
+
+
+def of_containers(cluster: Cluster, pods: Iterable[Pod]) -> list[LogSource]:
+    """The log of the first container of each pod: Ray's, or the operator's."""
+    return [_of_container(cluster, pod) for pod in pods]
+
+
+def of_replicas(
+    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], what: Literal["serve", "engine"]
+) -> list[LogSource]:
+    """The logs of the replicas that Serve has now, by pod: Serve's of each, or what the engines print.
+
+    Raises UserError where no RayCluster's Serve can be read.
+    """
+    found: list[LogSource] = []
+    problems: list[str] = []
+    for name in kind.clusters_of(workload):
+        dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, name, workload["metadata"]["namespace"]))
+        answer = serve.state(dashboard)
+        if "error" in answer:
+            problems.append(f"Serve state of RayCluster {name} could not be read: {answer['error']}")
+            continue
+        replicas = list(_replicas(answer))
+        if what == "serve":
+            found += [_of_serve(dashboard, replica) for _, replica in replicas]
+        else:
+            engines = [replica for deployment, replica in replicas if deployment.startswith(_ENGINES)]
+            chosen = engines or [replica for _, replica in replicas]
+            found += [_of_actor(dashboard, replica, suffix) for replica in chosen for suffix in ("out", "err")]
+    if problems and not found:
+        raise UserError("\n".join(problems))
+    return sorted(found, key=lambda source: source.pod)
+
+
+def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each replica with the name of its deployment. Those that have no actor yet have no log."""
+    for application in (answer.get("applications") or {}).values():
+        for name, deployment in (application.get("deployments") or {}).items():
+            for replica in deployment.get("replicas") or ():
+                if replica.get("actor_id"):
+                    yield name, replica
+
+
+def _of_container(cluster: Cluster, pod: Pod) -> LogSource:
+    name, namespace = str(pod["metadata"]["name"]), str(pod["metadata"]["namespace"])
+    container = str(pod["spec"]["containers"][0]["name"])
+
+    def read(how: Reading) -> Iterator[bytes]:
+        return stream(
+            cluster, name, container, namespace, follow=how.follow, tail=how.tail, previous=how.previous
+        )  # fmt: skip
+
+    return LogSource(name, container, read)
+
+
+def _of_serve(dashboard: Dashboard, replica: Mapping[str, Any]) -> LogSource:
+    path = str(replica.get("log_file_path") or "").lstrip("/")  # the dashboard takes it relative to Ray's folder
+    if not path:
+        return _of_actor(dashboard, replica, "err")
+    query = [("node_id", str(replica.get("node_id", ""))), ("filename", path)]
+    return _of_ray(dashboard, replica, path.rpartition("/")[2], query)
+
+
+def _of_actor(dashboard: Dashboard, replica: Mapping[str, Any], suffix: str) -> LogSource:
+    actor = str(replica["actor_id"])
+    return _of_ray(dashboard, replica, f"{actor[:8]}.{suffix}", [("actor_id", actor), ("suffix", suffix)])
+
+
+def _of_ray(
+    dashboard: Dashboard, replica: Mapping[str, Any], file: str, query: Sequence[tuple[str, str]]
+) -> LogSource:  # fmt: skip
+    pod = str(replica.get("node_instance_id") or str(replica.get("node_id", ""))[:8])
+
+    def read(how: Reading) -> Iterator[bytes]:
+        lines = str(_WHOLE if how.tail is None else how.tail)
+        path = f"/api/v0/logs/{'stream' if how.follow else 'file'}"
+        sent = [*query, ("lines", lines), ("filter_ansi_code", "true")]
+        limit = None if how.follow else dashboard.cluster.request_timeout or None
+        with dashboard.open("GET", path, query=sent, accept="*/*", read_timeout=limit) as response:
+            if response.status != 200:
+                raise _failure(response.status, response.read(), file, pod)
+            while piece := response.read1(65536):
+                yield piece
+
+    return LogSource(pod, file, read)
+
+
+def _failure(status: int, body: bytes, file: str, pod: str) -> UserError:
+    if read_status(body):
+        return api_error(status, body, doing=f"read {file} of {pod}")
+    return UserError(f"{file} of {pod} could not be read: {cleaned(body.decode('utf-8', 'replace'))}")

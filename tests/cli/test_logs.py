@@ -1,0 +1,190 @@
+"""`logs`: which logs are read, how their lines are told apart, and what is said where there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.kinds import RAY_SERVICE
+from tests.cli.conftest import Deploy, Run
+from tests.cli.test_commands_raycluster import KIND
+from tests.cli.test_commands_rights import grants
+from tests.cli.test_commands_service import TINY
+from tests.cluster.fakeapi import FakeAPI, Request
+
+SERVE = "-head-svc:dashboard/proxy/api/serve/applications/$"
+RAY_LOG = "-head-svc:dashboard/proxy/api/v0/logs/(file|stream)$"
+HEAD, WORKER = "tiny-bcdfg-head", "tiny-bcdfg-worker"
+
+
+def replica(letter: str, pod: str, **more: str) -> dict[str, Any]:
+    ids = {"actor_id": letter * 32, "node_id": f"node-of-{pod}", "node_instance_id": pod, "replica_id": letter}
+    return {**ids, "state": "RUNNING", "log_file_path": f"/serve/replica_{letter}.log", **more}
+
+
+def serving(api: FakeAPI, **replicas: list[dict[str, Any]]) -> None:
+    """Let Serve say which replicas its deployments have."""
+    names = {"models": "LLMServer:tiny", "ingress": "Ingress"}
+    deployments = {names[key]: {"status": "HEALTHY", "replicas": found} for key, found in replicas.items()}
+    api.answer("GET", SERVE, (200, {"applications": {"tiny": {"status": "RUNNING", "deployments": deployments}}}))
+
+
+def ray_log(request: Request) -> tuple[int, bytes]:
+    query = request.query
+    name = query.get("filename") or f"{query['actor_id'][0]}.{query['suffix']}"
+    return 200, f"{name} first\n{name} last {query['lines']}\n".encode()
+
+
+@pytest.fixture
+def deployed(deploy: Deploy, api: FakeAPI) -> None:
+    deploy(*TINY)
+    serving(api, models=[replica("a", WORKER)])
+    api.answer("GET", RAY_LOG, ray_log)
+    api.answer("GET", f"/pods/{HEAD}/log$", lambda request: (200, f"head {request.query}".encode()))
+    api.answer("GET", f"/pods/{WORKER}/log$", lambda request: (200, f"worker {request.query['previous']}\n".encode()))
+
+
+@pytest.mark.usefixtures("deployed")
+def test_one_replica_has_no_prefix(run: Run, api: FakeAPI) -> None:
+    result = run("logs", "tiny")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "serve/replica_a.log first\nserve/replica_a.log last 200\n"
+    asked = next(request for request in api.requests if "/v0/logs/" in request.path)
+    assert (asked.query["node_id"], asked.path.rpartition("/")[2]) == (f"node-of-{WORKER}", "file")
+
+
+@pytest.mark.usefixtures("deployed")
+def test_several_replicas_are_told_apart_by_pod_and_in_one_pod_by_file(run: Run, api: FakeAPI) -> None:
+    serving(api, models=[replica("a", "w1"), replica("b", "w2")], ingress=[replica("c", "w2"), replica("d", "w3")])
+    assert run("logs", "tiny", "--grep", "first").out.splitlines() == [
+        "[w1] serve/replica_a.log first",
+        "[w2/replica_b.log] serve/replica_b.log first",
+        "[w2/replica_c.log] serve/replica_c.log first",
+        "[w3] serve/replica_d.log first",
+    ]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_engine_is_what_the_replicas_of_models_print(run: Run, api: FakeAPI) -> None:
+    serving(api, models=[replica("a", "w1")], ingress=[replica("c", "w2")])
+    assert run("logs", "tiny", "--engine", "--tail", "7").out.splitlines() == [
+        "[w1/aaaaaaaa.out] a.out first",
+        "[w1/aaaaaaaa.out] a.out last 7",
+        "[w1/aaaaaaaa.err] a.err first",
+        "[w1/aaaaaaaa.err] a.err last 7",
+    ]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_containers(run: Run) -> None:
+    head = run("logs", "tiny", "--head", "--tail", "3").out
+    assert "'container': 'ray-head'" in head
+    assert "'tailLines': '3'" in head
+    assert "tailLines" not in run("logs", "tiny", "--head", "--tail", "-1").out
+    assert run("logs", "tiny", "--previous").out == "worker true\n"
+    assert run("logs", "tiny", "--replica", WORKER, "--previous").out == "worker true\n"
+    assert run("logs", "tiny", "--replica", WORKER).out.startswith("serve/replica_a.log")
+    assert run("logs", "tiny", "--replica", HEAD).out.startswith("head ")
+
+
+@pytest.mark.usefixtures("deployed")
+def test_grep_searches_all_of_a_log_unless_told_otherwise(run: Run) -> None:
+    assert run("logs", "tiny", "--grep", "last").out == "serve/replica_a.log last -1\n"
+    assert run("logs", "tiny", "--grep", "last", "--tail", "9").out == "serve/replica_a.log last 9\n"
+    assert run("logs", "tiny", "--grep", "nothing").out == ""
+
+
+@pytest.mark.usefixtures("deployed")
+def test_follow_reads_all_logs_at_once(run: Run, api: FakeAPI) -> None:
+    serving(api, models=[replica("a", "w1"), replica("b", "w2")])
+    both = []
+
+    def slow(request: Request) -> tuple[int, Any]:
+        """Answers the first request only when the second has come."""
+        both.append(request.path.rpartition("/")[2])
+        api.ending.wait(0.02)
+        while len(both) < 2 and not api.ending.wait(0.01):
+            pass
+        return ray_log(request)
+
+    api.answer("GET", RAY_LOG, slow)
+    result = run("logs", "tiny", "-f", "--grep", "first")
+    assert sorted(result.out.splitlines()) == ["[w1] serve/replica_a.log first", "[w2] serve/replica_b.log first"]
+    assert both == ["stream", "stream"]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_log_that_cannot_be_read_is_noted_beside_others(run: Run, api: FakeAPI) -> None:
+    serving(api, models=[replica("a", "w1"), replica("b", "w2")])
+    api.answer(
+        "GET", RAY_LOG, lambda request: (500, b"a file is not found") if "replica_a" in str(request.query) else None
+    )
+    result = run("logs", "tiny")
+    assert result.code == 0
+    assert result.out.splitlines()[0] == "[w2] serve/replica_b.log first"
+    assert result.err == "replica_a.log of w1 could not be read: a file is not found\n"
+    api.answer("GET", RAY_LOG, (500, b"gone"))
+    result = run("logs", "tiny")
+    assert result.code == 1
+    assert "✗ replica_b.log of w2 could not be read: gone" in result.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_errors_name_what_there_is(run: Run, api: FakeAPI) -> None:
+    result = run("logs", "tiny", "--replica", "tiny-bcdfg-wroker")
+    assert result.code == 1
+    assert 'tiny has no pod "tiny-bcdfg-wroker"' in result.err
+    assert f"hint: rayllm-ctl logs tiny -n llm --replica {WORKER}\n" in result.err
+    assert f"--replica {HEAD}\n" in result.err
+    serving(api, models=[])
+    assert "tiny has no replicas now" in run("logs", "tiny").err
+    api.answer("GET", SERVE, (503, b"no"))
+    assert "Serve state of RayCluster tiny-bcdfg could not be read" in run("logs", "tiny").err
+    assert "there is no service tine in namespace llm" in run("logs", "tine").err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_operator(run: Run, api: FakeAPI) -> None:
+    assert "no pod of the KubeRay operator can be found" in run("logs", "tiny", "--operator").err
+    where = {"namespace": "kuberay-system", "labels": {"app.kubernetes.io/name": "kuberay-operator"}}
+    api.put(kind="Pod", metadata={"name": "op-1", **where}, spec={"containers": [{"name": "manager"}]}, status={})
+    api.answer("GET", "/namespaces/kuberay-system/pods/op-1/log$", (200, b"reconciled\n"))
+    assert run("logs", "tiny", "--operator").out == "reconciled\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--head", "--engine"), "exclude each other"),
+        (("--replica", "x", "--operator"), "exclude each other"),
+        (("--engine", "--previous"), "--previous is about containers"),
+        (("--tail", "0"), '"0" is neither a number of lines nor -1'),
+    ],
+)
+def test_usage(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    result = run("logs", "tiny", *arguments)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_vllms_own_servers_log_in_their_containers(run: Run, deploy: Deploy, api: FakeAPI) -> None:
+    deploy(*TINY, *KIND)
+    api.answer("GET", "/pods/tiny-server/log$", (200, b"vLLM API server\n"))
+    for more in ((), ("--engine",)):
+        assert run("logs", "tiny", *more).out == "vLLM API server\n"
+
+
+@pytest.mark.usefixtures("deployed")
+def test_rights(run: Run, api: FakeAPI) -> None:
+    rights = RAY_SERVICE.rights_for("logs")
+    api.granted = grants(*rights.needed, *rights.display)
+    assert run("logs", "tiny").code == 0
+    assert run("logs", "tiny", "--head").code == 0
+    assert api.denied == []
+    api.granted = grants(*rights.needed)
+    assert run("logs", "tiny").code == 0
+    api.granted = set()
+    result = run("logs", "tiny")
+    assert result.code == 5
+    assert "not permitted to get rayservices.ray.io, get rayclusters.ray.io, list pods" in result.err
