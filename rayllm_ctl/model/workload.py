@@ -10,8 +10,11 @@ from rayllm_ctl.model.changes import Explain
 from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
-Activity = Literal["apply", "bounds", "follow", "status", "list", "endpoint", "chat", "dashboard", "delete"]
-"""What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
+Activity = Literal[
+    "apply", "bounds", "follow", "record", "history", "restart", "status", "list", "endpoint", "chat", "dashboard",
+    "delete",
+]  # fmt: skip
+"""What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
 
 
 @dataclass(frozen=True)

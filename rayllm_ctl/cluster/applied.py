@@ -1,0 +1,74 @@
+"""What rayllm-ctl has applied of a live object: the manifest without its file.
+
+The API server keeps the fields of each applied manifest in metadata.managedFields, and their values are those of the
+object. Source: sigs.k8s.io/structured-merge-diff v6, fieldpath/serialize.go (`f:` a key, `k:` an item by its keys,
+`v:` an item of a set, `i:` one by its position, `.` the parent itself).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.model.labels import MANAGER
+
+
+def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The manifest that rayllm-ctl applied last for `item`; None if it has applied none."""
+    sets = [
+        record.get("fieldsV1") or {}
+        for record in item["metadata"].get("managedFields") or ()
+        if record.get("manager") == MANAGER and record.get("operation") == "Apply" and not record.get("subresource")
+    ]
+    if not sets:
+        return None
+    found: dict[str, Any] = {}
+    for fields in sets:
+        found |= _owned(item, fields)
+    metadata = {key: item["metadata"][key] for key in ("name", "namespace") if key in item["metadata"]}
+    return {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        **found,
+        "metadata": {**metadata, **found.get("metadata", {})},
+    }
+
+
+def managers(item: Mapping[str, Any]) -> list[str]:
+    """Who else has set fields of the object's spec."""
+    return sorted(
+        {
+            str(record.get("manager"))
+            for record in item["metadata"].get("managedFields") or ()
+            if "f:spec" in (record.get("fieldsV1") or {}) and record.get("manager") != MANAGER
+        }
+    )
+
+
+def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
+    """The parts of `value` that are in a set of fields; all of it where the set names no parts."""
+    below = {key: part for key, part in fields.items() if key != "."}
+    if not below:
+        return value
+    if isinstance(value, Mapping):
+        names = ((key.removeprefix("f:"), part) for key, part in below.items())
+        return {name: _owned(value[name], part) for name, part in names if name in value}
+    if isinstance(value, list):
+        found = [(index, part) for key, part in below.items() for index in _positions(value, key)]
+        return [_owned(value[index], part) for index, part in sorted(found, key=lambda one: one[0])]
+    return value
+
+
+def _positions(items: list[Any], key: str) -> list[int]:
+    """Where the item of a list is that one entry of a set of fields names."""
+    form, _, text = key.partition(":")
+    wanted = json.loads(text)
+    if form == "k":
+        return [
+            index for index, item in enumerate(items)
+            if isinstance(item, Mapping) and all(item.get(name) == part for name, part in wanted.items())
+        ]  # fmt: skip
+    if form == "i":
+        return [wanted] if wanted < len(items) else []
+    return [index for index, item in enumerate(items) if item == wanted]
