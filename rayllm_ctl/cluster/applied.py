@@ -16,11 +16,7 @@ from rayllm_ctl.model.labels import MANAGER
 
 def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
     """The manifest that rayllm-ctl applied last for `item`; None if it has applied none."""
-    sets = [
-        record.get("fieldsV1") or {}
-        for record in item["metadata"].get("managedFields") or ()
-        if record.get("manager") == MANAGER and record.get("operation") == "Apply" and not record.get("subresource")
-    ]
+    sets = _sets(item)
     if not sets:
         return None
     found: dict[str, Any] = {}
@@ -35,6 +31,15 @@ def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
+def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    """Whether `manifest` is what rayllm-ctl applied last for `item`: no field of it is missing, and none is added.
+
+    Such a manifest lacks the defaults that the API server adds inside of lists, which `applied_manifest` cannot tell
+    from what was applied.
+    """
+    return _covers(item, manifest) and all(_lists(manifest, fields) for fields in _sets(item))
+
+
 def managers(item: Mapping[str, Any]) -> list[str]:
     """Who else has set fields of the object's spec."""
     return sorted(
@@ -44,6 +49,35 @@ def managers(item: Mapping[str, Any]) -> list[str]:
             if "f:spec" in (record.get("fieldsV1") or {}) and record.get("manager") != MANAGER
         }
     )
+
+
+def _sets(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        record.get("fieldsV1") or {}
+        for record in item["metadata"].get("managedFields") or ()
+        if record.get("manager") == MANAGER and record.get("operation") == "Apply" and not record.get("subresource")
+    ]
+
+
+def _covers(value: Any, part: Any) -> bool:
+    """Whether `value` has all of `part`."""
+    if isinstance(value, Mapping) and isinstance(part, Mapping):
+        return all(key in value and _covers(value[key], one) for key, one in part.items())
+    if isinstance(value, list) and isinstance(part, list):
+        return len(value) == len(part) and all(map(_covers, value, part))
+    return bool(value == part)
+
+
+def _lists(value: Any, fields: Mapping[str, Any]) -> bool:
+    """Whether `value` has every field of a set. The keys of an item may be defaults, which it does not have."""
+    below = {key: part for key, part in fields.items() if key != "."}
+    if isinstance(value, Mapping):
+        names = ((key.removeprefix("f:"), part) for key, part in below.items())
+        return all(name in value and _lists(value[name], part) for name, part in names)
+    if isinstance(value, list):
+        places = ((_positions(value, key, lenient=True), part) for key, part in below.items())
+        return all(found and all(_lists(value[index], part) for index in found) for found, part in places)
+    return not below
 
 
 def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
@@ -60,14 +94,15 @@ def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
     return value
 
 
-def _positions(items: list[Any], key: str) -> list[int]:
-    """Where the item of a list is that one entry of a set of fields names."""
+def _positions(items: list[Any], key: str, *, lenient: bool = False) -> list[int]:
+    """Where the item of a list is that one entry of a set of fields names. lenient: it may lack some of its keys."""
     form, _, text = key.partition(":")
     wanted = json.loads(text)
     if form == "k":
         return [
             index for index, item in enumerate(items)
-            if isinstance(item, Mapping) and all(item.get(name) == part for name, part in wanted.items())
+            if isinstance(item, Mapping)
+            and all(item[name] == part if name in item else lenient for name, part in wanted.items())
         ]  # fmt: skip
     if form == "i":
         return [wanted] if wanted < len(items) else []

@@ -63,7 +63,10 @@ RAY_CLUSTER = WorkloadKind(
         ),
         "record": RECORD,
         "history": HISTORY,
-        "restart": Rights(needed=(Right("get", _KIND), Right("list", "Pod"), Right("delete", "Pod"))),
+        "restart": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("delete", "Pod")),
+            display=(*HISTORY.needed,),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "endpoint": Rights(

@@ -69,7 +69,10 @@ RAY_SERVICE = WorkloadKind(
         ),
         "record": RECORD,
         "history": HISTORY,
-        "restart": Rights(needed=(Right("get", _KIND), Right("patch", _KIND))),
+        "restart": Rights(
+            needed=(Right("get", _KIND), Right("patch", _KIND)),
+            display=(Right("get", "RayCluster"), *HISTORY.needed),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "endpoint": Rights(

@@ -119,7 +119,9 @@ def format_changes(diff: Diff) -> str:
         if item.action in ("created", "deleted"):
             found.append(f"{item.kind} {item.name} {item.action}")
         else:
-            found += map(_format_change, item.explanation.changes)
+            changes = item.explanation.changes
+            # Bounds of workers follow from those of replicas.
+            found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
     more = len(found) - _MOST_CHANGES
     return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
