@@ -14,6 +14,8 @@ KEPT = 10
 WAITING = "waiting"
 NOT_WAITED = "not waited for"
 INTERRUPTED = "interrupted"
+READY = "Ready"
+"""Outcomes; READY is followed by how long it took, and what else there is by a failure's code."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Revision:
     start_seconds: float | None = None
     object_name: str = ""
     uid: str = ""
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether the service was Ready in this state."""
+        return self.outcome.startswith(READY)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def with_bounds(text: str, model: ScalableModel, bounds: Bounds) -> str:
     for path, value in changes.items():
         node = _node(root, path)
         edits.append((node.start_mark.index, node.end_mark.index, str(value)))
-    for start, end, value in sorted(edits, reverse=True):
-        text = text[:start] + value + text[end:]
+    for start, end, number in sorted(edits, reverse=True):
+        text = text[:start] + number + text[end:]
     return text
 
 

@@ -54,7 +54,7 @@ def record(
     from rayllm_ctl.cluster.revisions import revisions as listed
 
     try:
-        lacking = missing(cluster, state.namespace, state.kind.rights_for("record").display)
+        lacking = missing(cluster, state.namespace, state.kind.rights_for("record").needed)
         if lacking:
             rights = ", ".join(format_right(right) for right in lacking)
             yield Noted(f"no history is kept: not permitted to {rights} in namespace {state.namespace}")
@@ -91,7 +91,7 @@ def followed(
             if isinstance(event, Observed):
                 health = event.health
             elif isinstance(event, Ready):
-                outcome = f"Ready after {format_duration(event.elapsed)}"
+                outcome = f"{revisions.READY} after {format_duration(event.elapsed)}"
             yield event
     except UserError as error:
         outcome = _failure(error, health)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -102,8 +103,8 @@ def test_scale_sets_the_number_of_servers_of_a_ray_cluster(run: Run, api: FakeAP
     assert (group["minReplicas"], group["maxReplicas"]) == (3, 3)
 
 
-def revisions(run: Run) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = json.loads(run("history", "tiny", "-o", "json").out)
+def revisions(run: Run) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("history", "tiny", "-o", "json").out)
     return found
 
 
@@ -268,3 +269,36 @@ def test_scale_of_one_of_several_models_is_what_deploy_of_the_changed_file_appli
     file.write_text(SEVERAL.replace("{min: 1, max: 3, initial: 3}", "{min: 2, max: 2, initial: 2}"))
     again = run("deploy", "-f", str(file), "--offline", "--no-wait")
     assert "rayservice/tiny unchanged" in again.err, str(again)
+
+
+def test_a_deployment_that_fails_is_rolled_back(run: Run, api: FakeAPI) -> None:
+    assert run(*DEPLOY, "--rollback-on-failure").code == 0
+    reconcile, applied = api.applied, []
+
+    def only_the_first_fails(item: dict[str, Any]) -> None:
+        if item["kind"] == "RayService":
+            applied.append(item)
+        if len(applied) > 1:
+            reconcile(item)
+
+    api.applied = only_the_first_fails
+    result = run(*DEPLOY, "--max-replicas", "3", "--timeout", "10ms", "--rollback-on-failure")
+    assert result.code == 3, str(result)
+    assert "revision 2 failed; rollback to revision 1: created" in result.err
+    assert "revision 1 was applied again and is Ready" in result.err
+    assert bounds(api)[0] == (1, 1)
+    assert [one["outcome"].partition(" ")[0] for one in revisions(run)] == ["Ready", "timed", "Ready"]
+
+
+def test_a_first_deployment_has_nothing_to_go_back_to(run: Run, api: FakeAPI) -> None:
+    api.applied = lambda _item: None
+    result = run(*DEPLOY, "--timeout", "10ms", "--rollback-on-failure")
+    assert (result.code, "no earlier revision of tiny was Ready: nothing was rolled back" in result.err) == (3, True)
+    assert run(*DEPLOY, "--no-wait", "--rollback-on-failure").code == 2
+
+
+def test_a_rollback_on_failure_asks_for_its_rights_beforehand(run: Run, api: FakeAPI) -> None:
+    api.granted = grants(*RAY_SERVICE.rights_for("apply", "bounds", "follow").needed)
+    result = run(*DEPLOY, "--rollback-on-failure")
+    assert (result.code, api.names("RayService")) == (5, []), str(result)
+    assert "not permitted to list controllerrevisions.apps" in result.err

@@ -6,7 +6,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.applied import applied_manifest, managers, was_applied
 
-PORTS = {
+PORTS: dict[str, Any] = {
     'k:{"containerPort":6379,"protocol":"TCP"}': {".": {}, "f:containerPort": {}, "f:name": {}},
     'k:{"containerPort":8265,"protocol":"TCP"}': {".": {}, "f:containerPort": {}},
 }
