@@ -8,7 +8,7 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
-from rayllm_ctl.cli.waitflags import dry_run_option, wait_options
+from rayllm_ctl.cli.waitflags import dry_run_option, force_option, wait_options
 
 
 @click.command(short_help="Apply an earlier revision of a service again.")
@@ -21,7 +21,7 @@ from rayllm_ctl.cli.waitflags import dry_run_option, wait_options
 )
 @wait_options
 @dry_run_option
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@force_option
 @output_option("json", "name")
 @kube_options
 @click.pass_context
@@ -45,15 +45,16 @@ def command(
       rayllm-ctl rollback qwen3-32b
       rayllm-ctl rollback qwen3-32b --to 3 --dry-run=server
     """
-    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.rollout import conflicts_can_be_forced, roll_out
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.history import prepare_rollback
 
     cluster = connect(kube)
-    found = prepare_rollback(
-        cluster, name, kube.namespace or cluster.namespace, to, force_conflicts=force_conflicts
-    )  # fmt: skip
+    with conflicts_can_be_forced():
+        found = prepare_rollback(
+            cluster, name, kube.namespace or cluster.namespace, to, force_conflicts=force_conflicts
+        )  # fmt: skip
     click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
     print_meaning(ctx, found.diff)
     options = DeployOptions(

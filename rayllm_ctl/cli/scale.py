@@ -8,7 +8,7 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
-from rayllm_ctl.cli.waitflags import dry_run_option, wait_options
+from rayllm_ctl.cli.waitflags import dry_run_option, force_option, wait_options
 from rayllm_ctl.errors import UsageError
 
 _COUNT = click.IntRange(min=0)
@@ -22,6 +22,7 @@ _COUNT = click.IntRange(min=0)
 @click.option("--model", metavar="MODEL", help="Model to scale, of a service with several.")
 @wait_options
 @dry_run_option
+@force_option
 @output_option("json", "name")
 @kube_options
 @click.pass_context
@@ -35,6 +36,7 @@ def command(
     wait: bool,
     timeout: float | None,
     dry_run: Literal["none", "server"],
+    force_conflicts: bool,
     output: str | None,
     kube: KubeFlags,
 ) -> None:
@@ -64,6 +66,7 @@ def command(
         dry_run,
         wait,
         found.start_seconds if timeout is None else timeout,
+        force_conflicts,
         change=found.change,
         unchanged=found.unchanged,
     )

@@ -29,3 +29,10 @@ def dry_run_option(function: F) -> F:
         help="server: let the API server check the change; nothing is written.",
     )
     return option(function)
+
+
+def force_option(function: F) -> F:
+    """--force-conflicts."""
+    return click.option(
+        "--force-conflicts", is_flag=True, help="Take over fields that another field manager owns."
+    )(function)  # fmt: skip

@@ -37,7 +37,7 @@ def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
     Such a manifest lacks the defaults that the API server adds inside of lists, which `applied_manifest` cannot tell
     from what was applied.
     """
-    return _covers(item, manifest) and all(_lists(manifest, fields) for fields in _sets(item))
+    return _covers(applied_manifest(item), manifest) and all(_lists(manifest, fields) for fields in _sets(item))
 
 
 def managers(item: Mapping[str, Any]) -> list[str]:

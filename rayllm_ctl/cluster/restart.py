@@ -23,25 +23,32 @@ def restart_workers(cluster: Cluster, name: str, namespace: str, timeout: float)
     timeout: seconds for each pod. Raises WaitTimeoutError: the pods that follow are left as they are.
     """
     before = _workers(cluster, name, namespace)
+    ready = sum(map(_is_ready, before))
     for number, pod in enumerate(before, 1):
         metadata = pod["metadata"]
         yield Noted(f"pod {number} of {len(before)}: {metadata['name']} is deleted, and KubeRay makes another")
         with suppress(NotFoundError):
             cluster.delete("Pod", metadata["name"], namespace, uid=metadata["uid"], background=True)
-        _wait_for(cluster, name, namespace, metadata, len(before), timeout)
+        _wait_for(cluster, name, namespace, pod, (len(before), ready), timeout)
 
 
-def _wait_for(cluster: Cluster, name: str, namespace: str, gone: Mapping[str, Any], count: int, timeout: float) -> None:
+def _wait_for(
+    cluster: Cluster, name: str, namespace: str, gone: Mapping[str, Any], wanted: tuple[int, int], timeout: float
+) -> None:
+    """Until `gone` is gone, and there are as many workers, and ready ones, as `wanted`."""
     deadline = time.monotonic() + timeout
     while True:
-        workers = _workers(cluster, name, namespace)
-        ready = sum(map(_is_ready, workers))
-        if ready >= count and all(pod["metadata"]["uid"] != gone["uid"] for pod in workers):
+        workers = [
+            pod for pod in _workers(cluster, name, namespace) if pod["metadata"]["uid"] != gone["metadata"]["uid"]
+        ]
+        left = [pod for pod in workers if "deletionTimestamp" not in pod["metadata"]]
+        ready = sum(map(_is_ready, left))
+        if len(left) >= wanted[0] and ready >= wanted[1]:
             return
         if time.monotonic() >= deadline:
             raise WaitTimeoutError(
-                f"{ready} of {count} worker pods of {name} are ready {format_duration(timeout)} after {gone['name']} "
-                "was deleted; the pods that follow are left as they are",
+                f"{ready} of {wanted[0]} worker pods of {name} are ready {format_duration(timeout)} after "
+                f"{gone['metadata']['name']} was deleted; the pods that follow are left as they are",
                 hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
             )
         time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))
@@ -52,7 +59,5 @@ def _workers(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
-    if "deletionTimestamp" in pod["metadata"]:
-        return False
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

@@ -130,9 +130,10 @@ def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]
     """What changed since the last revision."""
     from rayllm_ctl.workflows.diff import diff_files
 
+    if any(one.kind == state.kind.name and one.action == "created" for one in done):
+        return "created"
     if last is None:
-        service = next((one for one in done if one.kind == state.kind.name), None)
-        return "created" if service is not None and service.action == "created" else "first revision that is kept"
+        return "first revision that is kept"
     kept = [item for item in state.manifests if item["kind"] != "Secret"]
     return format_changes(diff_files(last.manifests, kept)) or "applied again"
 

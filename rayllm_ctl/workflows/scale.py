@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import ConflictError, UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.names import nearest
@@ -41,6 +41,7 @@ def prepare(
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
     known = known_revisions(cluster, service)
     own, *others = applied_manifests(cluster, service, known)
+    _require_owned(service, own)
     if service.kind.is_cluster:
         what, scaled = "", _scaled_cluster(service, own, low, high, model)
     else:
@@ -60,6 +61,23 @@ def prepare(
         {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
         start_seconds(known),
     )
+
+
+def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
+    """Raise ConflictError where another manager has taken over the fields with the bounds."""
+    from rayllm_ctl.cluster.applied import managers
+
+    if service.kind.is_cluster:
+        lost = [] if "workerGroupSpecs" in own["spec"] else ["spec.workerGroupSpecs"]
+    else:
+        lost = [] if "serveConfigV2" in own["spec"] else ["spec.serveConfigV2"]
+        if "workerGroupSpecs" not in own["spec"].get("rayClusterConfig", {}):
+            lost.append("spec.rayClusterConfig.workerGroupSpecs")
+    if lost:
+        raise ConflictError(
+            f"{service.label}: {', '.join(managers(service.item))} has set {', '.join(lost)}, which scale would change",
+            hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes them over with the values of the file",
+        )
 
 
 def _scaled_cluster(

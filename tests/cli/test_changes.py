@@ -302,3 +302,21 @@ def test_a_rollback_on_failure_asks_for_its_rights_beforehand(run: Run, api: Fak
     result = run(*DEPLOY, "--rollback-on-failure")
     assert (result.code, api.names("RayService")) == (5, []), str(result)
     assert "not permitted to list controllerrevisions.apps" in result.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_scale_does_not_take_over_what_another_client_has_set(run: Run, api: FakeAPI) -> None:
+    item = api.stored("RayService", "tiny")
+    (ours,) = item["metadata"]["managedFields"]
+    fields = {key: part for key, part in ours["fieldsV1"]["f:spec"].items() if key != "f:serveConfigV2"}
+    taken = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:serveConfigV2": {}}}}
+    managed = [{**ours, "fieldsV1": {**ours["fieldsV1"], "f:spec": fields}}, taken]
+    api.put(**{**item, "metadata": {**item["metadata"], "managedFields": managed}})
+    result = run("scale", "tiny", "--max", "3")
+    assert (result.code, "kubectl-edit has set spec.serveConfigV2" in result.err) == (4, True), str(result)
+
+
+def test_a_restart_waits_for_each_worker_of_a_ray_cluster(run: Run, api: FakeAPI, deploy: Deploy) -> None:
+    deploy(*TINY, "--kind", "raycluster")
+    result = run("restart", "tiny", "--timeout", "10ms")
+    assert (result.code, "0 of 1 worker pods of tiny are ready" in result.err) == (3, True), str(result)
