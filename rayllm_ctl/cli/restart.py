@@ -23,7 +23,7 @@ def command(
 
     KubeRay starts a second RayCluster next to the one that runs, and deletes that when the second serves: for a while
     the service needs twice its GPUs. In mode raycluster the worker pods are deleted one at a time, and each is waited
-    for: with one replica nothing answers meanwhile.
+    for, with --no-wait too: with one replica nothing answers meanwhile.
     """
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.restart import prepare, restart

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.model.labels import MANAGER
+from rayllm_ctl.model.labels import MANAGER, RESTARTER
 
 
 def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -40,15 +40,16 @@ def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
     return _covers(applied_manifest(item), manifest) and all(_lists(manifest, fields) for fields in _sets(item))
 
 
-def managers(item: Mapping[str, Any]) -> list[str]:
-    """Who else has set fields of the object's spec."""
-    return sorted(
-        {
-            str(record.get("manager"))
-            for record in item["metadata"].get("managedFields") or ()
-            if "f:spec" in (record.get("fieldsV1") or {}) and record.get("manager") != MANAGER
-        }
-    )
+def managers(item: Mapping[str, Any], *path: str) -> list[str]:
+    """Who else has set the field of an object at `path`."""
+    found = set()
+    for record in item["metadata"].get("managedFields") or ():
+        fields: Any = record.get("fieldsV1") or {}
+        for part in path:
+            fields = fields.get(f"f:{part}") if fields is not None else None
+        if fields is not None and record.get("manager") not in (MANAGER, RESTARTER):
+            found.add(str(record.get("manager")))
+    return sorted(found)
 
 
 def _sets(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:

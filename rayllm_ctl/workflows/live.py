@@ -70,7 +70,7 @@ def applied_manifests(cluster: Cluster, service: LiveService, known: Sequence[Re
     last = {(str(one["kind"]), str(one["metadata"]["name"])): one for one in (known[-1].manifests if known else ())}
     own = _manifest(service.item, last)
     if own is None:
-        others = managers(service.item)
+        others = managers(service.item, "spec")
         by = f" but by {', '.join(others)}" if others else ""
         raise UserError(
             f"{service.label} was not applied by rayllm-ctl{by}",

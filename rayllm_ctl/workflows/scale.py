@@ -67,17 +67,19 @@ def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
     """Raise ConflictError where another manager has taken over the fields with the bounds."""
     from rayllm_ctl.cluster.applied import managers
 
-    if service.kind.is_cluster:
-        lost = [] if "workerGroupSpecs" in own["spec"] else ["spec.workerGroupSpecs"]
-    else:
-        lost = [] if "serveConfigV2" in own["spec"] else ["spec.serveConfigV2"]
-        if "workerGroupSpecs" not in own["spec"].get("rayClusterConfig", {}):
-            lost.append("spec.rayClusterConfig.workerGroupSpecs")
-    if lost:
-        raise ConflictError(
-            f"{service.label}: {', '.join(managers(service.item))} has set {', '.join(lost)}, which scale would change",
-            hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes them over with the values of the file",
-        )
+    groups = (
+        ("spec", "workerGroupSpecs") if service.kind.is_cluster else ("spec", "rayClusterConfig", "workerGroupSpecs")
+    )
+    for path in (groups,) if service.kind.is_cluster else (("spec", "serveConfigV2"), groups):
+        found: Any = own
+        for part in path:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if found is None:
+            others = ", ".join(managers(service.item, *path)) or "another client"
+            raise ConflictError(
+                f"{service.label}: {others} has set {'.'.join(path)}, which scale would change",
+                hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes it over with the values of the file",
+            )
 
 
 def _scaled_cluster(

@@ -51,7 +51,8 @@ APPLIED = {
 
 def test_the_applied_fields_are_those_of_our_manager() -> None:
     assert applied_manifest(ITEM) == APPLIED
-    assert managers(ITEM) == ["rayllm-ctl-restart"]
+    assert managers(ITEM, "spec") == []
+    assert managers(ITEM, "status") == ["kuberay-operator"]
     assert applied_manifest({**ITEM, "metadata": {"name": "tiny", "managedFields": []}}) is None
 
 
