@@ -40,7 +40,8 @@ def deploy_or_roll_back(
     connected: list[Cluster] = []
 
     def once() -> Cluster:
-        connected.append(connect())
+        if not connected:
+            connected.append(connect())
         return connected[0]
 
     before: _Before | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.errors import ConflictError, UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions, live_service, start_seconds
@@ -106,6 +107,8 @@ def _scaled_service(
     from rayllm_ctl.serveconfig import bounds as texts
     from rayllm_ctl.serveconfig import document
 
+    if MODEL not in own["metadata"].get("annotations", {}):
+        raise _not_ours(service, "it was deployed from a Serve configuration file")
     spec = own["spec"]
     text = str(spec.get("serveConfigV2") or "")
     found = texts.models(document.read(text, service.label).data)

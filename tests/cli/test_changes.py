@@ -320,3 +320,13 @@ def test_a_restart_waits_for_each_worker_of_a_ray_cluster(run: Run, api: FakeAPI
     deploy(*TINY, "--kind", "raycluster")
     result = run("restart", "tiny", "--timeout", "10ms")
     assert (result.code, "0 of 1 worker pods of tiny are ready" in result.err) == (3, True), str(result)
+
+
+@pytest.mark.usefixtures("deployed")
+def test_scale_leaves_what_a_serve_configuration_file_says_to_it(run: Run, api: FakeAPI) -> None:
+    item = api.stored("RayService", "tiny")
+    managed = [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
+    metadata = {**item["metadata"], "annotations": {}, "managedFields": managed}
+    api.put(**{**item, "metadata": metadata})
+    result = run("scale", "tiny", "--max", "3")
+    assert (result.code, "it was deployed from a Serve configuration file" in result.err) == (1, True), str(result)
