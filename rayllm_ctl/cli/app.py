@@ -47,6 +47,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         "keys": "Create, list and revoke API keys of a service.",
         "serve-config": "Print the Serve configuration of a service.",
         "dashboard": "Forward Ray's dashboard of a service to this machine.",
+        "scale": "Change the replicas of a service.",
+        "restart": "Restart the pods of a service step by step.",
+        "history": "List the revisions of a service.",
+        "rollback": "Apply an earlier revision of a service again.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
     "Reference": {

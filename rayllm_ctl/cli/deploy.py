@@ -22,6 +22,11 @@ from rayllm_ctl.model.factsources import FactSources
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
 @click.option("--timeout", type=Duration(), help="How long to wait; from the plan by default.")
 @click.option(
+    "--rollback-on-failure",
+    is_flag=True,
+    help="If the model does not answer in the end, apply the last revision that did.",
+)
+@click.option(
     "--dry-run",
     type=click.Choice(["none", "client", "server"]),
     default="none",
@@ -44,6 +49,7 @@ def command(
     accept_risk: bool,
     wait: bool,
     timeout: float | None,
+    rollback_on_failure: bool,
     dry_run: Literal["none", "client", "server"],
     kuberay: str | None,
     force_conflicts: bool,
@@ -65,6 +71,7 @@ def command(
     from rayllm_ctl.model.events import Rendered
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.fallback import deploy_or_roll_back
     from rayllm_ctl.workflows.rendering import RenderOptions
 
     if kuberay is not None and dry_run != "client":
@@ -72,12 +79,18 @@ def command(
             "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
             hint="remove --kuberay-version, or add --dry-run=client",
         )
+    if rollback_on_failure and (not wait or dry_run != "none"):
+        raise UsageError(
+            "--rollback-on-failure cannot be combined with --no-wait or --dry-run: the failure is seen while waiting",
+            hint="rayllm-ctl rollback NAME    # later",
+        )
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
         file, overrides, kube.namespace, FLAGS
     )
     render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
     options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
-    events = deploy([service], options, lambda: connect(kube))
+    start = deploy_or_roll_back if rollback_on_failure else deploy
+    events = start([service], options, lambda: connect(kube))
     if dry_run == "client":
         for event in events:
             if isinstance(event, Rendered):

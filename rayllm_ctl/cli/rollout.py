@@ -1,8 +1,9 @@
-"""What `deploy` and `apply` share: how a roll-out is shown, and what is reported when it is interrupted."""
+"""What `deploy` and commands like it share: how a roll-out is shown, and what is reported when it is interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
@@ -16,21 +17,29 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
     started: Applied | None = None
     rendered = Rendered(())
     try:
-        for event in events:
-            if isinstance(event, Rendered):
-                rendered = event
-                continue
-            display.handle(event)
-            if isinstance(event, Applied) and runs_a_service(event):
-                started = event
-            elif isinstance(event, Ready):
-                for line in how_to_use(rendered.manifests, event):
-                    display.handle(Noted(line))
+        with conflicts_can_be_forced():
+            for event in events:
+                if isinstance(event, Rendered):
+                    rendered = event
+                    continue
+                display.handle(event)
+                if isinstance(event, Applied) and runs_a_service(event):
+                    started = event
+                elif isinstance(event, Ready):
+                    for line in how_to_use(rendered.manifests, event):
+                        display.handle(Noted(line))
+    except KeyboardInterrupt:
+        raise _interrupted(started) from None
+
+
+@contextmanager
+def conflicts_can_be_forced() -> Iterator[None]:
+    """Name the flag that takes over fields of other managers."""
+    try:
+        yield
     except FieldConflictError as error:
         take_over = "--force-conflicts        take these fields over; their owner loses them"
         raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error
-    except KeyboardInterrupt:
-        raise _interrupted(started) from None
 
 
 def _interrupted(started: Applied | None) -> UserError:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.console.progress import Progress
     from rayllm_ctl.console.style import Printer
+    from rayllm_ctl.model.changes import Diff
 
 
 def connect(kube: KubeFlags) -> Cluster:
@@ -71,6 +72,18 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
         from rayllm_ctl.model.yamltext import dump_all
 
         click.echo(dump_all(manifests), nl=False)
+
+
+def print_meaning(ctx: click.Context, diff: Diff) -> None:
+    """What a change does to what runs, on standard error, before it is made."""
+    from rayllm_ctl.console.diff import format_meaning
+    from rayllm_ctl.console.style import Printer
+
+    style = Printer.for_error(ctx.meta.get("rayllm.color", "auto"))
+    for line in format_meaning(diff, style):
+        style.line(line)
+    for note in diff.notes:
+        style.line(f"note: {note}")
 
 
 class Display:

@@ -36,16 +36,19 @@ def apply(
     dry_run: Literal["none", "server"] = "none",
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
+    unchanged: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[Applied, dict[str, Any]]]:
     """Apply `manifests` in the order they need; yield what became of each, and the object as it is stored now.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
-    is written. Raises ConflictError (another manager owns a field that would change) and UserError for what the API
-    server rejects; objects before the rejected one stay applied, and a second run goes on from there.
+    is written. unchanged: by kind, the metadata.generation that an object must still have. Raises ConflictError (it has
+    another one, or another manager owns a field that would change) and UserError for what the API server rejects;
+    objects before the rejected one stay applied, and a second run goes on from there.
     """
     dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
-        before, after, created = _patched(cluster, manifest, dry, force_conflicts, field_manager)
+        generation = (unchanged or {}).get(str(manifest.get("kind")))
+        before, after, created = _patched(cluster, manifest, dry, force_conflicts, field_manager, generation)
         if created:
             action = "created"
         else:
@@ -76,7 +79,12 @@ def _rank(manifest: Mapping[str, Any]) -> int:
 
 
 def _patched(
-    cluster: Cluster, manifest: Mapping[str, Any], dry: bool, force_conflicts: bool, field_manager: str
+    cluster: Cluster,
+    manifest: Mapping[str, Any],
+    dry: bool,
+    force_conflicts: bool,
+    field_manager: str,
+    generation: int | None = None,
 ) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
     """The object before and after the apply of `manifest`, and whether that created it."""
     what = kind_of(manifest)
@@ -90,12 +98,26 @@ def _patched(
     query += [("dryRun", "All")] if dry else []
     try:
         before = _before(cluster, what, name, namespace)
+        if generation is not None:
+            manifest = _only_if(before, manifest, generation, label(what, name, namespace))
         after, created = cluster.patch(
             what.name, name, namespace, manifest, content_type="application/apply-patch+yaml", query=query
         )
     except ApiError as error:
         raise _explained(error, what, name, namespace) from error
     return before, after, created
+
+
+def _only_if(
+    before: Mapping[str, Any] | None, manifest: Mapping[str, Any], generation: int, shown: str
+) -> dict[str, Any]:
+    """`manifest` so that the API server rejects it once the object has changed again.
+
+    The generation is compared first: a new status is no change, but a new resourceVersion.
+    """
+    if before is None or before["metadata"].get("generation") != generation:
+        raise ConflictError(f"{shown} changed in the meantime", hint="run the command again")
+    return {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}}
 
 
 def _before(cluster: Cluster, what: Kind, name: str, namespace: str | None) -> dict[str, Any] | None:

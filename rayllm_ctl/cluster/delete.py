@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ApiError, NotFoundError
+from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.ownership import OwnedResources
 from rayllm_ctl.cluster.permissions import missing, not_permitted
+from rayllm_ctl.cluster.revisions import delete_revisions, revisions
 from rayllm_ctl.cluster.services import find, not_found
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.model import kuberay
@@ -32,7 +33,7 @@ def delete_service(
     timeout: float = 300.0,
     ignore_not_found: bool = False,
 ) -> Iterator[Applied | Noted]:
-    """Delete service `name` and what rayllm-ctl applied for it; with `wait`, go on until its pods are gone.
+    """Delete service `name`, what rayllm-ctl applied for it, its history; with `wait`, go on until its pods are gone.
 
     A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
     it goes on waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
@@ -45,13 +46,18 @@ def delete_service(
     left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
     doomed = _doomed(cluster, name, namespace, service)
-    if not doomed and not left.pods():
+    try:
+        history = revisions(cluster, name, namespace)
+    except (NotFoundError, ForbiddenError):
+        history = []
+    if not doomed and not history and not left.pods():
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
     for applied in delete_all(cluster, doomed, background=left.clears_redis()):
         if not wait:
             yield applied
+    yield from delete_revisions(cluster, name, namespace, history)
     if wait:
         yield from _wait(left, doomed, deadline, timeout)
 

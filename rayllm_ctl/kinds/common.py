@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.workload import Right
+from rayllm_ctl.model.workload import Right, Rights
 
 OPERATOR = (Right("list", "Deployment", everywhere=True), Right("list", "Pod", everywhere=True))
 """The operator runs in a namespace that is not known beforehand."""
@@ -42,3 +42,13 @@ OVERVIEW = (
 
 FORWARDING = (Right("list", "EndpointSlice"), Right("get", "Pod", "portforward"), Right("create", "Pod", "portforward"))
 """What forwarding a port to a pod behind a Service asks for; the verb depends on the version of Kubernetes."""
+
+_REVISION = "ControllerRevision"
+
+RECORD = Rights(needed=tuple(Right(verb, _REVISION) for verb in ("list", "create", "patch", "delete")))
+"""What keeping a history asks for. deploy goes on without it."""
+
+HISTORY = Rights(needed=(Right("list", _REVISION),))
+
+FORGET = (Right("list", _REVISION), Right("delete", _REVISION))
+"""What deleting the history with its service asks for."""

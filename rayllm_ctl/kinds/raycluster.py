@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import EXPOSURE, OPERATOR, OVERVIEW, REASONS
+from rayllm_ctl.kinds.common import EXPOSURE, FORGET, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.external import ExternalAddress
@@ -61,6 +61,12 @@ RAY_CLUSTER = WorkloadKind(
             ),
             display=REASONS,
         ),
+        "record": RECORD,
+        "history": HISTORY,
+        "restart": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("delete", "Pod")),
+            display=(*HISTORY.needed,),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "events": Rights(
@@ -86,7 +92,7 @@ RAY_CLUSTER = WorkloadKind(
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
-            display=(Right("list", _KIND),),
+            display=(Right("list", _KIND), *FORGET),
         ),
     },
     is_service=_is_service,

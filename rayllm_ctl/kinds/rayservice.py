@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import EXPOSURE, FORWARDING, OPERATOR, OVERVIEW, REASONS
+from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.external import ExternalAddress
@@ -67,6 +67,12 @@ RAY_SERVICE = WorkloadKind(
             ),
             display=_REASONS,
         ),
+        "record": RECORD,
+        "history": HISTORY,
+        "restart": Rights(
+            needed=(Right("get", _KIND), Right("patch", _KIND)),
+            display=(Right("get", "RayCluster"), *HISTORY.needed),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "events": Rights(
@@ -99,7 +105,7 @@ RAY_SERVICE = WorkloadKind(
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
-            display=(Right("list", _KIND),),
+            display=(Right("list", _KIND), *FORGET),
         ),
     },
     is_service=lambda _: True,

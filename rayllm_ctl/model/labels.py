@@ -16,7 +16,19 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 
 SERVICE = "rayllm.io/service"
 """Label of a service's pods, of all its RayClusters: KubeRay labels pods with the name of their RayCluster only, which
-changes with every upgrade."""
+changes with every upgrade. And of the revisions of its history."""
+
+USER = "rayllm.io/user"
+CHANGE = "rayllm.io/change"
+OUTCOME = "rayllm.io/outcome"
+START_SECONDS = "rayllm.io/start-seconds"
+"""Annotations of a revision: who made it, what it changed, what came of it, and how long its plan lets a start take."""
+
+RESTARTED = "rayllm.io/restarted-at"
+"""Annotation of the head's pod template: when `restart` asked for a new RayCluster."""
+
+RESTARTER = "rayllm-ctl-restart"
+"""Field manager of RESTARTED: the next deploy leaves it as it is, and starts no third RayCluster."""
 
 BATCH = "rayllm.io/batch"
 """Label of all objects and pods of a batch job: its name. A service of the same name is none of them."""

@@ -11,10 +11,10 @@ from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
 Activity = Literal[
-    "apply", "bounds", "follow", "status", "list", "events", "follow-events", "logs", "endpoint", "chat", "dashboard",
-    "delete",
+    "apply", "bounds", "follow", "record", "history", "restart", "status", "list", "events", "follow-events", "logs",
+    "endpoint", "chat", "dashboard", "delete",
 ]  # fmt: skip
-"""What a command does with a service; one may do several: deploy applies, sets bounds and follows."""
+"""What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
 
 
 @dataclass(frozen=True)

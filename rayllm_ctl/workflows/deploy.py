@@ -19,6 +19,7 @@ from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.manifests import KEPT, annotated, apply_rights, placed
+from rayllm_ctl.workflows.recording import AppliedState, followed, record
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 from rayllm_ctl.workflows.services import reject_other_kind
 from rayllm_ctl.workflows.wait import wait_ready
@@ -36,7 +37,9 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
-    where no cluster is asked. annotations: of every object that is applied, beside its own.
+    where no cluster is asked. annotations: of every object that is applied, beside its own. record: keep a revision of
+    what is applied; change: what it says of the change. unchanged: by kind, the metadata.generation that an object must
+    still have.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -45,6 +48,9 @@ class DeployOptions:
     force_conflicts: bool = False
     render: RenderOptions = RenderOptions()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    record: bool = True
+    change: str = ""
+    unchanged: Mapping[str, int] = field(default_factory=dict)
 
 
 def deploy(
@@ -113,18 +119,26 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     stored: dict[str, Any] = {}
+    target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
+    done: list[Applied] = []
     for applied, item in apply(
         cluster,
-        [annotated(placed(item, namespace), options.annotations) for item in one.manifests],
+        target,
         dry_run="server" if dry else "none",
         force_conflicts=options.force_conflicts,
+        unchanged=options.unchanged,
     ):
         yield applied
+        done.append(applied)
         if applied.kind == kind.name:
             stored = item
-    yield from prune(cluster, surplus, dry_run=dry)
+    for applied in prune(cluster, surplus, dry_run=dry):
+        yield applied
+        done.append(applied)
     if dry:
         return
+    state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one.plan))
+    kept = (yield from record(cluster, state, done, options.change, wait=options.wait)) if options.record else None
     left: dict[str, int] = {}
     if not kind.is_cluster:
         changed, left = propagate_bounds(cluster, kind, stored)
@@ -136,7 +150,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if options.wait:
         limit = options.timeout if options.timeout is not None else _limit(one.plan)
         with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
-            yield from wait_ready(cluster, kind, stored, limit, stop=stop)
+            yield from followed(cluster, kept, wait_ready(cluster, kind, stored, limit, stop=stop))
         yield from settled
 
 
@@ -210,4 +224,9 @@ def check_version(running: str, one: Rendering) -> Iterator[Checked]:
 
 def _limit(plan: Plan | None) -> float:
     """Seconds to wait when the user set none: what the plan gives the start-up."""
-    return float(plan.startup.wait_seconds) if plan and plan.startup else START_SECONDS
+    planned = _planned_limit(plan)
+    return START_SECONDS if planned is None else planned
+
+
+def _planned_limit(plan: Plan | None) -> float | None:
+    return float(plan.startup.wait_seconds) if plan and plan.startup else None

@@ -94,6 +94,19 @@ def diff_live(
     return Diff((*bound, *_no_longer_rendered(cluster, target, namespace, running)), notes=notes)
 
 
+def diff_change(
+    cluster: Cluster, kind: WorkloadKind, live: Object, manifest: Mapping[str, Any], field_manager: str
+) -> Diff:
+    """What applying a part of the object `live` of a service would change, by a field manager of its own."""
+    from rayllm_ctl.cluster.apply import would_apply
+    from rayllm_ctl.cluster.versions import kuberay_version
+
+    running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
+    would = would_apply(cluster, [manifest], field_manager=field_manager)
+    found = [compare(before, after, kind.explain, running) for before, after in would]
+    return Diff(tuple(_completed(item, cluster) for item in found if item.action != "unchanged"))
+
+
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
     """What changes between two sets of manifests, without a cluster: what runs, and what is free, is unknown."""
     before, after = ({_key(item): item for item in side} for side in (old, new))

@@ -39,7 +39,7 @@ def _on(kinds: Iterable[str], *verbs: str) -> Rights:
 
 _REMOVAL = _both("delete") | _on(BESIDE, "list", "delete")
 _DEPLOY = (
-    _both("apply", "bounds", "follow")
+    _both("apply", "bounds", "follow", "record")
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
     | Rights(display=(Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True)))
 )
@@ -74,12 +74,16 @@ COMMANDS: Mapping[str, Rights] = {
     "keys": keys.RIGHTS,
     "serve-config": serveconfig.RIGHTS,
     "dashboard": _both("dashboard"),
+    "scale": _DEPLOY,
+    "history": _both("history") | _both("status"),
+    "rollback": _DEPLOY | diff.RUNNING,
+    "restart": _both("restart", "follow", "apply") | diff.RUNNING,
     "delete": _REMOVAL,
 }
 """The rights of each command that talks to a cluster: all that its features may ask for."""
 
 _LOOKING = (
-    "check", "status", "watch", "wait", "events", "endpoint", "serve-config",
+    "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config",
     "batch list", "batch status", "batch watch", "batch logs",
 )  # fmt: skip
 

@@ -28,6 +28,9 @@ ACTIVITIES: dict[str, tuple[tuple[str, ...], tuple[Activity, ...]]] = {
     "chat tine": (("chat", "tine", "Why?"), ("chat",)),
     "endpoint": (("endpoint", "tiny"), ("endpoint",)),
     "delete": (("delete", "tiny", "--no-wait"), ("delete",)),
+    "scale": (("scale", "tiny", "--replicas", "2"), ("apply", "bounds", "record", "follow")),
+    "history": (("history", "tiny"), ("history",)),
+    "restart": (("restart", "tiny"), ("restart", "follow")),
 }
 
 
@@ -52,7 +55,7 @@ def test_no_other_right_is_asked_for(run: Run, deploy: Deploy, api: FakeAPI, nam
     result = run(*command)
     assert result.code == (1 if name == "chat tine" else 0), str(result)
     # Kinds of which the user may list nothing are passed over: nothing of them was applied for the service.
-    surplus = grants(*(Right("list", kind_name) for kind_name in KINDS)) if name.startswith("de") else set()
+    surplus = grants(*(Right("list", kind_name) for kind_name in KINDS)) if name.startswith(("de", "scale")) else set()
     assert set(api.denied) - surplus == set()
 
 

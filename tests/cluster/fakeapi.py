@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayllm_ctl.model.apikinds import KINDS, Kind
-from tests.cluster.fakeobjects import complete, leaves, merge, selected, without_null
+from tests.cluster.fakeobjects import complete, field_set, leaves, merge, selected, without_null
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -31,7 +31,7 @@ Answer = tuple[int, Any]
 Grant = tuple[str, str, bool]
 """Verb, resource (pods, pods/log, rayservices.ray.io), and whether it is for all namespaces."""
 
-_ALWAYS = ("/version", "selfsubjectaccessreviews")
+_ALWAYS = ("/version", "selfsubjectaccessreviews", "selfsubjectreviews")
 """What every user may ask."""
 
 _SAVED = ("requests", "namespaces", "_objects", "_owners", "_history", "_rules", "_version")
@@ -226,6 +226,8 @@ class FakeAPI:
         if name is None:
             if kind.name == "SelfSubjectAccessReview":
                 return self._review(request.json())
+            if kind.name == "SelfSubjectReview":
+                return 201, {"status": {"userInfo": {"username": "alice@example.com"}}}
             if request.method == "POST":
                 if request.query.get("dryRun") == "All":
                     return 201, request.json()
@@ -316,6 +318,9 @@ class FakeAPI:
                 for p in conflicts
             ]
             return status(409, "Apply failed with conflicts", "Conflict", name=key[2], causes=causes)
+        read = request.json()["metadata"].get("resourceVersion")
+        if old is not None and read not in (None, old["metadata"]["resourceVersion"]):
+            return status(409, "the object has been modified", "Conflict", name=key[2], kind=kind.plural)
         owners |= dict.fromkeys(wanted, manager)
         merged = merge(old or {}, request.json())
         if request.query.get("dryRun") == "All":
@@ -323,7 +328,14 @@ class FakeAPI:
         self._owners[key] = owners
         if old is not None and merge(old, merged) == old:
             return 200, old
-        managed = [{"manager": m, "operation": "Apply"} for m in sorted(set(owners.values()))]
+        managed = [
+            entry
+            for entry in (old or {"metadata": {}})["metadata"].get("managedFields", ())
+            if entry["manager"] != manager
+        ]
+        fields = field_set({key: part for key, part in request.json().items() if key not in ("apiVersion", "kind")})
+        fields["f:metadata"].pop("f:resourceVersion", None)
+        managed.append({"manager": manager, "operation": "Apply", "fieldsV1": fields})
         merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
         stored = self._store(key, kind, merged)
         self.applied(stored)

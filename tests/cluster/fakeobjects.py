@@ -59,3 +59,8 @@ def without_null(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
     return {key: without_null(value) for key, value in item.items() if value is not None}
+
+
+def field_set(applied: Any) -> dict[str, Any]:
+    """The fields of what was applied, as managedFields lists them; lists are atoms."""
+    return {f"f:{key}": field_set(part) for key, part in applied.items()} if isinstance(applied, dict) else {}

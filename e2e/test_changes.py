@@ -1,0 +1,52 @@
+"""`scale`, `history`, `rollback` and `restart` against a real API server and KubeRay. On simulated nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.harness import LLAMA, Bench
+
+
+def flags(bench: Bench, *more: str) -> list[str]:
+    return [*LLAMA, "--name", "kept", "--tp", "4", "-n", bench.namespace, *more]
+
+
+def most_workers(bench: Bench) -> set[int]:
+    """maxReplicas of the worker group, in the RayService and in all its RayClusters."""
+    configs: list[dict[str, Any]] = [item["spec"] for item in bench.items("rayclusters")]
+    configs.append(bench.get("rayservice", "kept")["spec"]["rayClusterConfig"])
+    return {group["maxReplicas"] for config in configs for group in config["workerGroupSpecs"]}
+
+
+def test_what_was_applied_can_be_listed_scaled_and_applied_again(simulated: Bench) -> None:
+    where = ("kept", "-n", simulated.namespace)
+    simulated.run(*flags(simulated))
+    simulated.run(*flags(simulated, "--max-replicas", "2"))
+    revisions = simulated.run("history", *where, "-o", "json").json()
+    assert [one["revision"] for one in revisions] == [1, 2]
+    assert all(one["outcome"].startswith("Ready after") for one in revisions), revisions
+
+    simulated.run("scale", *where, "--max", "3")
+    assert most_workers(simulated) == {3}
+    again = simulated.run(*flags(simulated, "--max-replicas", "3", "--no-wait"))
+    assert "rayservice/kept unchanged" in again.err, str(again)
+
+    rollback = simulated.run("rollback", *where)
+    assert "revision 2 of kept" in rollback.err, str(rollback)
+    assert most_workers(simulated) == {2}
+    assert len(simulated.items("rayclusters")) == 1, "changed bounds start no second RayCluster"
+    assert simulated.run("history", *where, "-o", "json").json()[-1]["change"] == "rollback to 2"
+
+    simulated.run("delete", *where)
+    assert simulated.items("controllerrevisions.apps") == []
+
+
+def test_a_restart_is_no_change_for_the_next_deploy(simulated: Bench) -> None:
+    simulated.run(*flags(simulated))
+    (before,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
+    simulated.run("restart", "kept", "-n", simulated.namespace)
+    active = simulated.get("rayservice", "kept")["status"]["activeServiceStatus"]["rayClusterName"]
+    assert active != before
+    again = simulated.run(*flags(simulated, "--no-wait"))
+    assert "rayservice/kept unchanged" in again.err, str(again)
+    assert simulated.run("diff", *flags(simulated)[1:]).code == 0

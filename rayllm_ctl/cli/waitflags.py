@@ -1,0 +1,38 @@
+"""Flags of commands that change a service that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from rayllm_ctl.cli.values import Duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def wait_options(function: F) -> F:
+    """--wait and --timeout."""
+    wait = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
+    timeout = click.option("--timeout", type=Duration(), help="How long to wait; from the last plan by default.")
+    return wait(timeout(function))
+
+
+def dry_run_option(function: F) -> F:
+    """--dry-run=none|server."""
+    option = click.option(
+        "--dry-run",
+        type=click.Choice(["none", "server"]),
+        default="none",
+        show_default=True,
+        help="server: let the API server check the change; nothing is written.",
+    )
+    return option(function)
+
+
+def force_option(function: F) -> F:
+    """--force-conflicts."""
+    return click.option(
+        "--force-conflicts", is_flag=True, help="Take over fields that another field manager owns."
+    )(function)  # fmt: skip
