@@ -36,8 +36,9 @@ def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_remo
     for name in ("text.py", "chat.py"):
         shutil.copy(APPLICATIONS / name, tmp_path / "code")
 
-    def deploy(*models: dict[str, Any]) -> None:
-        bench.run("deploy", "-f", written(tmp_path, *models, **common), "--offline", "-n", bench.namespace)
+    def deploy(*models: dict[str, Any], accept: tuple[str, ...] = (), code: int = 0) -> str:
+        args = ("deploy", "-f", written(tmp_path, *models, **common), "--offline", "-n", bench.namespace, *accept)
+        return bench.run(*args, code=code).err
 
     def standin(name: str, model_id: str, tensor: int, **more: Any) -> dict[str, Any]:
         return model(name, model_id, tensor, path="/models/tiny", resources={"worker": pods}, **more)
@@ -50,7 +51,9 @@ def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_remo
         assert answer.out.strip()
     applications_answer(bench)
     with bench.proxied("chat-serve-svc") as base, Load(base, QWEN, clients=3, max_tokens=32) as load:
-        deploy(small, standin("large", MIDDLE, 2, engine={"maxNumSeqs": 16}))
+        changed = standin("large", MIDDLE, 2, engine={"maxNumSeqs": 16})
+        assert "would not answer for a while" in deploy(small, changed, code=1)
+        deploy(small, changed, accept=("--accept-outage",))
         deploy(small, standin("large", MIDDLE, 2, engine={"maxNumSeqs": 16}, replicas={"min": 2, "max": 2}))
         assert [one["metadata"]["uid"] for one in bench.items("rayclusters")] == [before]
         asked = load.answered

@@ -71,6 +71,10 @@ class RiskyPlanError(UserError):
     """A plan may not run, and the user has not accepted that."""
 
 
+class OutageError(UserError):
+    """A change would stop a service that answers, and the user has not accepted that."""
+
+
 class WaitTimeoutError(UserError):
     """The deadline passed before the wanted state was seen."""
 

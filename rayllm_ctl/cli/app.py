@@ -17,7 +17,7 @@ import click
 
 from rayllm_ctl import __version__
 from rayllm_ctl.console.style import Color, Printer
-from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, RiskyPlanError, UserError
+from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
 
 COMMANDS: dict[str, dict[str, str]] = {
     "Deploy models": {
@@ -133,8 +133,9 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except UserError as error:
         if debug:
             traceback.print_exception(error)
-        accept = ("--accept-risk to go on nevertheless",) if isinstance(error, RiskyPlanError) else ()
-        printer.error(error.message, (*error.hints, *accept))
+        accepted = {RiskyPlanError: "--accept-risk", OutageError: "--accept-outage"}
+        flags = [f"{flag} to go on nevertheless" for kind, flag in accepted.items() if isinstance(error, kind)]
+        printer.error(error.message, (*error.hints, *flags))
         return codes["failed"] if error.exit_code == FAILED else error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)

@@ -20,6 +20,7 @@ from rayllm_ctl.model.factsources import FactSources
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Deploy a plan that is risky.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
+@click.option("--accept-outage", is_flag=True, help="Also make a change during which the service does not answer.")
 @click.option("--timeout", type=Duration(), help="How long to wait; from the plan by default.")
 @click.option(
     "--rollback-on-failure",
@@ -47,6 +48,7 @@ def command(
     code: Path | None,
     facts: FactSources,
     accept_risk: bool,
+    accept_outage: bool,
     wait: bool,
     timeout: float | None,
     rollback_on_failure: bool,
@@ -88,7 +90,7 @@ def command(
         file, overrides, kube.namespace, FLAGS
     )
     render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage)
     start = deploy_or_roll_back if rollback_on_failure else deploy
     events = start([service], options, lambda: connect(kube))
     if dry_run == "client":

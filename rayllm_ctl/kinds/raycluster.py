@@ -51,7 +51,10 @@ RAY_CLUSTER = WorkloadKind(
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),
-            display=(Right("get", "RayService"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node")),
+            display=(
+                Right("get", "RayService"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node"),
+                Right("get", "Service", "proxy"),
+            ),
         ),
         "follow": Rights(
             needed=(

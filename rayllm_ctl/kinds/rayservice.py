@@ -53,7 +53,10 @@ RAY_SERVICE = WorkloadKind(
     rights={
         "apply": Rights(
             needed=(Right("get", _KIND), Right("create", _KIND), Right("patch", _KIND)),
-            display=(Right("get", "RayCluster"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node")),
+            display=(
+                Right("get", "RayCluster"), Right("get", "Namespace"), *OPERATOR, Right("list", "Node"),
+                Right("get", "Service", "proxy"),
+            ),
         ),
         "bounds": Rights(
             needed=(Right("get", "RayCluster"), Right("patch", "RayCluster"), Right("list", "Pod")),

@@ -37,9 +37,10 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
-    where no cluster is asked. annotations: of every object that is applied, beside its own. record: keep a revision of
-    what is applied; change: what it says of the change. unchanged: by kind, the metadata.generation that an object must
-    still have.
+    where no cluster is asked. accept_outage: also apply what stops a service that answers. said: what the change does
+    has been said, and outages accepted. annotations: of every object that is applied, beside its own. record: keep a
+    revision of what is applied; change: what it says of the change. unchanged: by kind, the metadata.generation that an
+    object must still have.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -47,6 +48,8 @@ class DeployOptions:
     timeout: float | None = None
     force_conflicts: bool = False
     render: RenderOptions = RenderOptions()
+    accept_outage: bool = False
+    said: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     record: bool = True
     change: str = ""
@@ -102,6 +105,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     from rayllm_ctl.cluster.bounds import propagate_bounds, settling
     from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
     from rayllm_ctl.cluster.serveservice import propagate_service
+    from rayllm_ctl.cluster.services import find
+    from rayllm_ctl.workflows.diff import start_seconds
+    from rayllm_ctl.workflows.foresee import foreseen
 
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
@@ -116,6 +122,12 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         yield from gatewaysecrets.check(cluster, planned, namespace)
     surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
     require_deletable(cluster, surplus, namespace)
+    live = None if options.said else find(cluster, kind, manifest["metadata"]["name"], namespace)
+    if live is not None:
+        yield from foreseen(
+            cluster, live, one.manifests, start_seconds(one.plan),
+            force_conflicts=options.force_conflicts, accept_outage=options.accept_outage or dry,
+        )  # fmt: skip
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     stored: dict[str, Any] = {}

@@ -19,24 +19,13 @@ from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.manifests import KEPT, apply_rights, placed
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-RUNNING = Rights(
-    display=(
-        Right("get", "RayCluster"),
-        Right("get", "Service", "proxy"),
-        Right("list", "Node"),
-        Right("list", "Pod", everywhere=True),
-    )
-)
-"""What tells how many replicas run, and what the nodes have free."""
-
 
 _STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
@@ -79,7 +68,7 @@ def diff_live(
     from rayllm_ctl.cluster.preflight import preflight
 
     kind, manifest = workload(manifests)
-    rights = apply_rights(kind, manifests) | RUNNING
+    rights = apply_rights(kind, manifests)
     checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)

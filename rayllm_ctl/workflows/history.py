@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.kinds import RAY_SERVICE, workload
 from rayllm_ctl.model.changes import Diff
+from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.revisions import Revision
+from rayllm_ctl.workflows.foresee import with_bounds_written
 from rayllm_ctl.workflows.recording import same_state
 from rayllm_ctl.workflows.rendering import Rendering
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollback:
-    """A revision that is to be applied again, and what that changes."""
+    """A revision that is to be applied again, and what that changes. live: the object as it is; None: it is gone."""
 
     revision: Revision
     rendering: Rendering
     diff: Diff
+    live: Object | None
 
 
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
@@ -56,6 +58,7 @@ def prepare_rollback(
 
     Raises UserError where there is none, or where the cluster is in its state already; as `diff` does otherwise.
     """
+    from rayllm_ctl.cluster.services import find
     from rayllm_ctl.workflows.diff import DiffOptions, diff_live
 
     known = history(cluster, name, namespace)
@@ -72,22 +75,9 @@ def prepare_rollback(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    return Rollback(target, Rendering(name, namespace, manifests, (), None), _with_bounds_written(diff))
-
-
-def _with_bounds_written(diff: Diff) -> Diff:
-    """`diff` without what is to be done about replica bounds: the rollback does it."""
-    written = "the bounds are written to the live RayCluster as well"
-    return replace(
-        diff,
-        objects=tuple(
-            replace(item, explanation=replace(item.explanation, consequences=tuple(
-                replace(one, message=written, hints=()) if one.effect == "bounds" else one
-                for one in item.explanation.consequences
-            )))
-            for item in diff.objects
-        ),
-    )  # fmt: skip
+    kind, _ = workload(manifests)
+    live = find(cluster, kind, name, namespace)
+    return Rollback(target, Rendering(name, namespace, manifests, (), None), with_bounds_written(diff), live)
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

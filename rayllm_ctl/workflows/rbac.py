@@ -15,7 +15,7 @@ from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.workload import Activity, Right, Rights
-from rayllm_ctl.workflows import diff, keys, serveconfig
+from rayllm_ctl.workflows import keys, serveconfig
 from rayllm_ctl.workflows.batchsubmit import RAY_JOB, submit_rights
 
 BESIDE = (
@@ -49,7 +49,7 @@ _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_right
 COMMANDS: Mapping[str, Rights] = {
     "deploy": _DEPLOY,
     "apply": _DEPLOY,
-    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | diff.RUNNING,
+    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list"),
     "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True) | JOB_RIGHTS["follow"],
     "batch list": JOB_RIGHTS["list"],
     "batch status": JOB_RIGHTS["status"],
@@ -76,8 +76,8 @@ COMMANDS: Mapping[str, Rights] = {
     "dashboard": _both("dashboard"),
     "scale": _DEPLOY,
     "history": _both("history") | _both("status"),
-    "rollback": _DEPLOY | diff.RUNNING,
-    "restart": _both("restart", "follow", "apply") | diff.RUNNING,
+    "rollback": _DEPLOY,
+    "restart": _both("restart", "follow", "apply"),
     "delete": _REMOVAL,
 }
 """The rights of each command that talks to a cluster: all that its features may ask for."""

@@ -158,7 +158,9 @@ class _Run:
 
     def _deployed(self, rendering: Rendering, health: list[Health]) -> float:
         """Seconds from the apply until the service is ready. `health` takes what is seen of it until then."""
-        options = DeployOptions(timeout=self._timeout, annotations={SWEEP: self._prepared.folder.id}, record=False)
+        options = DeployOptions(
+            timeout=self._timeout, annotations={SWEEP: self._prepared.folder.id}, said=True, record=False
+        )
         seconds = 0.0
         with self._show() as tell, ExitStack() as applying:
             # What is applied must not arrive after what removes it, so no request is cut off before.

@@ -1,0 +1,84 @@
+"""What a deployment will do to a service that runs: said before it, and refused where it would stop the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import OutageError
+from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.changes import Consequence, Diff, Effect
+from rayllm_ctl.model.events import Noted
+from rayllm_ctl.model.health import Object
+from rayllm_ctl.workflows.diff import DiffOptions, diff_live
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
+"""Effects that stop what goes on being wanted; a deletion is what the user asked for."""
+
+
+def foreseen(
+    cluster: Cluster,
+    live: Object,
+    manifests: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    *,
+    force_conflicts: bool,
+    accept_outage: bool,
+) -> Iterator[Noted]:
+    """What applying `manifests` of the service `live` comes to. seconds: how long a replica takes to start.
+
+    Raises OutageError where the service would not answer for a while, unless accept_outage.
+    """
+    namespace = live["metadata"]["namespace"]
+    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts), seconds)
+    diff = with_bounds_written(diff)
+    for item in diff.objects:
+        if item.action == "configured":
+            yield from (Noted(f"{one.effect}: {one.message}") for one in item.explanation.consequences)
+            yield from (Noted(hint) for one in item.explanation.consequences for hint in one.hints)
+    if not accept_outage:
+        refuse_outage(diff, live)
+
+
+def refuse_outage(diff: Diff, live: Object) -> None:
+    """Raise OutageError where the change stops the service `live`, if it answers now."""
+    if not _answers(live):
+        return
+    for item in diff.objects:
+        lost = [one for one in item.explanation.consequences if _stops(one)]
+        if item.kind in WORKLOADS and lost:
+            scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one answers meanwhile"
+            raise OutageError(
+                f"{item.kind.lower()}/{item.name} would not answer for a while; nothing was applied: "
+                + "; ".join(one.message for one in lost),
+                hint=(scale,) if any(one.effect == "restart" for one in lost) else (),
+            )
+
+
+def with_bounds_written(diff: Diff) -> Diff:
+    """`diff` without what is to be done about replica bounds: a deployment does it."""
+    written = "the bounds are written to the live RayCluster as well"
+    return replace(
+        diff,
+        objects=tuple(
+            replace(item, explanation=replace(item.explanation, consequences=tuple(
+                replace(one, message=written, hints=()) if one.effect == "bounds" else one
+                for one in item.explanation.consequences
+            )))
+            for item in diff.objects
+        ),
+    )  # fmt: skip
+
+
+def _answers(live: Object) -> bool:
+    """Whether KubeRay counts an address, or a worker that is ready. A service that never came up can lose nothing."""
+    status = live.get("status") or {}
+    return int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0
+
+
+def _stops(one: Consequence) -> bool:
+    return one.outage and one.effect in _STOPPING
