@@ -145,7 +145,7 @@ class Cluster:
         what = kind(kind_name)
         doing = f"{'apply' if 'apply' in content_type else 'patch'} {label(what, name, namespace)}"
         status, answer = self._exchange(
-            "PATCH", what.path(namespace, name), query=query, body=json.dumps(body).encode(), content_type=content_type,
+            "PATCH", what.path(namespace, name), query=query, body=_encoded(body), content_type=content_type,
             doing=doing, secret=kind_name == "Secret",
         )  # fmt: skip
         return self._decoded(answer, doing), status == 201
@@ -179,7 +179,7 @@ class Cluster:
 
         headers: for what is behind the API server's proxy.
         """
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else _encoded(body)
         _, answer = self._exchange(
             method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers
         )
@@ -302,6 +302,18 @@ class Cluster:
                 hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
             )
         return decoded
+
+
+def _encoded(body: Any) -> bytes:
+    """JSON as Go writes it: without spaces, and with <, > and & escaped.
+
+    The API server keeps `data` of a ControllerRevision as it was sent, and takes it for changed, which it must not be,
+    once a patch of the object has passed through its own encoder.
+    """
+    text = json.dumps(body, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode()
 
 
 def selectors(labels: str, fields: str) -> list[tuple[str, str]]:

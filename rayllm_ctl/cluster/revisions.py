@@ -54,7 +54,7 @@ def add_revision(
         break
     for old in known[: max(len(known) + 1 - KEPT, 0)]:
         with suppress(UserError):
-            cluster.delete(_KIND, old.object_name, namespace, uid=old.uid)
+            cluster.delete(_KIND, old.object_name, namespace, uid=old.uid, background=True)
     return made
 
 
@@ -71,7 +71,7 @@ def delete_revisions(cluster: Cluster, name: str, namespace: str, found: Sequenc
     """Delete the history of a service; a note where that is not permitted."""
     for one in found:
         try:
-            cluster.delete(_KIND, one.object_name, namespace, uid=one.uid)
+            cluster.delete(_KIND, one.object_name, namespace, uid=one.uid, background=True)
         except NotFoundError:
             continue
         except ForbiddenError:

@@ -116,6 +116,15 @@ def test_writes_are_never_sent_twice(api: FakeAPI, cluster: Cluster) -> None:
     assert api.count("POST", "configmaps") == 1
 
 
+def test_bodies_are_written_as_go_writes_them(api: FakeAPI, cluster: Cluster) -> None:
+    body = {"metadata": {"name": "x-1"}, "data": {"text": 'a <b> & "c" é \u2028', "numbers": [1, 0.92]}}
+    cluster.create(body, "ControllerRevision", "llm")
+    assert api.requests[-1].json() == body
+    assert api.requests[-1].body == (
+        rb'{"metadata":{"name":"x-1"},"data":{"text":"a \u003cb\u003e \u0026 \"c\" \u00e9 \u2028","numbers":[1,0.92]}}'
+    )
+
+
 def test_nobody_listens(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
