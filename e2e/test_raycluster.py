@@ -65,7 +65,8 @@ def test_the_other_mode_is_rejected_under_the_same_name(shared: Bench) -> None:
 
 
 def test_bench_says_what_the_server_did_meanwhile(shared: Bench) -> None:
-    load = ("--concurrency", "2", "--duration", "20s", "--output-tokens", "32", "--set", "ignore_eos=true")
+    # Between two short answers vLLM says that nothing runs.
+    load = ("--concurrency", "2", "--duration", "15s", "--output-tokens", "500", "--set", "ignore_eos=true")
     result = shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()
     most = result["service"]["max"]
     assert result["service"]["problems"] == []
