@@ -103,7 +103,7 @@ def test_a_maximum_falls_with_the_workers_that_become_idle(
         return None
 
     api.answer("GET", "/pods$", look, times=4)
-    api.answer("PATCH", "rayclusters", lambda request: settled.set() if b'"value": 1' in request.body else None)
+    api.answer("PATCH", "rayclusters", lambda request: settled.set() if b'"value":1' in request.body else None)
     with settling(cluster, RAY_SERVICE, stored) as changed:
         assert settled.wait(5)
     assert changed == [configured] * 2
