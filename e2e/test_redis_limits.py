@@ -170,7 +170,7 @@ def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, out
     processes = Processes(
         server,
         {"perKey": {"requests": "100/second"}, "onRedisFailure": failure},
-        count=2, seconds=6, clients=20, pause=0.02, keys=["alice"], addresses=["a"],
+        count=2, seconds=10, clients=20, pause=0.02, keys=["alice"], addresses=["a"],
     )  # fmt: skip
     before = processes.sleep(1.5)
     if outage == "killed":
