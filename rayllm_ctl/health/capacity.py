@@ -21,7 +21,7 @@ def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Obj
 
     At least one worker of each group is counted. It is no refusal: an autoscaler may add nodes, other pods may end.
     """
-    groups = _groups(_cluster_spec(manifest))
+    groups = _groups(cluster_spec(manifest))
     if not groups:
         return Checked(_NAME, True, "no worker groups")
     ready = [node for node in read_nodes(nodes, pods).values() if node.ready]
@@ -38,7 +38,7 @@ def first_requests(manifest: Object) -> dict[str, str]:
 
     The head, and the fewest workers as `capacity_check` counts them.
     """
-    spec = _cluster_spec(manifest)
+    spec = cluster_spec(manifest)
     total = pod_requests(fields.mapping(spec, "headGroupSpec", "template"))
     for group, item in _groups(spec):
         for resource, amount in pod_requests(fields.mapping(item, "template")).items():
@@ -50,7 +50,8 @@ def _accelerators_first(resource: str) -> tuple[bool, str]:
     return not is_accelerator(resource), resource
 
 
-def _cluster_spec(manifest: Object) -> Object:
+def cluster_spec(manifest: Object) -> Object:
+    """The spec of a RayCluster, or the one that a RayService has of it."""
     return fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
 
 

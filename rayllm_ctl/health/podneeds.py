@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.capacity import cluster_spec
 from rayllm_ctl.model.checks import Need
 from rayllm_ctl.model.health import Object
 
@@ -17,7 +18,7 @@ def pod_templates(manifest: Object) -> dict[str, Object]:
     """The pod templates of a rendered RayService, RayCluster or Deployment, by what they are for."""
     if fields.kind(manifest) == "Deployment":
         return {f"deployment/{fields.name(manifest)}": fields.mapping(manifest, "spec", "template")}
-    spec = fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
+    spec = cluster_spec(manifest)
     found: dict[str, Object] = {}
     if head := fields.mapping(spec, "headGroupSpec", "template"):
         found["the head"] = head
