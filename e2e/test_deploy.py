@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from e2e.harness import LLAMA, Bench
+from e2e.simulate.shapes import SIMULATED
 
 AT_ONCE = 60.0
 """Seconds within which `deploy` ends because of what happened, far below its own time-out. Other tests keep both cores
 busy meanwhile."""
 
-UNSATISFIABLE = ("--tp", "4", "--cpu", "500")
-"""More CPUs than a node has: `deploy` waits, and holds no GPU."""
+UNSATISFIABLE = ("--tp", "4", "--cpu", "150")
+"""More CPUs than are free on a node that `occupied` holds, and fewer than it has: `deploy` waits for as long as it may,
+and holds no GPU."""
+
+
+@pytest.fixture
+def occupied(simulated: Bench) -> Bench:
+    """The simulated nodes with 60 CPUs less."""
+    nodes = json.loads(simulated.kubectl("get", "nodes", "-l", f"{SIMULATED}=true", "-o", "json"))["items"]
+    simulated.wait("the default service account", lambda: simulated.items("serviceaccounts"), timeout=60)
+    simulated.apply(*(_holder(node["metadata"]["name"], "60") for node in nodes))
+    return simulated
+
+
+def _holder(node: str, cpus: str) -> dict[str, Any]:
+    container = {
+        "name": "holder", "image": "example.com/holder",
+        "resources": {"requests": {"cpu": cpus}, "limits": {"cpu": cpus}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }  # fmt: skip
+    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {"nodeName": node, "securityContext": security, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"holder-{node}"}, "spec": spec}
 
 
 def llama(bench: Bench, name: str, *more: str) -> list[str]:
@@ -26,7 +52,7 @@ def llama(bench: Bench, name: str, *more: str) -> list[str]:
 def waiting(bench: Bench, *args: str) -> subprocess.Popen[str]:
     """`deploy` that has applied its service and waits for it."""
     process = bench.start(*args)
-    bench.wait("pods of the service", lambda: bench.items("pods"), timeout=120)
+    bench.wait("pods of the service", lambda: bench.items("pods", "ray.io/is-ray-node=yes"), timeout=120)
     time.sleep(3)
     assert process.poll() is None, process.communicate()
     return process
@@ -40,9 +66,9 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, float]:
     return process.returncode, err, time.monotonic() - begin
 
 
-def test_deploy_ends_when_its_service_is_deleted(simulated: Bench) -> None:
-    process = waiting(simulated, *llama(simulated, "gone", *UNSATISFIABLE))
-    simulated.kubectl("delete", "rayservice", "gone", "-n", simulated.namespace, "--wait=false")
+def test_deploy_ends_when_its_service_is_deleted(occupied: Bench) -> None:
+    process = waiting(occupied, *llama(occupied, "gone", *UNSATISFIABLE))
+    occupied.kubectl("delete", "rayservice", "gone", "-n", occupied.namespace, "--wait=false")
     code, err, seconds = ended(process)
     print(f"deploy ended {seconds:.1f} s after its service was deleted")
     assert code == 1, err
@@ -50,9 +76,9 @@ def test_deploy_ends_when_its_service_is_deleted(simulated: Bench) -> None:
     assert seconds < AT_ONCE, err
 
 
-def test_of_two_deploys_with_different_settings_one_ends_with_a_conflict(simulated: Bench) -> None:
-    first = waiting(simulated, *llama(simulated, "twice", *UNSATISFIABLE))
-    second = simulated.run(*llama(simulated, "twice", "--tp", "4"))
+def test_of_two_deploys_with_different_settings_one_ends_with_a_conflict(occupied: Bench) -> None:
+    first = waiting(occupied, *llama(occupied, "twice", *UNSATISFIABLE))
+    second = occupied.run(*llama(occupied, "twice", "--tp", "4"))
     code, err, seconds = ended(first)
     print(f"the first deploy ended {seconds:.1f} s after the second")
     assert "ready" in second.err
@@ -61,16 +87,16 @@ def test_of_two_deploys_with_different_settings_one_ends_with_a_conflict(simulat
     assert seconds < AT_ONCE, err
 
 
-def test_an_interrupted_deploy_says_that_the_change_goes_on(simulated: Bench) -> None:
-    process = waiting(simulated, *llama(simulated, "left", *UNSATISFIABLE))
+def test_an_interrupted_deploy_says_that_the_change_goes_on(occupied: Bench) -> None:
+    process = waiting(occupied, *llama(occupied, "left", *UNSATISFIABLE))
     process.send_signal(signal.SIGINT)
     code, err, seconds = ended(process)
     assert code == 130, err
     said = " ".join(line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line))
     assert re.search(r"rayservice/left was (created|applied)\b.* goes on\b", said), err
-    assert f"rayllm-ctl watch left -n {simulated.namespace}" in err
+    assert f"rayllm-ctl watch left -n {occupied.namespace}" in err
     assert seconds < AT_ONCE, err
-    assert simulated.items("rayservices")
+    assert occupied.items("rayservices")
 
 
 def test_an_upgrade_says_each_thing_once(simulated: Bench) -> None:
