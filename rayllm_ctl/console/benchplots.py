@@ -74,7 +74,8 @@ def images(
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
-        axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
+        # At the left edge of the figure: beside long labels of bars a title of the axes is cut off.
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         draw(axes)
         for form in forms:
             image = io.BytesIO()
