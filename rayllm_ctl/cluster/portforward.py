@@ -68,16 +68,17 @@ class _Channels:
         return bytes([_DATA]) + data
 
     def unpacked(self, message: bytes) -> bytes | None:
-        channel, content = message[:1], message[1:]
-        if channel not in (bytes([_DATA]), bytes([_ERROR])):
+        """The data of the port in a message; None where there is none because of `problem`."""
+        if not message:
             return b""
-        if channel[0] not in self._begun:  # the port's number, in two bytes
-            self._begun.add(channel[0])
+        channel, content = message[0], message[1:]
+        if channel not in self._begun:  # the port's number, in two bytes
+            self._begun.add(channel)
             content = content[2:]
-        if channel[0] == _ERROR and content:
+        if channel == _ERROR and content:
             self.problem = content.decode("utf-8", "replace").strip()[:500]
             return None
-        return content if channel[0] == _DATA else b""
+        return content if channel == _DATA else b""
 
 
 def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSocket:
@@ -95,9 +96,9 @@ def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSo
     stack.callback(connection.close)
     # TLS, where there is any, and a proxy are matters of the connection.
     uri = f"ws://{server.netloc}{server.path.rstrip('/')}{path}"
-    upgraded = WebSocket(connection.sock, uri, _PROTOCOL, f"rayllm-ctl/{__version__}")
+    upgraded = WebSocket(connection.sock, uri, _PROTOCOL)
     try:
-        upgraded.open(cluster.headers(), _OPEN_TIMEOUT)
+        upgraded.open([*cluster.headers(), ("User-Agent", f"rayllm-ctl/{__version__}")], _OPEN_TIMEOUT)
     except InvalidStatus as error:
         raise cluster.failure(error.response.status_code, bytes(error.response.body or b""), doing) from error
     except WebSocketException as error:

