@@ -6,14 +6,17 @@ These tests need no cluster. Two processes stand for two replicas of the ingress
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -80,37 +83,86 @@ class Record:
 
 
 class Processes:
-    """Processes of the clients, which begin together."""
+    """Processes of the clients, which begin together and go on until they are told to end."""
 
-    def __init__(
-        self, server: Server, limits: dict[str, object], *, count: int, seconds: float, **plan: object
-    ) -> None:
+    def __init__(self, server: Server, limits: dict[str, object], *, count: int, **plan: object) -> None:
         url = f"redis://127.0.0.1:{server.port}/0"
-        # Python starts, and so do the clients' modules, on a machine that other tests keep busy.
-        self.start = time.time() + 6
-        text = json.dumps(
-            {"limits": {"redis": {"url": url}, **limits}, "start": self.start, "end": self.start + seconds, **plan}
-        )
+        text = json.dumps({"limits": {"redis": {"url": url}, **limits}, **plan})
+        self.of_process: list[list[Record]] = [[] for _ in range(count)]
         self.running = [
             subprocess.Popen(
                 [sys.executable, str(CLIENT), text],
                 env={**os.environ, "RAYLLM_REDIS_PASSWORD": PASSWORD},
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for _ in range(count)
         ]  # fmt: skip
+        for process in self.running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        self.readers = [
+            threading.Thread(target=self._read, args=pair) for pair in zip(self.running, self.of_process, strict=True)
+        ]
+        for reader in self.readers:
+            reader.start()
+        self._say()
 
-    def sleep(self, seconds: float) -> float:
-        """Sleep until `seconds` after the start; the time then."""
-        time.sleep(max(0.0, self.start + seconds - time.time()))
+    def _say(self) -> None:
+        for process in self.running:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+
+    @staticmethod
+    def _read(process: subprocess.Popen[str], records: list[Record]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            records.append(Record(*json.loads(line)))
+
+    def records(self) -> list[Record]:
+        """Those of all processes so far."""
+        return [record for records in self.of_process for record in records.copy()]
+
+    def happened(self, begin: float, end: float = math.inf) -> Counter[str]:
+        """What happened to the requests that began and ended in that time, in seconds since the epoch."""
+        return Counter(
+            record.happened
+            for record in self.records()
+            if begin <= record.start and record.start + record.seconds <= end
+        )
+
+    def wait(self, what: str, condition: Callable[[], bool]) -> float:
+        """Wait until it holds; the time then."""
+        limit = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < limit, f"not within 60 s: {what}"
+            time.sleep(0.1)
         return time.time()
 
-    def records(self) -> list[list[Record]]:
-        """Of each process."""
-        answers = [process.communicate(timeout=120) for process in self.running]
-        assert [process.returncode for process in self.running] == [0] * len(self.running), answers
-        assert all(PASSWORD not in errors for _, errors in answers)
-        return [[Record(*json.loads(line)) for line in output.splitlines()] for output, _ in answers]
+    def end(self) -> list[Record]:
+        """Let the clients end; the records of all processes."""
+        self._say()
+        for process, reader in zip(self.running, self.readers, strict=True):
+            reader.join(60)
+            assert process.stderr is not None
+            errors = process.stderr.read()
+            assert process.wait(60) == 0, errors
+            assert PASSWORD not in errors
+        return self.records()
+
+    def kill(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def begun(server: Server, limits: dict[str, object], *, count: int, **plan: object) -> Iterator[Processes]:
+    processes = Processes(server, limits, count=count, **plan)
+    try:
+        yield processes
+    finally:
+        processes.kill()
 
 
 def assert_never_more(entries: list[tuple[int, int]], limit: int, seconds: int) -> None:
@@ -138,25 +190,26 @@ def assert_exact(records: list[Record], limits: dict[tuple[str, str], tuple[int,
 
 
 def test_two_processes_never_admit_one_too_many_in_any_window(server: Server) -> None:
-    processes = Processes(
-        server,
-        {
-            "perKey": {"requests": "40/second", "tokens": "2000/2 seconds"},
-            "perAddress": {"requests": "90/second"},
-            "onRedisFailure": "deny",
-        },
-        count=2, seconds=6, clients=250, pause=0.01, keys=["alice", "bob", "carol"], addresses=["a", "b"],
-    )  # fmt: skip
-    of_processes = processes.records()
-    records = [record for of_process in of_processes for record in of_process]
-    limits = {
-        ("key", "requests"): (40, 1), ("key", "tokens"): (2000, 2), ("address", "requests"): (90, 1),
-    }  # fmt: skip
-    assert_exact(records, limits)
-    for of_process in of_processes:
-        assert {"admitted", "limited"} <= {record.happened for record in of_process}, "both had their part"
-    admitted = [record for record in records if record.happened == "admitted"]
-    assert sum(record.tokens for record in admitted) > 3 * 1950, "three keys use what their first windows leave them"
+    limits: dict[str, object] = {
+        "perKey": {"requests": "40/second", "tokens": "2000/2 seconds"},
+        "perAddress": {"requests": "90/second"},
+        "onRedisFailure": "deny",
+    }
+    keys, addresses = ["alice", "bob", "carol"], ["a", "b"]
+    with begun(server, limits, count=2, clients=250, pause=0.01, keys=keys, addresses=addresses) as processes:
+
+        def used() -> bool:
+            """Three keys use what several windows leave them, and both processes have their part."""
+            admitted = [record.tokens for record in processes.records() if record.happened == "admitted"]
+            parts = [{record.happened for record in records.copy()} for records in processes.of_process]
+            return sum(admitted) > 3 * 3 * 1950 and all({"admitted", "limited"} <= part for part in parts)
+
+        processes.wait("requests are admitted", used)
+        records = processes.end()
+    assert_exact(
+        records,
+        {("key", "requests"): (40, 1), ("key", "tokens"): (2000, 2), ("address", "requests"): (90, 1)},
+    )
     latencies = sorted(record.seconds for record in records)
     print(
         f"500 clients: {Counter(record.happened for record in records)}, "
@@ -167,41 +220,38 @@ def test_two_processes_never_admit_one_too_many_in_any_window(server: Server) ->
 @pytest.mark.parametrize("outage", ["killed", "frozen"])
 @pytest.mark.parametrize("failure", ["allow", "deny"])
 def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, outage: str) -> None:
-    processes = Processes(
-        server,
-        {"perKey": {"requests": "100/second"}, "onRedisFailure": failure},
-        count=2, seconds=10, clients=20, pause=0.02, keys=["alice"], addresses=["a"],
-    )  # fmt: skip
-    before = processes.sleep(1.5)
-    if outage == "killed":
-        server.kill()
-    else:
-        server.process.send_signal(signal.SIGSTOP)
-    lost = time.time()
-    back = processes.sleep(3.5)
-    if outage == "killed":
-        server.start()
-    else:
-        server.process.send_signal(signal.SIGCONT)
-    there = time.time()
-    records = [record for of_process in processes.records() for record in of_process]
-
-    def happened(begin: float, end: float) -> set[str]:
-        return {record.happened for record in records if begin <= record.start and record.start + record.seconds <= end}
-
-    # On a machine that is busy, Redis itself may have been late now and then.
-    assert {"admitted", "limited"} <= happened(0, before)
+    limits: dict[str, object] = {"perKey": {"requests": "100/second"}, "onRedisFailure": failure}
     during = "allowed" if failure == "allow" else "denied"
-    assert happened(lost, back) == {during}
-    assert {"admitted", "limited"} <= happened(there + 1, time.time()), "it is used again without a restart"
+    with begun(server, limits, count=2, clients=20, pause=0.02, keys=["alice"], addresses=["a"]) as processes:
+
+        def used(since: float) -> bool:
+            happened = processes.happened(since)
+            return happened["admitted"] > 120 and happened["limited"] > 120
+
+        # On a machine that is busy, Redis itself may have been late now and then.
+        before = processes.wait("requests are admitted and limited", lambda: used(0))
+        if outage == "killed":
+            server.kill()
+        else:
+            server.process.send_signal(signal.SIGSTOP)
+        lost = time.time()
+        back = processes.wait(f"requests are {during}", lambda: processes.happened(lost)[during] > 1000)
+        if outage == "killed":
+            server.start()
+        else:
+            server.process.send_signal(signal.SIGCONT)
+        there = time.time()
+        processes.wait("it is used again without a restart", lambda: used(there))
+        records = processes.end()
+    assert set(processes.happened(lost, back)) == {during}
     since_restart = [record for record in records if outage == "frozen" or record.start >= lost]
     assert_exact(since_restart, {("key", "requests"): (100, 1)})
     outside = sorted(record.seconds for record in records if lost <= record.start < back)
     usual = median(record.seconds for record in records if record.start + record.seconds <= before)
-    slow = sum(seconds > 0.03 for seconds in outside)
+    slow = sum(seconds > 0.1 for seconds in outside)
     print(
         f"{outage}, {failure}: {len(outside)} requests during the outage, p50 {median(outside) * 1000:.2f} ms, "
-        f"{slow} above 30 ms, longest {outside[-1] * 1000:.0f} ms"
+        f"{slow} above 100 ms, longest {outside[-1] * 1000:.0f} ms"
     )
     # Those that were on their way, and of a frozen Redis those of the quarter of a second until it is noticed.
     assert slow < len(outside) / 10

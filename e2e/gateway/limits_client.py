@@ -1,7 +1,8 @@
 """One ingress replica as far as rate limits go: clients that ask as fast as they can, and a record of every answer.
 
-Usage: limits_client.py PLAN, a JSON object; the records go to standard output, one JSON list per line: start (seconds
-since the epoch), seconds that it took, key, address, tokens, what happened, time by Redis's clock or null.
+Usage: limits_client.py PLAN, a JSON object. It prints a line when it is ready, begins at the first line of standard
+input and ends at the second one. Every answer is a line of standard output, a JSON list: start (seconds since the
+epoch), seconds that it took, key, address, tokens, what happened, time by Redis's clock or null.
 """
 
 from __future__ import annotations
@@ -39,23 +40,25 @@ async def run(plan: dict[str, Any]) -> None:
     assert settings is not None
     assert settings.limits is not None
     limits = open_limits(settings.limits, NoMetrics())
-    records: list[list[Any]] = []
+    ended = asyncio.Event()
 
     async def client(number: int) -> None:
         chance = random.Random(number)
-        while time.time() < plan["end"]:
+        while not ended.is_set():
             key, address = chance.choice(plan["keys"]), chance.choice(plan["addresses"])
             tokens = chance.randint(1, 50)
             start, began = time.time(), time.perf_counter()
             admission = await limits.admit(Client(key), address, "m", tokens)
-            records.append([start, time.perf_counter() - began, key, address, tokens, *record(admission)])
+            print(json.dumps([start, time.perf_counter() - began, key, address, tokens, *record(admission)]))
             await asyncio.sleep(plan["pause"])
 
-    await asyncio.sleep(plan["start"] - time.time())
-    await asyncio.gather(*(client(number) for number in range(plan["clients"])))
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    clients = [asyncio.create_task(client(number)) for number in range(plan["clients"])]
+    await asyncio.to_thread(sys.stdin.readline)
+    ended.set()
+    await asyncio.gather(*clients)
     await limits.close()
-    for line in records:
-        print(json.dumps(line))
 
 
 if __name__ == "__main__":
