@@ -83,7 +83,7 @@ class Record:
 
 
 class Processes:
-    """Processes of the clients, which begin together and go on until they are told to end."""
+    """Processes of the clients; between `begin` and `end` they ask one request after the other."""
 
     def __init__(self, server: Server, limits: dict[str, object], *, count: int, **plan: object) -> None:
         url = f"redis://127.0.0.1:{server.port}/0"
@@ -97,12 +97,15 @@ class Processes:
             )
             for _ in range(count)
         ]  # fmt: skip
-        for process in self.running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
         self.readers = [
             threading.Thread(target=self._read, args=pair) for pair in zip(self.running, self.of_process, strict=True)
         ]
+
+    def begin(self) -> None:
+        """Let the clients begin together, when the last process is ready."""
+        for process in self.running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
         for reader in self.readers:
             reader.start()
         self._say()
@@ -160,6 +163,7 @@ class Processes:
 def begun(server: Server, limits: dict[str, object], *, count: int, **plan: object) -> Iterator[Processes]:
     processes = Processes(server, limits, count=count, **plan)
     try:
+        processes.begin()
         yield processes
     finally:
         processes.kill()
@@ -206,6 +210,10 @@ def test_two_processes_never_admit_one_too_many_in_any_window(server: Server) ->
 
         processes.wait("requests are admitted", used)
         records = processes.end()
+    for of_process in processes.of_process:
+        assert {"admitted", "limited"} <= {record.happened for record in of_process}, "both had their part"
+    admitted = [record for record in records if record.happened == "admitted"]
+    assert sum(record.tokens for record in admitted) > 3 * 1950, "three keys use what their first windows leave them"
     assert_exact(
         records,
         {("key", "requests"): (40, 1), ("key", "tokens"): (2000, 2), ("address", "requests"): (90, 1)},
@@ -248,10 +256,10 @@ def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, out
     assert_exact(since_restart, {("key", "requests"): (100, 1)})
     outside = sorted(record.seconds for record in records if lost <= record.start < back)
     usual = median(record.seconds for record in records if record.start + record.seconds <= before)
-    slow = sum(seconds > 0.1 for seconds in outside)
+    slow = sum(seconds > 0.03 for seconds in outside)
     print(
         f"{outage}, {failure}: {len(outside)} requests during the outage, p50 {median(outside) * 1000:.2f} ms, "
-        f"{slow} above 100 ms, longest {outside[-1] * 1000:.0f} ms"
+        f"{slow} above 30 ms, longest {outside[-1] * 1000:.0f} ms"
     )
     # Those that were on their way, and of a frozen Redis those of the quarter of a second until it is noticed.
     assert slow < len(outside) / 10
