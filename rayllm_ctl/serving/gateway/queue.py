@@ -20,11 +20,14 @@ RATE_PERIOD: Final = 60.0
 """Seconds of which the rate of completions is the mean."""
 
 PATIENCE: Final = 0.05
-"""Seconds that a request of a burst waits for those before it to reach replicas that are said to have capacity.
+"""Seconds that a request of a burst waits while none before it reaches a replica that is said to have capacity.
 
 Longer waits end in a rejection as well where a replica has become free: Serve's router looks again only after up to
 0.5 s, and then takes those that wait already. They took up to 190 ms with 0.5 s here, and answered no more requests.
 """
+
+LONGEST_WAIT: Final = 0.5
+"""Seconds after which it is rejected although others still reach replicas."""
 
 _POLL: Final = 0.005
 _LONGEST_RETRY: Final = 60
@@ -41,6 +44,8 @@ class SharedQueue:
         self._settings = settings
         self._source = source
         self._entered: Counter[str] = Counter()
+        self._arrived = 0
+        """How many entered so far."""
         self._completions = _Completions(now)
 
     def configure(self, settings: QueueSettings | None) -> None:
@@ -53,15 +58,19 @@ class SharedQueue:
         It is rejected at once if all replicas are busy. Otherwise those before it are on their way to them, and it
         enters when they have arrived.
         """
-        polls = round(PATIENCE / _POLL)
+        polls = idle = 0
         while (waiting := self._too_many(model)) is not None:
-            if polls == 0 or self._busy(model):
+            if polls >= LONGEST_WAIT / _POLL or idle >= PATIENCE / _POLL or self._busy(model):
                 return self._rejection(waiting)
-            polls -= 1
+            arrived = self._arrived
             await asyncio.sleep(_POLL)
+            polls += 1
+            # Each that enters took the place of one that a replica took.
+            idle = 0 if self._arrived > arrived else idle + 1
         if not self._entered:
             self._completions.begin()
         self._entered[model] += 1
+        self._arrived += 1
         return Place(self, model)
 
     def left(self, model: str, *, completed: bool) -> None:

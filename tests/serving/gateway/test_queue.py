@@ -95,6 +95,17 @@ def test_who_waits_for_capacity_that_is_not_there_is_rejected_soon(monkeypatch: 
     assert len(entered(shared, serve, "big", 20)) == 2
 
 
+def test_who_moves_up_is_not_rejected_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst that takes longer than the patience of each, but of which one after the other reaches a replica."""
+    monkeypatch.setattr("rayllm_ctl.serving.gateway.queue.PATIENCE", 0.015)
+    monkeypatch.setattr("rayllm_ctl.serving.gateway.queue.LONGEST_WAIT", 60)
+    serve = Serve(capacity=40)
+    assert len(entered(queue(serve, max_pending=1), serve, "big", 41)) == 41
+    monkeypatch.setattr("rayllm_ctl.serving.gateway.queue.LONGEST_WAIT", 0.015)
+    serve = Serve(capacity=40)
+    assert len(entered(queue(serve, max_pending=1), serve, "big", 41)) < 41, "some waited for long"
+
+
 def test_a_model_without_replicas_can_start_again() -> None:
     serve = Serve(capacity=0, ingresses=8)
     assert len(entered(queue(serve, max_pending=3), serve, "big", 5)) == 1
