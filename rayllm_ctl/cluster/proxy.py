@@ -34,6 +34,12 @@ STREAM_TIMEOUT = 600.0
 """Seconds to the first and between two pieces of a streamed answer: Ray Serve LLM's own limit of a request. A service
 that was scaled to zero takes its start-up time before it says anything."""
 
+_CLOSE = (("Connection", "close"),)
+"""Keeps the API server from closing a request's body as soon as it answers. Go's server does that on connections that
+stay open (net/http 1.26, server.go, writeHeader), and where its proxy had passed the body on but not yet read its end,
+it gives up the answer: with 16 clients on 2 cores and answers that begin at once, 23 of 6,000 broke off without this,
+and none of 6,000 with it."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -84,7 +90,7 @@ def open_stream(
     try:
         with cluster.open(
             "POST", proxy_path(namespace, service, port, path), body=data, accept="text/event-stream, application/json",
-            read_timeout=STREAM_TIMEOUT,
+            read_timeout=STREAM_TIMEOUT, headers=_CLOSE,
         ) as response:  # fmt: skip
             if response.status != 200:
                 raise _error_for(cluster, response.status, response.read(), namespace, service)

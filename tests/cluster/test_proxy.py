@@ -50,6 +50,7 @@ def test_lines_come_as_they_are_sent(api: FakeAPI, cluster: Cluster) -> None:
         events.put(b"")
         assert list(lines) == []
     assert api.requests[-1].json() == {"stream": True}
+    assert api.requests[-1].headers["Connection"] == "close", "or it may give up an answer that begins early"
 
 
 def test_a_stream_that_breaks_says_so(api: FakeAPI, cluster: Cluster) -> None:
