@@ -46,7 +46,7 @@ def foreseen(
 
 def refuse_outage(diff: Diff, live: Object) -> None:
     """Raise OutageError where the change stops the service `live`, if it answers now."""
-    if not _answers(live):
+    if not answers(live):
         return
     for item in diff.objects:
         lost = [one for one in item.explanation.consequences if _stops(one)]
@@ -74,7 +74,7 @@ def with_bounds_written(diff: Diff) -> Diff:
     )  # fmt: skip
 
 
-def _answers(live: Object) -> bool:
+def answers(live: Object) -> bool:
     """Whether KubeRay counts an address, or a worker that is ready. A service that never came up can lose nothing."""
     status = live.get("status") or {}
     return int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff
 from rayllm_ctl.model.events import Event, Noted
 from rayllm_ctl.model.labels import RESTARTED, RESTARTER
+from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.model.scaling import group_bounds
+from rayllm_ctl.workflows.foresee import answers
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.wait import wait_ready
 
@@ -29,8 +33,12 @@ class Restart:
     diff: Diff | None = None
 
 
-def prepare(cluster: Cluster, name: str, namespace: str) -> Restart:
-    """What a restart of service `name` does. Raises UserError where nothing would restart."""
+def prepare(cluster: Cluster, name: str, namespace: str, *, accept_outage: bool) -> Restart:
+    """What a restart of service `name` does.
+
+    Raises UserError where nothing would restart, and OutageError where nothing would answer for a while, unless
+    accept_outage.
+    """
     from rayllm_ctl.cluster.permissions import missing, not_permitted
     from rayllm_ctl.workflows.diff import diff_change
 
@@ -42,6 +50,8 @@ def prepare(cluster: Cluster, name: str, namespace: str) -> Restart:
         raise not_permitted(cluster, namespace, lacking)
     seconds = start_seconds(known_revisions(cluster, service))
     if kind.is_cluster:
+        if not accept_outage:
+            _refuse_outage(service, seconds)
         return Restart(service, seconds)
     strategy = (service.item["spec"].get("upgradeStrategy") or {}).get("type")
     if strategy == "None":
@@ -76,6 +86,19 @@ def restart(cluster: Cluster, found: Restart, *, wait: bool, timeout: float | No
             yield applied
     if wait:
         yield from wait_ready(cluster, service.kind, stored, limit)
+
+
+def _refuse_outage(service: LiveService, seconds: float) -> None:
+    """Raise OutageError where a RayCluster that answers has one replica: its pod is deleted before the next starts."""
+    groups = service.item["spec"].get("workerGroupSpecs") or ()
+    servers = [group_bounds(group).high for group in groups if group.get("groupName") == kuberay.SERVERS]
+    if answers(service.item) and servers == [1]:
+        scale = f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas 2"
+        raise OutageError(
+            f"{service.label} has one replica, and would not answer until another pod is ready, for up to "
+            f"{format_duration(seconds)}; nothing was restarted",
+            hint=f"{scale}    # first: one answers meanwhile",
+        )
 
 
 def _restarted(service: LiveService) -> dict[str, Any]:

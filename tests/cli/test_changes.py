@@ -229,6 +229,23 @@ def test_restart_replaces_the_workers_of_a_ray_cluster_one_at_a_time(run: Run, a
     assert len(set(running)) == 1, "a pod is deleted before the one before it is replaced"
 
 
+def test_a_restart_of_the_only_replica_of_a_ray_cluster_is_made_where_the_outage_is_accepted(
+    run: Run, api: FakeAPI, deploy: Deploy
+) -> None:
+    deploy(*TINY, "--kind", "raycluster")
+    item = api.stored("RayCluster", "tiny")
+    api.put(**{**item, "status": {**item["status"], "readyWorkerReplicas": 1}})
+    refused = run("restart", "tiny")
+    assert refused.code == 1, str(refused)
+    assert "raycluster/tiny has one replica, and would not answer until another pod is ready" in refused.err
+    assert "rayllm-ctl scale tiny -n llm --replicas 2" in refused.err
+    assert "--accept-outage to go on nevertheless" in refused.err
+    assert "tiny-server" in api.names("Pod")
+
+    accepted = run("restart", "tiny", "--accept-outage", "--timeout", "10ms")
+    assert "pod 1 of 1: tiny-server is deleted" in accepted.err, str(accepted)
+
+
 SEVERAL = """
 apiVersion: rayllm.io/v1alpha1
 kind: LLMService
