@@ -10,6 +10,8 @@ import click
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option, template_option
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.cli.waitflags import upgrade_options
+from rayllm_ctl.model.changes import Way
 from rayllm_ctl.model.factsources import FactSources
 
 
@@ -26,7 +28,7 @@ from rayllm_ctl.model.factsources import FactSources
 @click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
 @click.option("--offline", is_flag=True, help="Use no network to look up the models.")
 @click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
-@click.option("--accept-outage", is_flag=True, help="Also make a change during which the service does not answer.")
+@upgrade_options
 @click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")
 @click.option(
     "--dry-run",
@@ -44,6 +46,7 @@ def command(
     ctx: click.Context,
     files: tuple[Path, ...],
     accept_risk: bool,
+    upgrade: Way,
     accept_outage: bool,
     offline: bool,
     wait: bool,
@@ -63,6 +66,6 @@ def command(
 
     services = [resolve(file, {}, kube.namespace) for file in files]
     render = RenderOptions(FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
     with show(ctx, output) as display:
         roll_out(display, deploy(services, options, lambda: connect(kube)))

@@ -11,6 +11,8 @@ from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
 from rayllm_ctl.cli.serveconfig import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.cli.waitflags import upgrade_options
+from rayllm_ctl.model.changes import Way
 from rayllm_ctl.model.factsources import FactSources
 
 
@@ -20,7 +22,7 @@ from rayllm_ctl.model.factsources import FactSources
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Deploy a plan that is risky.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
-@click.option("--accept-outage", is_flag=True, help="Also make a change during which the service does not answer.")
+@upgrade_options
 @click.option("--timeout", type=Duration(), help="How long to wait; from the plan by default.")
 @click.option(
     "--rollback-on-failure",
@@ -48,6 +50,7 @@ def command(
     code: Path | None,
     facts: FactSources,
     accept_risk: bool,
+    upgrade: Way,
     accept_outage: bool,
     wait: bool,
     timeout: float | None,
@@ -90,7 +93,7 @@ def command(
         file, overrides, kube.namespace, FLAGS
     )
     render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
     start = deploy_or_roll_back if rollback_on_failure else deploy
     events = start([service], options, lambda: connect(kube))
     if dry_run == "client":

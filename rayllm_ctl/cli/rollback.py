@@ -8,7 +8,8 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
-from rayllm_ctl.cli.waitflags import dry_run_option, force_option, wait_options
+from rayllm_ctl.cli.waitflags import dry_run_option, force_option, upgrade_options, wait_options
+from rayllm_ctl.model.changes import Way
 
 
 @click.command(short_help="Apply an earlier revision of a service again.")
@@ -19,7 +20,7 @@ from rayllm_ctl.cli.waitflags import dry_run_option, force_option, wait_options
     metavar="REVISION",
     help="Revision to apply; the last one that differs from the present one by default.",
 )
-@click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
+@upgrade_options
 @wait_options
 @dry_run_option
 @force_option
@@ -30,6 +31,7 @@ def command(
     ctx: click.Context,
     name: str,
     to: int | None,
+    upgrade: Way,
     accept_outage: bool,
     wait: bool,
     timeout: float | None,
@@ -50,7 +52,6 @@ def command(
     from rayllm_ctl.cli.rollout import conflicts_can_be_forced, roll_out
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.foresee import refuse_outage
     from rayllm_ctl.workflows.history import prepare_rollback
 
     cluster = connect(kube)
@@ -60,13 +61,13 @@ def command(
         )  # fmt: skip
     click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
     print_meaning(ctx, found.diff)
-    if found.live is not None and not accept_outage and dry_run == "none":
-        refuse_outage(found.diff, found.live)
     options = DeployOptions(
         dry_run,
         wait,
         timeout if timeout is not None else found.revision.start_seconds,
         force_conflicts,
+        accept_outage=accept_outage,
+        upgrade=upgrade,
         said=True,
         change=f"rollback to {found.revision.number}",
     )

@@ -67,7 +67,7 @@ def command(
         wait,
         found.start_seconds if timeout is None else timeout,
         force_conflicts,
-        said=True,
+        upgrade=None,
         change=found.change,
         unchanged=found.unchanged,
     )

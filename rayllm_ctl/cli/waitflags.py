@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.model.changes import WAYS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,3 +37,20 @@ def force_option(function: F) -> F:
     return click.option(
         "--force-conflicts", is_flag=True, help="Take over fields that another field manager owns."
     )(function)  # fmt: skip
+
+
+def upgrade_options(function: F) -> F:
+    """--upgrade and --accept-outage."""
+    upgrade = click.option(
+        "--upgrade",
+        type=click.Choice(WAYS),
+        default="auto",
+        show_default=True,
+        help="How a change reaches a service that runs. in-place: never on a second RayCluster; surge: with one more "
+        "replica while replicas restart; new-cluster: on a second RayCluster; auto: as the change needs it, and surge "
+        "where nothing would answer otherwise and the nodes have room.",
+    )
+    accept = click.option(
+        "--accept-outage", is_flag=True, help="Also make a change during which the service does not answer."
+    )
+    return upgrade(accept(function))

@@ -39,6 +39,18 @@ Action = Literal["created", "configured", "unchanged", "deleted"]
 """What becomes of an object."""
 
 
+Way = Literal["auto", "in-place", "surge", "new-cluster"]
+"""How a change is to reach what runs:
+
+auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have room
+in-place     never on a second RayCluster
+surge        with one more replica of each model while its replicas are replaced
+new-cluster  on a second RayCluster, also where replicas could be replaced on the same one
+"""
+
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
 @dataclass(frozen=True)
 class FieldChange:
     """One field that changes. `field`: its name as users know it; `where`: the parts of the object that have it.

@@ -11,25 +11,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.changes import Way
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Planned, Ready, Rendered
 from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
+from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.manifests import KEPT, annotated, apply_rights, placed
-from rayllm_ctl.workflows.recording import AppliedState, followed, record
+from rayllm_ctl.workflows.recording import AppliedState, Kept, followed, record
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 from rayllm_ctl.workflows.services import reject_other_kind
-from rayllm_ctl.workflows.wait import wait_ready
+from rayllm_ctl.workflows.upgrade import Upgrade, UpgradeOptions, upgrading
+from rayllm_ctl.workflows.wait import START_SECONDS, wait_ready
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-
-START_SECONDS = 600.0
-"""How long to wait where no plan says how long a start takes."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
     timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
-    where no cluster is asked. accept_outage: also apply what stops a service that answers. said: what the change does
-    has been said, and outages accepted. annotations: of every object that is applied, beside its own. record: keep a
-    revision of what is applied; change: what it says of the change. unchanged: by kind, the metadata.generation that an
-    object must still have.
+    where no cluster is asked. accept_outage: also apply what stops a service that answers. upgrade: how a change is to
+    reach what runs; None: it is applied whatever it does. said: what the change does has been said. annotations: of
+    every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
+    the change. unchanged: by kind, the metadata.generation that an object must still have.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -49,6 +48,7 @@ class DeployOptions:
     force_conflicts: bool = False
     render: RenderOptions = RenderOptions()
     accept_outage: bool = False
+    upgrade: Way | None = "auto"
     said: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     record: bool = True
@@ -102,12 +102,9 @@ def _said(one: Rendering) -> Iterator[Event | Rendered]:
 
 def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
-    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
     from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
-    from rayllm_ctl.cluster.serveservice import propagate_service
     from rayllm_ctl.cluster.services import find
     from rayllm_ctl.workflows.diff import start_seconds
-    from rayllm_ctl.workflows.foresee import foreseen
 
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
@@ -122,35 +119,61 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         yield from gatewaysecrets.check(cluster, planned, namespace)
     surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
     require_deletable(cluster, surplus, namespace)
-    live = None if options.said else find(cluster, kind, manifest["metadata"]["name"], namespace)
-    if live is not None:
-        yield from foreseen(
-            cluster, live, one.manifests, start_seconds(one.plan),
-            force_conflicts=options.force_conflicts, accept_outage=options.accept_outage or dry,
-        )  # fmt: skip
+    upgrade = Upgrade()
+    live = find(cluster, kind, manifest["metadata"]["name"], namespace) if options.upgrade is not None else None
+    if live is not None and options.upgrade is not None:
+        how = UpgradeOptions(
+            options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
+        )
+        upgrade = yield from upgrading(cluster, live, one.manifests, start_seconds(one.plan), how)
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
-    stored: dict[str, Any] = {}
     target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
-    done: list[Applied] = []
-    for applied, item in apply(
-        cluster,
-        target,
-        dry_run="server" if dry else "none",
-        force_conflicts=options.force_conflicts,
-        unchanged=options.unchanged,
-    ):
-        yield applied
-        done.append(applied)
-        if applied.kind == kind.name:
-            stored = item
-    for applied in prune(cluster, surplus, dry_run=dry):
-        yield applied
-        done.append(applied)
-    if dry:
-        return
     state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one.plan))
-    kept = (yield from record(cluster, state, done, options.change, wait=options.wait)) if options.record else None
+    steps = [target]
+    if upgrade.first is not None and not dry:
+        first = annotated(placed(upgrade.first, namespace), options.annotations)
+        steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
+    if upgrade.restart is not None and not dry:
+        for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
+            pass  # the change itself, which is shown, follows
+    kept: Kept | None = None
+    for number, manifests in enumerate(steps):
+        stored: dict[str, Any] = {}
+        done: list[Applied] = []
+        for applied, item in apply(
+            cluster,
+            manifests,
+            dry_run="server" if dry else "none",
+            force_conflicts=options.force_conflicts,
+            unchanged=options.unchanged,
+        ):
+            yield applied
+            done.append(applied)
+            if applied.kind == kind.name:
+                stored = item
+        if number == 0:
+            for applied in prune(cluster, surplus, dry_run=dry):
+                yield applied
+                done.append(applied)
+            if dry:
+                return
+            if options.record:
+                kept = yield from record(cluster, state, done, options.change, wait=options.wait)
+        last = number == len(steps) - 1
+        yield from _taken_over(cluster, kind, stored, kept, one, options, last=last, stop=stop)
+        if stop is not None and stop.is_set():
+            return
+
+
+def _taken_over(
+    cluster: Cluster, kind: WorkloadKind, stored: dict[str, Any], kept: Kept | None, one: Rendering,
+    options: DeployOptions, *, last: bool, stop: Stop | None,
+) -> Iterator[Event]:  # fmt: skip
+    """Carry what was applied to what runs, and wait for it. last: the service is Ready then, which is its outcome."""
+    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
+    from rayllm_ctl.cluster.serveservice import propagate_service
+
     left: dict[str, int] = {}
     if not kind.is_cluster:
         changed, left = propagate_bounds(cluster, kind, stored)
@@ -162,8 +185,14 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if options.wait:
         limit = options.timeout if options.timeout is not None else _limit(one.plan)
         with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
-            yield from followed(cluster, kept, wait_ready(cluster, kind, stored, limit, stop=stop))
+            events = wait_ready(cluster, kind, stored, limit, stop=stop)
+            yield from followed(cluster, kept, events if last else _between(events))
         yield from settled
+
+
+def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:
+    """The events of a wait that another step follows: the service is not Ready for the user yet."""
+    return (event for event in events if not isinstance(event, Ready))
 
 
 def _rights(kind: WorkloadKind, one: Rendering, namespace: str, options: DeployOptions) -> Rights:

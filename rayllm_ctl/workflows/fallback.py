@@ -63,7 +63,7 @@ def deploy_or_roll_back(
         again = DeployOptions(
             timeout=good.start_seconds,
             force_conflicts=options.force_conflicts,
-            said=True,
+            upgrade=None,
             change=f"rollback to {good.number}: revision {failed.number} failed",
         )
         try:

@@ -1,47 +1,26 @@
-"""What a deployment will do to a service that runs: said before it, and refused where it would stop the service."""
+"""What a change does to a service that runs: said before it, and refused where it would stop the service."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import OutageError
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.changes import Consequence, Diff, Effect
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.health import Object
-from rayllm_ctl.workflows.diff import DiffOptions, diff_live
-
-if TYPE_CHECKING:
-    from rayllm_ctl.cluster import Cluster
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
 """Effects that stop what goes on being wanted; a deletion is what the user asked for."""
 
 
-def foreseen(
-    cluster: Cluster,
-    live: Object,
-    manifests: Sequence[Mapping[str, Any]],
-    seconds: float | None,
-    *,
-    force_conflicts: bool,
-    accept_outage: bool,
-) -> Iterator[Noted]:
-    """What applying `manifests` of the service `live` comes to. seconds: how long a replica takes to start.
-
-    Raises OutageError where the service would not answer for a while, unless accept_outage.
-    """
-    namespace = live["metadata"]["namespace"]
-    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts), seconds)
-    diff = with_bounds_written(diff)
+def meaning(diff: Diff) -> Iterator[Noted]:
+    """What changes of objects come to, and what can be done about it."""
     for item in diff.objects:
         if item.action == "configured":
             yield from (Noted(f"{one.effect}: {one.message}") for one in item.explanation.consequences)
             yield from (Noted(hint) for one in item.explanation.consequences for hint in one.hints)
-    if not accept_outage:
-        refuse_outage(diff, live)
 
 
 def refuse_outage(diff: Diff, live: Object) -> None:
@@ -49,7 +28,7 @@ def refuse_outage(diff: Diff, live: Object) -> None:
     if not answers(live):
         return
     for item in diff.objects:
-        lost = [one for one in item.explanation.consequences if _stops(one)]
+        lost = [one for one in item.explanation.consequences if stops(one)]
         if item.kind in WORKLOADS and lost:
             scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one answers meanwhile"
             raise OutageError(
@@ -80,5 +59,6 @@ def answers(live: Object) -> bool:
     return int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0
 
 
-def _stops(one: Consequence) -> bool:
+def stops(one: Consequence) -> bool:
+    """Whether what goes on being wanted stops."""
     return one.outage and one.effect in _STOPPING

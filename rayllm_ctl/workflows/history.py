@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE, workload
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.changes import Diff
-from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.revisions import Revision
 from rayllm_ctl.workflows.foresee import with_bounds_written
 from rayllm_ctl.workflows.recording import same_state
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollback:
-    """A revision that is to be applied again, and what that changes. live: the object as it is; None: it is gone."""
+    """A revision that is to be applied again, and what that changes."""
 
     revision: Revision
     rendering: Rendering
     diff: Diff
-    live: Object | None
 
 
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
@@ -58,7 +56,6 @@ def prepare_rollback(
 
     Raises UserError where there is none, or where the cluster is in its state already; as `diff` does otherwise.
     """
-    from rayllm_ctl.cluster.services import find
     from rayllm_ctl.workflows.diff import DiffOptions, diff_live
 
     known = history(cluster, name, namespace)
@@ -75,9 +72,7 @@ def prepare_rollback(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    kind, _ = workload(manifests)
-    live = find(cluster, kind, name, namespace)
-    return Rollback(target, Rendering(name, namespace, manifests, (), None), with_bounds_written(diff), live)
+    return Rollback(target, Rendering(name, namespace, manifests, (), None), with_bounds_written(diff))
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

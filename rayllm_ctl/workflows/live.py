@@ -10,8 +10,8 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.revisions import Revision
 from rayllm_ctl.model.workload import Rights, WorkloadKind
-from rayllm_ctl.workflows.deploy import START_SECONDS
 from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.wait import START_SECONDS
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

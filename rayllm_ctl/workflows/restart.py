@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import OutageError, UserError
@@ -12,11 +11,12 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff
 from rayllm_ctl.model.events import Event, Noted
-from rayllm_ctl.model.labels import RESTARTED, RESTARTER
+from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.scaling import group_bounds
 from rayllm_ctl.workflows.foresee import answers
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def prepare(cluster: Cluster, name: str, namespace: str, *, accept_outage: bool)
             f"{service.label} has spec.upgradeStrategy.type None: KubeRay starts no second RayCluster for it",
             hint="spec.upgrade.strategy: NewCluster, then rayllm-ctl deploy -f FILE",
         )
-    manifest = _restarted(service)
+    manifest = with_restart(service)
     return Restart(service, seconds, manifest, diff_change(cluster, kind, service.item, manifest, RESTARTER))
 
 
@@ -99,19 +99,3 @@ def _refuse_outage(service: LiveService, seconds: float) -> None:
             f"{format_duration(seconds)}; nothing was restarted",
             hint=f"{scale}    # first: one answers meanwhile",
         )
-
-
-def _restarted(service: LiveService) -> dict[str, Any]:
-    """The annotation of the head's pods that KubeRay's hash of the RayCluster takes in, and nothing else.
-
-    It has a field manager of its own: a deploy that does not know of it would remove it, which is another change of the
-    hash.
-    """
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    template = {"metadata": {"annotations": {RESTARTED: now}}}
-    return {
-        "apiVersion": service.item["apiVersion"],
-        "kind": service.kind.name,
-        "metadata": {"name": service.name, "namespace": service.namespace},
-        "spec": {"rayClusterConfig": {"headGroupSpec": {"template": template}}},
-    }

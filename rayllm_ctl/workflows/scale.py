@@ -46,7 +46,7 @@ def prepare(
     if service.kind.is_cluster:
         what, scaled = "", _scaled_cluster(service, own, low, high, model)
     else:
-        what, scaled = _scaled_service(service, own, low, high, model)
+        what, scaled = scaled_service(service, own, low, high, model)
     change = f"{what}{scaled.before} → {scaled.after} replicas"
     notes = [f"{what}{scaled.before} → {scaled.after} replicas" if scaled.before != scaled.after else
              f"{what}has {scaled.after} replicas already"]  # fmt: skip
@@ -101,9 +101,13 @@ def _scaled_cluster(
         raise _not_ours(service, str(error)) from None
 
 
-def _scaled_service(
+def scaled_service(
     service: LiveService, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
 ) -> tuple[str, Scaled]:
+    """A RayService with at least `low` and at most `high` replicas of a model, whose id comes first.
+
+    Raises UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
+    """
     from rayllm_ctl.serveconfig import bounds as texts
     from rayllm_ctl.serveconfig import document
 

@@ -159,7 +159,7 @@ class _Run:
     def _deployed(self, rendering: Rendering, health: list[Health]) -> float:
         """Seconds from the apply until the service is ready. `health` takes what is seen of it until then."""
         options = DeployOptions(
-            timeout=self._timeout, annotations={SWEEP: self._prepared.folder.id}, said=True, record=False
+            timeout=self._timeout, annotations={SWEEP: self._prepared.folder.id}, upgrade=None, record=False
         )
         seconds = 0.0
         with self._show() as tell, ExitStack() as applying:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+START_SECONDS = 600.0
+"""How long to wait where no plan says how long a start takes."""
+
 LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI
@@ -35,13 +37,94 @@ def with_replicas(api: FakeAPI, count: int) -> None:
     api.answer("GET", ":dashboard/proxy/api/serve/applications/$", (200, answer))
 
 
+def fill_the_node(api: FakeAPI) -> None:
+    """No other worker has a place."""
+    node = api.stored("Node", "n1", "")
+    node["status"]["allocatable"]["memory"] = "1Gi"
+    api.put(**node)
+
+
+def bounds(api: FakeAPI) -> list[tuple[tuple[int, int], ...]]:
+    """The replica bounds of the model and of the ingress, and those of the pods, in each state that was applied."""
+    found = []
+    for request in api.requests:
+        if request.method == "PATCH" and request.path.endswith("/rayservices/tiny") and "dryRun" not in request.query:
+            spec = json.loads(request.body)["spec"]
+            text = yaml.safe_load(spec["serveConfigV2"])["applications"][0]["deployments"]
+            (group,) = spec["rayClusterConfig"]["workerGroupSpecs"]
+            scaling = [one["autoscaling_config"] for one in text]
+            found.append((*((one["min_replicas"], one["max_replicas"]) for one in scaling),
+                          (group["minReplicas"], group["maxReplicas"])))  # fmt: skip
+    return found
+
+
+@pytest.mark.usefixtures("service")
+def test_one_more_replica_answers_while_the_only_one_restarts(run: Run, api: FakeAPI) -> None:
+    before, seen = config(api), len(bounds(api))
+    result = run(*TINY, *RESTART)
+    assert result.code == 0, str(result)
+    said = "surge: tiny: 2 replicas while they are replaced one at a time; on node n1"
+    assert result.err.index("does not answer") < result.err.index(said) < result.err.index("rayservice/tiny configured")
+    assert bounds(api)[seen:] == [((2, 2), (2, 2), (2, 2)), ((1, 1), (1, 1), (1, 1))]
+    assert result.err.count("ready       tiny") == 1, "the service is Ready once it has its own bounds"
+    assert config(api) != before
+    revisions = [api.stored("ControllerRevision", name) for name in api.names("ControllerRevision")]
+    assert len(revisions) == 2
+    kept = next(item for item in revisions[-1]["data"]["manifests"] if item["kind"] == "RayService")
+    assert kept["spec"]["serveConfigV2"] == config(api), "the history has what the user asked for"
+    assert "unchanged" in run(*TINY, *RESTART, "--no-wait").err
+
+
+@pytest.mark.usefixtures("service")
+def test_a_surge_is_made_only_as_asked_for(run: Run, api: FakeAPI) -> None:
+    before = config(api)
+    no_wait = run(*TINY, *RESTART, "--upgrade", "surge", "--no-wait")
+    assert (no_wait.code, "it cannot be combined with --no-wait" in no_wait.err) == (1, True), str(no_wait)
+    in_place = run(*TINY, *RESTART, "--upgrade", "in-place")
+    assert (in_place.code, "would not answer for a while" in in_place.err) == (1, True), str(in_place)
+    by_default = run(*TINY, *RESTART, "--no-wait")
+    assert (by_default.code, "--wait    # another replica answers meanwhile" in by_default.err) == (1, True)
+    other = run(*TINY, "--env", "COLOR=blue", "--upgrade", "surge")
+    assert (other.code, "cannot change on the RayCluster that runs" in other.err) == (1, True), str(other)
+    assert "--upgrade new-cluster" in other.err
+    assert config(api) == before
+
+    fill_the_node(api)
+    asked = run(*TINY, *RESTART, "--upgrade", "surge")
+    assert asked.code == 0, str(asked)
+    assert "insufficient memory" in asked.err, "it is said that the replica has to wait for a place"
+    assert config(api) != before
+
+
+@pytest.mark.usefixtures("service")
+def test_a_change_of_nothing_that_restarts_needs_no_surge(run: Run, api: FakeAPI) -> None:
+    result = run(*TINY, "--max-replicas", "3", "--upgrade", "surge", "--no-wait")
+    assert result.code == 0, str(result)
+    assert "--upgrade surge is not needed" in result.err
+
+
+@pytest.mark.usefixtures("service")
+def test_a_second_ray_cluster_takes_a_change_that_would_restart_replicas(run: Run, api: FakeAPI) -> None:
+    before = config(api)
+    result = run(*TINY, *RESTART, "--upgrade", "new-cluster", "--no-wait")
+    assert result.code == 0, str(result)
+    assert "new-cluster: KubeRay starts a second RayCluster" in result.err
+    assert "restart: application" not in result.err
+    assert config(api) != before
+    patches = [request for request in api.requests if request.method == "PATCH" and "rayservices" in request.path]
+    written = [request for request in patches if "dryRun" not in str(request.query)][-2:]
+    assert ["restarted-at" in request.body.decode() for request in written] == [True, False]
+
+
 @pytest.mark.usefixtures("service")
 def test_a_change_that_stops_the_service_is_not_made_unless_that_is_accepted(run: Run, api: FakeAPI) -> None:
+    fill_the_node(api)
     before = config(api)
     refused = run(*TINY, *RESTART)
     assert refused.code == 1, str(refused)
     assert "rayservice/tiny would not answer for a while; nothing was applied" in refused.err
-    assert "rayllm-ctl scale tiny -n llm --min 2" in refused.err
+    assert "another replica has no place to answer meanwhile: " in refused.err
+    assert "--upgrade surge to wait for a place" in refused.err
     assert "--accept-outage to go on nevertheless" in refused.err
     assert config(api) == before
     assert api.names("ControllerRevision") == ["tiny-1"]
@@ -94,6 +177,7 @@ def test_nothing_is_said_where_nothing_changes(run: Run) -> None:
 
 @pytest.mark.usefixtures("service")
 def test_a_rollback_that_stops_the_service_has_to_be_accepted_too(run: Run, api: FakeAPI) -> None:
+    fill_the_node(api)
     assert run(*TINY, *RESTART, "--accept-outage").code == 0
     changed = config(api)
     refused = run("rollback", "tiny", "-n", "llm")

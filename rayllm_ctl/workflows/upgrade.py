@@ -1,0 +1,237 @@
+"""How a change reaches a service that runs: as it is, with one more replica meanwhile, or on a second RayCluster.
+
+Ray Serve stops an old replica before it starts the new one, at least one at a time: with one replica nothing answers
+meanwhile. With two the other one does. Raised from one to two in the same write, Serve starts a new one first
+(ray/serve/_private/deployment_state.py of Ray 2.60, _check_and_stop_outdated_version_replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import OutageError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model.changes import Diff, ObjectDiff, Way
+from rayllm_ctl.model.events import Checked, Noted
+from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.scaling import Bounds
+from rayllm_ctl.workflows.diff import DiffOptions, diff_live
+from rayllm_ctl.workflows.foresee import meaning, refuse_outage, stops, with_bounds_written
+from rayllm_ctl.workflows.live import LiveService
+from rayllm_ctl.workflows.restarted import with_restart
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_SURGE = 2
+"""Replicas of a model while they are replaced: Serve replaces one at a time below ten."""
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What is applied for a change. first: the service with more replicas, which has to be Ready before the change
+    itself is applied; restart: a part of the service that starts a second RayCluster, applied before all else.
+    """
+
+    first: Mapping[str, Any] | None = None
+    restart: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class UpgradeOptions:
+    """way: see Way. wait: the deployment waits until the service is Ready. said: what the change does has been said."""
+
+    way: Way
+    accept_outage: bool
+    wait: bool
+    force_conflicts: bool
+    said: bool = False
+
+
+def upgrading(
+    cluster: Cluster, live: Object, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
+    options: UpgradeOptions,
+) -> Generator[Noted, None, Upgrade]:  # fmt: skip
+    """Say what applying `manifests` does to the service `live`, and choose how. seconds: how long a replica starts.
+
+    Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
+    change cannot be made in the way that was asked for.
+    """
+    service = LiveService(WORKLOADS[live["kind"]], dict(live))
+    diff = _diff(cluster, service, manifests, seconds, options)
+    restart = None
+    if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
+        restart = with_restart(service)
+        diff = _diff(cluster, service, [_merged(item, restart) for item in manifests], seconds, options)
+    if not options.said:
+        yield from meaning(diff)
+    _require_possible(diff, service, options.way)
+    item = _configured(diff, service)
+    asked = options.way == "surge"
+    if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
+        _refuse(diff, service, options)
+        return Upgrade(restart=restart)
+    if not _restart_stops(item):
+        _refuse(diff, service, options)
+        yield Noted("--upgrade surge is not needed: the service goes on answering")
+        return Upgrade()
+    return (yield from _surge(cluster, service, manifests, diff, options))
+
+
+def _surge(
+    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], diff: Diff, options: UpgradeOptions
+) -> Generator[Noted, None, Upgrade]:
+    """One more replica while they are replaced, if that helps and has a place; else the outage is to be accepted."""
+    asked = options.way == "surge"
+    if asked and not options.wait:
+        raise UserError(
+            "--upgrade surge takes two steps, and the first is waited for: it cannot be combined with --no-wait",
+            hint="remove --no-wait",
+        )
+    try:
+        first, pods = _raised(service, manifests)
+    except UserError:
+        if asked:
+            raise
+        _refuse(diff, service, options)
+        return Upgrade()
+    if not options.wait:
+        _refuse(diff, service, options, hint="--wait    # another replica answers meanwhile")
+        return Upgrade()
+    place = _place(cluster, first, pods)
+    if not place.ok and not asked:
+        why = f"; another replica has no place to answer meanwhile: {place.detail}"
+        _refuse(diff, service, options, why, "--upgrade surge to wait for a place, if nodes are added or become free")
+        return Upgrade()
+    replicas = ", ".join(f"{model}: {_SURGE}" for model in pods)
+    yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {place.detail}")
+    return Upgrade(first)
+
+
+def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str = "", hint: str = "") -> None:
+    """Raise OutageError unless the outage is accepted. why: why it cannot be avoided; hint: what avoids it."""
+    if options.accept_outage:
+        return
+    try:
+        refuse_outage(diff, service.item)
+    except OutageError as error:
+        raise OutageError(f"{error.message}{why}", hint=hint or error.hints) from None
+
+
+def _diff(
+    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
+    options: UpgradeOptions,
+) -> Diff:  # fmt: skip
+    how = DiffOptions(force_conflicts=options.force_conflicts)
+    return with_bounds_written(diff_live(cluster, manifests, service.namespace, how, seconds))
+
+
+def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:
+    """The change of the object that runs the service."""
+    found = (item for item in diff.objects if item.kind == service.kind.name and item.name == service.name)
+    return next((item for item in found if item.action == "configured"), None)
+
+
+def _has(diff: Diff, service: LiveService, effect: str) -> bool:
+    item = _configured(diff, service)
+    return item is not None and any(one.effect == effect for one in item.explanation.consequences)
+
+
+def _restart_stops(item: ObjectDiff) -> bool:
+    """Whether nothing answers because replicas restart, and for no other reason."""
+    lost = [one for one in item.explanation.consequences if stops(one)]
+    return bool(lost) and all(one.effect == "restart" for one in lost)
+
+
+def _require_possible(diff: Diff, service: LiveService, way: Way) -> None:
+    """Raise UserError where a change starts a second RayCluster, or none, and that is not what was asked for."""
+    item = _configured(diff, service)
+    if item is None:
+        return
+    if way in ("in-place", "surge") and _has(diff, service, "new-cluster"):
+        fields = sorted({one.field for one in item.explanation.changes if one.effect == "new-cluster"})
+        raise UserError(
+            f"{service.label}: {', '.join(fields)} cannot change on the RayCluster that runs, as --upgrade {way} "
+            "asks for: KubeRay starts a second one; nothing was applied",
+            hint="--upgrade new-cluster    # or auto",
+        )
+    if way != "auto" and way != "in-place" and service.kind.is_cluster:
+        raise UserError(
+            f"{service.label} is a RayCluster of its own: --upgrade {way} is for RayServices; nothing was applied",
+            hint="remove --upgrade",
+        )
+
+
+def _raised(
+    service: LiveService, manifests: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+    """The changed service with two replicas of each model that has one and restarts, and by model the pods of each
+    worker group that one replica takes. Raises UserError where that does not help.
+    """
+    from rayllm_ctl.serveconfig import bounds, document
+    from rayllm_ctl.workflows.scale import scaled_service
+
+    _, manifest = workload(manifests)
+    old, new = (
+        document.read(str(side["spec"].get("serveConfigV2") or ""), service.label).data
+        for side in (service.item, manifest)
+    )
+    before = {(one.id, one.name) for one in bounds.models(old)}
+    raised, pods = dict(manifest), dict[str, dict[str, int]]()
+    for model in bounds.models(new):
+        if model.bounds.low >= _SURGE or _application(old, model.name) == _application(new, model.name):
+            continue
+        if (model.id, model.name) not in before:
+            raise _no_surge(service, f"model {model.id} is new")
+        wanted = Bounds(_SURGE, max(_SURGE, model.bounds.high))
+        scaled = scaled_service(service, raised, wanted.low, wanted.high, model.id)[1]
+        raised = scaled.manifest
+        pods[model.id] = {group: after.low // _SURGE for group, (_, after) in scaled.pods.items()}
+    if not pods or {name for _, name in before} != {one.name for one in bounds.models(new)}:
+        raise _no_surge(service, "no model with one replica restarts")
+    return raised, pods
+
+
+def _application(config: Any, name: str) -> Any:
+    return next((one for one in config.get("applications") or () if one.get("name") == name), None)
+
+
+def _place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapping[str, int]]) -> Checked:
+    """Whether the nodes have room for one more replica of each model."""
+    from rayllm_ctl.cluster.nodes import all_nodes
+    from rayllm_ctl.health.capacity import capacity_check
+
+    found = all_nodes(cluster)
+    if found is None:
+        return Checked("capacity", None, "not permitted to list nodes")
+    count = {group: each for groups in pods.values() for group, each in groups.items()}
+    config = manifest["spec"]["rayClusterConfig"]
+    groups = [
+        {**group, "minReplicas": count[group["groupName"]], "replicas": count[group["groupName"]]}
+        for group in config["workerGroupSpecs"]
+        if group["groupName"] in count
+    ]
+    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found)
+
+
+def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """`item` with what `part` of the same object adds to its head group."""
+    if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
+        return dict(item)
+    config = item["spec"]["rayClusterConfig"]
+    head = config["headGroupSpec"]
+    template = head["template"]
+    metadata = template.get("metadata") or {}
+    added = part["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["metadata"]["annotations"]
+    annotations = {**(metadata.get("annotations") or {}), **added}
+    head = {**head, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}
+    return {**item, "spec": {**item["spec"], "rayClusterConfig": {**config, "headGroupSpec": head}}}
+
+
+def _no_surge(service: LiveService, why: str) -> UserError:
+    return UserError(
+        f"{service.label}: another replica would not keep the service answering: {why}; nothing was applied",
+        hint="--upgrade new-cluster    # a second RayCluster serves before the first is deleted",
+    )
