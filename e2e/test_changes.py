@@ -50,3 +50,24 @@ def test_a_restart_is_no_change_for_the_next_deploy(simulated: Bench) -> None:
     again = simulated.run(*flags(simulated, "--no-wait"))
     assert "rayservice/kept unchanged" in again.err, str(again)
     assert simulated.run("diff", *flags(simulated)[1:]).code == 0
+
+
+def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simulated: Bench) -> None:
+    where = ("kept", "-n", simulated.namespace)
+    (before,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
+    suspended = simulated.run("suspend", *where)
+    assert "no pod of kept is left" in suspended.err, str(suspended)
+    assert simulated.items("pods", f"ray.io/cluster={before}") == []
+    assert simulated.run("status", *where, "-o", "json").json()["state"] == "Suspended"
+    waiting = simulated.run("wait", *where, "--for", "ready", "--timeout", "60s", code=1)
+    assert "rayllm-ctl resume kept" in waiting.err, str(waiting)
+
+    simulated.run(*flags(simulated, "--max-replicas", "3", "--no-wait"))
+    assert simulated.get("rayservice", "kept")["spec"]["rayClusterConfig"]["suspend"] is True
+    assert simulated.items("pods", f"ray.io/cluster={before}") == []
+
+    simulated.run("resume", *where)
+    assert simulated.run("status", *where, "-o", "json").json()["state"] == "Ready"
+    (after,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
+    assert after == before
+    assert most_workers(simulated) == {3}

@@ -49,6 +49,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "dashboard": "Forward Ray's dashboard of a service to this machine.",
         "scale": "Change the replicas of a service.",
         "restart": "Restart the pods of a service step by step.",
+        "suspend": "Delete the pods of a service, and keep all else.",
+        "resume": "Start a suspended service again.",
         "history": "List the revisions of a service.",
         "rollback": "Apply an earlier revision of a service again.",
         "delete": "Delete a service and wait until its pods are gone.",

@@ -8,6 +8,7 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.labels import MODEL
 
@@ -59,7 +60,7 @@ class Service:
     @property
     def suspended(self) -> bool:
         """Suspended, or about to be."""
-        return fields.flag(self.item, "spec", "suspend") or any(
+        return kuberay.is_suspended(self.item) or any(
             fields.condition(self.item, type_).get("status") == "True" for type_ in ("Suspended", "Suspending")
         )
 

@@ -70,6 +70,10 @@ RAY_CLUSTER = WorkloadKind(
             needed=(Right("get", _KIND), Right("list", "Pod"), Right("delete", "Pod")),
             display=(*HISTORY.needed,),
         ),
+        "suspend": Rights(
+            needed=(Right("get", _KIND), Right("patch", _KIND)),
+            display=(*OPERATOR, *HISTORY.needed),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "events": Rights(

@@ -76,6 +76,10 @@ RAY_SERVICE = WorkloadKind(
             needed=(Right("get", _KIND), Right("patch", _KIND)),
             display=(Right("get", "RayCluster"), *HISTORY.needed),
         ),
+        "suspend": Rights(
+            needed=(Right("get", _KIND), Right("patch", _KIND)),
+            display=(*OPERATOR, *HISTORY.needed),
+        ),
         "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, *_REASONS)),
         "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, *OVERVIEW)),
         "events": Rights(

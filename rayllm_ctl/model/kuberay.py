@@ -167,3 +167,9 @@ def is_operator(labels: Mapping[str, str]) -> bool:
 
 def _child(service: str) -> str:
     return rf"{re.escape(service)}-{_RANDOM}"
+
+
+def is_suspended(item: Mapping[str, Any]) -> bool:
+    """Whether the spec of a RayService or RayCluster says that it is to have no pods."""
+    spec = item.get("spec") or {}
+    return bool(spec.get("suspend") or (spec.get("rayClusterConfig") or {}).get("suspend"))

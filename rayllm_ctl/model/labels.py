@@ -30,6 +30,9 @@ RESTARTED = "rayllm.io/restarted-at"
 RESTARTER = "rayllm-ctl-restart"
 """Field manager of RESTARTED: the next deploy leaves it as it is, and starts no third RayCluster."""
 
+SUSPENDER = "rayllm-ctl-suspend"
+"""Field manager of the field that suspends a service: the next deploy leaves it suspended."""
+
 BATCH = "rayllm.io/batch"
 """Label of all objects and pods of a batch job: its name. A service of the same name is none of them."""
 

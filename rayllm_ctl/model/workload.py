@@ -11,8 +11,8 @@ from rayllm_ctl.model.external import ExternalAddress
 from rayllm_ctl.model.health import Health, Object, Snapshot
 
 Activity = Literal[
-    "apply", "bounds", "follow", "record", "history", "restart", "status", "list", "events", "follow-events", "logs",
-    "endpoint", "chat", "dashboard", "delete",
+    "apply", "bounds", "follow", "record", "history", "restart", "suspend", "status", "list", "events", "follow-events",
+    "logs", "endpoint", "chat", "dashboard", "delete",
 ]  # fmt: skip
 """What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
 

@@ -78,6 +78,8 @@ COMMANDS: Mapping[str, Rights] = {
     "history": _both("history") | _both("status"),
     "rollback": _DEPLOY,
     "restart": _both("restart", "follow", "apply"),
+    "suspend": _both("suspend", "follow"),
+    "resume": _both("suspend", "follow"),
     "delete": _REMOVAL,
 }
 """The rights of each command that talks to a cluster: all that its features may ask for."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, Snapshot, State
+from rayllm_ctl.model.kuberay import is_suspended
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.services import kind_of
@@ -102,6 +103,7 @@ def wait_ready(
             yield Ready(name, namespace, seen.elapsed, last)
             return
         stop_if_hopeless(name, namespace, last, seen.elapsed)
+        stop_if_suspended(name, namespace, seen.snapshot, last)
     if stop is not None and stop.is_set():
         return
     raise timed_out(f"{name} is not ready", name, namespace, last, timeout)
@@ -221,6 +223,16 @@ def stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) 
                 f"{name} will not become ready: {cause.code}: {cause.message} ({cause.object}){evidence}",
                 hint=(*cause.hint, f"rayllm-ctl status {name} -n {namespace}"),
             )
+
+
+def stop_if_suspended(name: str, namespace: str, snapshot: Snapshot, health: Health) -> None:
+    """Raise UserError if a service is suspended and is to remain so."""
+    own = [one for one in snapshot.objects if one["metadata"]["name"] == name and one["kind"] in WORKLOADS]
+    if health.state is State.SUSPENDED and any(map(is_suspended, own)):
+        raise UserError(
+            f"{name} is suspended: it has no pods until it is resumed",
+            hint=f"rayllm-ctl resume {name} -n {namespace}",
+        )
 
 
 def is_old_evidence(cause: Cause, observed_at: datetime | None, elapsed: float) -> bool:

@@ -12,7 +12,7 @@ from rayllm_ctl.model.events import Noted, Observed
 from rayllm_ctl.model.external import Reach, format_external
 from rayllm_ctl.model.health import Health, State
 from rayllm_ctl.workflows.services import kind_of
-from rayllm_ctl.workflows.wait import Look, looks_at, stop_if_hopeless, timed_out
+from rayllm_ctl.workflows.wait import Look, looks_at, stop_if_hopeless, stop_if_suspended, timed_out
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -104,6 +104,8 @@ def wait_for(
                 yield Met(last, seen.elapsed)
                 return
             _stop_if_impossible(name, namespace, condition, last, seen.elapsed)
+            if condition is not DELETED:
+                stop_if_suspended(name, namespace, seen.snapshot, last)
     raise timed_out(f"{name} {condition.unmet}", name, namespace, last, timeout, *_lacking(last))
 
 
