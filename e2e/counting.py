@@ -1,10 +1,10 @@
-"""A proxy in front of the API server that notes every request, to count what a command asks."""
+"""A proxy in front of the API server that notes every request, to count what a command asks, or to kill it at one."""
 
 from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +19,10 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 
 class Counting(ThreadingHTTPServer):
-    """Passes requests on to `upstream`. `requests`: method and path with query of each, as in `GET /api/v1/pods`."""
+    """Passes requests on to `upstream`. `requests`: method and path with query of each, as in `GET /api/v1/pods`.
+
+    before, after: called with such a request before it is passed on, and before its answer is.
+    """
 
     daemon_threads = True
     request_queue_size = 256
@@ -28,19 +31,24 @@ class Counting(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = urlsplit(upstream).netloc
         self.requests: list[str] = []
+        self.before: Callable[[str], None] = lambda _request: None
+        self.after: Callable[[str], None] = lambda _request: None
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Counting
 
     def handle_request(self) -> None:
-        self.server.requests.append(f"{self.command} {self.path}")
+        request = f"{self.command} {self.path}"
+        self.server.requests.append(request)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in {*_HOP_BY_HOP, "host"}}
         connection = http.client.HTTPConnection(self.server.upstream, timeout=600)
         try:
+            self.server.before(request)
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()
+            self.server.after(request)
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in _HOP_BY_HOP:
@@ -62,6 +70,13 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def counted(bench: Bench, folder: Path) -> Iterator[tuple[Bench, list[str]]]:
     """The same bench with its commands going through a counting proxy, and the list of what they asked."""
+    with counting(bench, folder) as (made, proxy):
+        yield made, proxy.requests
+
+
+@contextmanager
+def counting(bench: Bench, folder: Path) -> Iterator[tuple[Bench, Counting]]:
+    """The same bench with its commands going through a counting proxy, and that."""
     with served_api(bench.target) as url:
         proxy = Counting(url)
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -73,7 +88,7 @@ def counted(bench: Bench, folder: Path) -> Iterator[tuple[Bench, list[str]]]:
         path.write_text(yaml.safe_dump(config))
         made = Bench(replace(bench.target, kubeconfig=path), bench.namespace)
         try:
-            yield made, proxy.requests
+            yield made, proxy
         finally:
             for process in made.processes:
                 process.kill()

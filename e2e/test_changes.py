@@ -54,6 +54,7 @@ def test_a_restart_is_no_change_for_the_next_deploy(simulated: Bench) -> None:
 
 def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simulated: Bench) -> None:
     where = ("kept", "-n", simulated.namespace)
+    simulated.run(*flags(simulated))
     (before,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
     suspended = simulated.run("suspend", *where)
     assert "no pod of kept is left" in suspended.err, str(suspended)

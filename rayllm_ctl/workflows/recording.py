@@ -62,7 +62,7 @@ def record(
         known = listed(cluster, state.name, state.namespace)
         last = known[-1] if known else None
         changed = any(one.action != "unchanged" for one in done)
-        if not changed and (last is None or same_state(last.manifests, state.manifests)):
+        if not changed and last is not None and same_state(last.manifests, state.manifests):
             return None
         made = add_revision(
             cluster, state.name, state.namespace, state.manifests,
