@@ -154,23 +154,6 @@ def test_an_engine_argument_restarts_the_replicas_in_their_pods(shared: Bench, s
     assert shared.run("chat", NAME, "Hello", "-n", shared.namespace, "--max-tokens", "8").out.strip()
 
 
-def test_with_one_more_replica_an_engine_argument_changes_without_a_lost_request(shared: Bench, spec: Spec) -> None:
-    """One more replica starts, the old one is replaced, and the service has its own bounds and workers again."""
-    flags = spec.flags(FIXED, args=ARGUMENTS)
-    with shared.proxied(f"{NAME}-serve-svc") as url, Load(url, MODEL, clients=4, max_tokens=16, pause=0.1) as load:
-        shared.wait("answers", lambda: load.answered > 5, timeout=60)
-        changed = shared.run("deploy", *flags, "-n", shared.namespace)
-        done = load.answered
-        shared.wait("answers afterwards", lambda: load.answered > done + 5, timeout=60)
-    assert "surge: " in changed.err, str(changed)
-    assert not load.failed, load.figures() + str(load.failed[:3])
-    assert '"enable_chunked_prefill": true' in json.dumps(served(shared))
-    assert len([pod for pod in workers(shared) if "deletionTimestamp" not in pod["metadata"]]) == 1
-    (group,) = shared.get("raycluster", cluster(shared))["spec"]["workerGroupSpecs"]
-    assert (group["minReplicas"], group["maxReplicas"]) == (1, 1)
-    print(f"\nengine argument with one more replica: {load.figures()}")
-
-
 NOTICED = 12.0
 """Seconds without an answer after which `status` has to know of it: Serve and KubeRay notice after up to ten."""
 
@@ -246,6 +229,23 @@ def outage(bench: Bench, load: Load) -> list[Look]:
             looks.append(Look(silent, last_answer, result.code, result.json()))
         time.sleep(1)
     return looks
+
+
+def test_with_one_more_replica_an_engine_argument_changes_without_a_lost_request(shared: Bench, spec: Spec) -> None:
+    """One more replica starts, the old one is replaced, and the service has its own bounds and workers again."""
+    flags = spec.flags(FIXED, args=ARGUMENTS)
+    with shared.proxied(f"{NAME}-serve-svc") as url, Load(url, MODEL, clients=4, max_tokens=16, pause=0.1) as load:
+        shared.wait("answers", lambda: load.answered > 5, timeout=60)
+        changed = shared.run("deploy", *flags, "-n", shared.namespace)
+        done = load.answered
+        shared.wait("answers afterwards", lambda: load.answered > done + 5, timeout=60)
+    assert "surge: " in changed.err, str(changed)
+    assert not load.failed, load.figures() + str(load.failed[:3])
+    assert '"enable_chunked_prefill": true' in json.dumps(served(shared))
+    assert len([pod for pod in workers(shared) if "deletionTimestamp" not in pod["metadata"]]) == 1
+    (group,) = shared.get("raycluster", cluster(shared))["spec"]["workerGroupSpecs"]
+    assert (group["minReplicas"], group["maxReplicas"]) == (1, 1)
+    print(f"\nengine argument with one more replica: {load.figures()}")
 
 
 def test_going_from_a_fixed_number_to_autoscaling_replaces_nothing(shared: Bench, spec: Spec) -> None:
