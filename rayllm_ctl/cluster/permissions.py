@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.parallel import Tasks
-from rayllm_ctl.errors import ClusterError
+from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.workload import Right, Rights
 
@@ -32,6 +32,16 @@ def format_right(right: Right) -> str:
     return f"{what} in namespace {right.namespace}" if right.namespace else what
 
 
+def user_name(cluster: Cluster) -> str:
+    """Who the API server takes the user for; before Kubernetes 1.28 the name in the kubeconfig."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = cluster.create(body, "SelfSubjectReview")
+    except UserError:
+        return cluster.user
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or cluster.user)
+
+
 def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) -> ClusterError:
     """The error for rights without which a command cannot work."""
     first = lacking[0]
@@ -39,7 +49,7 @@ def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) ->
     subresource = f" --subresource={first.subresource}" if first.subresource else ""
     scope = "-A" if first.everywhere or not what.namespaced else f"-n {namespace}"
     return ClusterError(
-        f"user {cluster.user!r} is not permitted to {', '.join(format_right(right) for right in lacking)} "
+        f"user {user_name(cluster)!r} is not permitted to {', '.join(format_right(right) for right in lacking)} "
         f"in namespace {namespace}",
         hint=(
             f"kubectl auth can-i {first.verb} {what.resource}{subresource} {scope}",

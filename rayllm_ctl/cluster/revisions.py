@@ -11,6 +11,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.permissions import user_name
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.labels import CHANGE, MANAGED_BY, MANAGER, OUTCOME, SERVICE, START_SECONDS, USER
@@ -41,7 +42,7 @@ def add_revision(
     number = max((one.number for one in known), default=0) + 1
     for attempt in range(_TRIES):
         body = _revision(name, number + attempt, manifests)
-        annotations = {USER: _user(cluster), CHANGE: change, OUTCOME: outcome}
+        annotations = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome}
         if start_seconds is not None:
             annotations[START_SECONDS] = f"{start_seconds:.0f}"
         body["metadata"]["annotations"] = annotations
@@ -90,13 +91,3 @@ def _revision(name: str, number: int, manifests: Sequence[Mapping[str, Any]]) ->
         "revision": number,
         "data": {"manifests": [dict(item) for item in manifests if item["kind"] != "Secret"]},
     }
-
-
-def _user(cluster: Cluster) -> str:
-    """Who the API server takes the user for; before Kubernetes 1.28 the name in the kubeconfig."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        answer = cluster.create(body, "SelfSubjectReview")
-    except UserError:
-        return cluster.user
-    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or cluster.user)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from rayllm_ctl.health import fields
+from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.progress import pod_step, replica_step, server_step
@@ -58,13 +59,17 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
         running = sum(cluster.running(one) for one in models)
         return running, sum(one.target for one in models), sum(max(one.high, one.target) for one in models), True
     groups = cluster.spec.groups
+    if suspended(cluster.item or {}) and not cluster.pods:
+        return 0, 0, sum(min(group.high, 10**6) * group.hosts for group in groups), True
     ready = sum(pod.ready for pod in cluster.workers)
     most = sum(min(group.high, 10**6) * group.hosts for group in groups)
     return ready, max(ready, cluster.workers_wanted), most, cluster.verified
 
 
 def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:
-    applications = (_application(context, cluster, app) for app in cluster.serve.applications)
+    # KubeRay leaves in its status what Serve said before a RayCluster was suspended.
+    known = () if suspended(cluster.item or {}) and not cluster.pods else cluster.serve.applications
+    applications = (_application(context, cluster, app) for app in known)
     return (*applications, *(pod_node(context, pod) for pod in cluster.pods))
 
 

@@ -117,5 +117,6 @@ def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generato
 
 
 def _pods(snapshot: Snapshot) -> list[str]:
-    """The pods that are left, as in pod/qwen-head."""
-    return [f"pod/{item['metadata']['name']}" for item in snapshot.objects if item["kind"] == "Pod"]
+    """The pods of Ray that are left, as in pod/qwen-head."""
+    pods = [item["metadata"] for item in snapshot.objects if item["kind"] == "Pod"]
+    return [f"pod/{one['name']}" for one in pods if kuberay.CLUSTER in (one.get("labels") or {})]
