@@ -171,5 +171,6 @@ def _child(service: str) -> str:
 
 def is_suspended(item: Mapping[str, Any]) -> bool:
     """Whether the spec of a RayService or RayCluster says that it is to have no pods."""
-    spec = item.get("spec") or {}
-    return bool(spec.get("suspend") or (spec.get("rayClusterConfig") or {}).get("suspend"))
+    spec = item.get("spec")
+    config = spec.get("rayClusterConfig") if isinstance(spec, Mapping) else None
+    return any(isinstance(one, Mapping) and one.get("suspend") is True for one in (spec, config))
