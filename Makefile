@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test e2e demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
+.PHONY: help install lint types unit test e2e chaos demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --ima
 	$(BIN)/pytest -q -x -n 2 -m "not alone" e2e $(E2E_FLAGS)
 
 test: lint types unit e2e ## everything; what CI runs
+
+chaos: install ## a service under load while it is changed and loses pods, nodes and the operator; 15 minutes, a table
+	$(BIN)/pytest -q -s e2e/chaos.py $(E2E_FLAGS)
 
 demo: install ## a cluster, a model, a question, an answer
 	$(BIN)/python -m e2e.demo $(DEMO_FLAGS)

@@ -32,16 +32,17 @@ class Load:
     """Chat requests in flight, `clients` at a time, until the block ends or `limit` seconds are over.
 
     url: of the service, without `/v1`. pause: seconds that a client waits after an answer. timeout: seconds after which
-    a request counts as failed. key: an API key.
+    a request counts as failed. key: an API key. streaming: how many of the clients ask for a stream.
     """
 
     def __init__(
         self, url: str, model: str, clients: int,
         max_tokens: int = 64, pause: float = 0, timeout: float = 120, limit: float = 900, key: str = "",
+        streaming: int = 0,
     ) -> None:  # fmt: skip
         self.url, self.model, self.max_tokens, self.pause, self.timeout = url, model, max_tokens, pause, timeout
         self.requests: list[Request] = []
-        self._limit = limit
+        self._limit, self._streaming = limit, streaming
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -103,22 +104,26 @@ class Load:
 
     def _client(self, number: int) -> None:
         # Without an early end a request is in flight for seconds: autoscaling counts what is in flight.
+        stream = number < self._streaming
         body = json.dumps(
             {
                 "model": self.model, "seed": number, "max_tokens": self.max_tokens, "ignore_eos": True,
-                "messages": [{"role": "user", "content": f"Question {number}"}],
+                "messages": [{"role": "user", "content": f"Question {number}"}], "stream": stream,
             }
         )  # fmt: skip
         while not self._stop.is_set() and self.now < self._limit:
             begin = self.now
-            error = _post(f"{self.url}/v1/chat/completions", body, self._headers, self.timeout)
+            error = _post(f"{self.url}/v1/chat/completions", body, self._headers, self.timeout, stream)
             with self._lock:
                 self.requests.append(Request(begin, self.now - begin, error))
             self._stop.wait(FAILURE_PAUSE_SECONDS if error else self.pause)
 
 
-def _post(url: str, body: str, headers: dict[str, str], timeout: float) -> str:
-    """Why the request failed, or nothing. One connection per request, as after an outage none is left to use."""
+def _post(url: str, body: str, headers: dict[str, str], timeout: float, stream: bool) -> str:
+    """Why the request failed, or nothing. One connection per request, as after an outage none is left to use.
+
+    A stream that ends before its last line has failed, too.
+    """
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=timeout)
     try:
@@ -129,4 +134,6 @@ def _post(url: str, body: str, headers: dict[str, str], timeout: float) -> str:
         return f"{type(error).__name__}: {error}"
     finally:
         connection.close()
+    if answer.status == 200 and stream and "data: [DONE]" not in text:
+        return f"the stream broke off: {' '.join(text.split())[-200:]}"
     return "" if answer.status == 200 else f"HTTP {answer.status}: {' '.join(text.split())[:200]}"

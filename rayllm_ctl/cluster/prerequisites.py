@@ -7,7 +7,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.permissions import format_right, missing, not_permitted
+from rayllm_ctl.cluster.permissions import format_right, missing, not_permitted, user_name
 from rayllm_ctl.cluster.reader import Objects
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
@@ -74,6 +74,13 @@ def quotas(cluster: Cluster, namespace: str) -> Objects | None:
         return None
 
 
+def _subject(cluster: Cluster) -> str:
+    """The flag of `rbac` that names the user."""
+    user = user_name(cluster)
+    account = user.removeprefix("system:serviceaccount:")
+    return f"--user {user}" if account == user else f"--service-account {account}"
+
+
 def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rights]) -> Iterator[Check]:
     """What the user may do in the namespace, by what it is for."""
     every = list(dict.fromkeys(right for rights in wanted.values() for right in (*rights.needed, *rights.display)))
@@ -83,7 +90,7 @@ def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rig
         less = [right for right in rights.display if right in lacking]
         if fatal:
             error = not_permitted(cluster, namespace, fatal)
-            hint = f"rayllm-ctl rbac --for {name} -n {namespace} --user {cluster.user}    # prints the Role"
+            hint = f"rayllm-ctl rbac --for {name} -n {namespace} {_subject(cluster)}    # prints the Role"
             yield Check("permissions", name, False, error.message, (*error.hints[:1], hint))
         elif less:
             shown = f"works, and shows less: not permitted to {', '.join(map(format_right, less))}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE
+from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.kinds.common import OPERATOR
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
@@ -43,7 +43,12 @@ _DEPLOY = (
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
     | Rights(display=(Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True)))
 )
-_CHECK = Rights(display=(*OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node")))
+_CHECK = Rights(
+    display=(
+        *OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node"),
+        *(Right("get", kind) for kind in WORKLOADS), Right("get", RAY_JOB),
+    )
+)  # fmt: skip
 _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_rights(RAY_CLUSTER.name)
 
 COMMANDS: Mapping[str, Rights] = {

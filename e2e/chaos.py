@@ -1,0 +1,244 @@
+"""One service under load from four clients while it is changed and what it runs in is lost: what clients and users see.
+
+`make chaos` runs it, in about 15 minutes, and prints a table. Two replicas with GCS fault tolerance on claimed GPUs, a
+stand-in for the engine, everything else real. Each test builds on those before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness import STAND_IN, Bench, Object, Target, rig
+from e2e.load import Load
+from e2e.test_rayoptions import redis
+
+NAME = "chaos"
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+ANSWER = 5.0
+"""Seconds in which `status` has to be right."""
+
+
+@dataclass
+class Event:
+    """What one event came to. states: what `status` said and when, in seconds since the event, without repetitions."""
+
+    name: str
+    load: Load
+    states: list[tuple[float, str]] = field(default_factory=list)
+
+    def row(self) -> str:
+        said = "; ".join(f"{after:.0f} s {state}" for after, state in self.states)
+        return f"| {self.name} | {self.load.answered} | {len(self.load.failed)} | {self.load.gap()[1]:.1f} s | {said} |"
+
+
+@dataclass
+class Service:
+    """The service under test, its spec file, and the table so far."""
+
+    bench: Bench
+    file: Path
+    image: str
+    events: list[Event]
+    args: dict[str, Any] = field(default_factory=dict)
+    replicas: Object = field(default_factory=lambda: {"min": 2, "max": 2})
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        return (NAME, "-n", self.bench.namespace)
+
+    def deploy(self, *more: str) -> str:
+        """Write the spec as it is now and deploy it; what the command said."""
+        password = {"name": "redis", "key": "password"}
+        spec = {
+            "model": {"id": MODEL, "path": "/models/tiny"},
+            "accelerator": {"gpu": "H100-80GB"},
+            "engine": {"image": self.image, "env": {**STAND_IN, **self.env}, "args": self.args},
+            "replicas": self.replicas,
+            "resources": {"worker": {"cpu": "2", "memory": "2Gi"}},
+            "ray": {
+                "idleTimeout": "10s",
+                "faultTolerance": {"redisAddress": "redis:6379", "passwordSecret": password},
+            },
+        }
+        head = {"apiVersion": "rayllm.io/v1alpha1", "kind": "LLMService", "metadata": {"name": NAME}}
+        self.file.write_text(json.dumps({**head, "spec": spec}))
+        return self.bench.run("deploy", "-f", str(self.file), "--offline", "-n", self.bench.namespace, *more).err
+
+    def state(self) -> str:
+        return str(self.bench.run("status", *self.where, "-o", "json", code=None).json()["state"])
+
+    def ready(self) -> None:
+        self.bench.run("wait", *self.where, "--for", "healthy", "--timeout", "240s")
+
+    def pods(self, kind: str) -> list[str]:
+        pods = [pod["metadata"] for pod in self.bench.items("pods", f"ray.io/node-type={kind}")]
+        return [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
+
+    @contextmanager
+    def under_load(self, name: str) -> Iterator[Event]:
+        """Four clients, two of them streaming, and a look at `status` every second, until all is well again."""
+        with (
+            self.bench.proxied(f"{NAME}-serve-svc") as url,
+            Load(url, MODEL, clients=4, max_tokens=16, pause=0.1, timeout=30, streaming=2) as load,
+        ):
+            self.bench.wait("answers", lambda: load.answered > 8, timeout=60)
+            event, stop, begin = Event(name, load), threading.Event(), time.monotonic()
+
+            def look() -> None:
+                while not stop.wait(1):
+                    state = self.state()
+                    if not event.states or event.states[-1][1] != state:
+                        event.states.append((time.monotonic() - begin, state))
+
+            looking = threading.Thread(target=look, daemon=True)
+            looking.start()
+            yield event
+            self.ready()
+            done = load.answered
+            self.bench.wait("answers afterwards", lambda: load.answered > done + 8, timeout=60)
+            stop.set()
+            looking.join(30)
+        self.events.append(event)
+        print(f"\n{event.row()}")
+        for one in load.failed[:3]:
+            print(f"  at {one.begin:.1f} s, after {one.seconds:.1f} s: {one.error}")
+
+
+@pytest.fixture(scope="module")
+def service(shared: Bench, own: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    from e2e.cluster.images import REDIS
+
+    shared.apply(*redis(REDIS))
+    made = Service(shared, tmp_path_factory.mktemp("chaos") / "spec.json", own.image, [])
+    made.deploy()
+    yield made
+    print("\n| event | answered | failed | longest gap | status |\n|---|---|---|---|---|")
+    for event in made.events:
+        print(event.row())
+
+
+def test_bounds(service: Service) -> None:
+    with service.under_load("bounds 2 → 3 → 2") as event:
+        service.bench.run("scale", *service.where, "--replicas", "3")
+        service.bench.run("scale", *service.where, "--replicas", "2")
+    assert not event.load.failed
+
+
+def test_an_engine_argument_with_two_replicas(service: Service) -> None:
+    service.args = {"enable_prefix_caching": False}
+    with service.under_load("engine argument, two replicas") as event:
+        service.deploy()
+    assert not event.load.failed
+
+
+def test_a_rollback(service: Service) -> None:
+    with service.under_load("rollback of the engine argument") as event:
+        service.bench.run("rollback", *service.where)
+    assert not event.load.failed
+    service.args = {}
+
+
+def test_a_second_ray_cluster(service: Service) -> None:
+    service.env = {"COLOR": "blue"}
+    with service.under_load("second RayCluster (environment variable)") as event:
+        service.deploy()
+    assert not event.load.failed
+
+
+def test_an_engine_argument_on_a_second_ray_cluster(service: Service) -> None:
+    service.args = {"enable_prefix_caching": False}
+    with service.under_load("engine argument, --upgrade new-cluster") as event:
+        service.deploy("--upgrade", "new-cluster")
+    assert not event.load.failed
+
+
+def test_a_surge_of_the_only_replica(service: Service) -> None:
+    service.replicas = {"min": 1, "max": 1}
+    service.deploy()
+    service.args = {"enable_prefix_caching": True}
+    with service.under_load("engine argument, one replica, surge") as event:
+        assert "surge: " in service.deploy()
+    assert not event.load.failed
+
+
+def test_the_only_replica_in_place(service: Service) -> None:
+    service.args = {"enable_prefix_caching": False}
+    with service.under_load("engine argument, one replica, --accept-outage"):
+        service.deploy("--upgrade", "in-place", "--accept-outage")
+    service.replicas = {"min": 2, "max": 2}
+    service.deploy()
+
+
+def lost(service: Service, kind: str, *flags: str) -> Callable[[], None]:
+    def delete() -> None:
+        name = service.pods(kind)[0]
+        service.bench.kubectl("delete", "pod", name, "-n", service.bench.namespace, "--wait=false", *flags)
+
+    return delete
+
+
+@pytest.mark.parametrize("kind", ["worker", "head"])
+@pytest.mark.parametrize("how", ["deleted", "killed"])
+def test_the_loss_of_a_pod(service: Service, kind: str, how: str) -> None:
+    """None beyond the requests that the pod was serving: at most one of each client."""
+    flags = ("--grace-period=0", "--force") if how == "killed" else ()
+    with service.under_load(f"{kind} pod {how}") as event:
+        lost(service, kind, *flags)()
+        time.sleep(ANSWER)
+    assert len(event.load.failed) <= 4, event.load.figures()
+    noticed = [after for after, state in event.states if state != "Ready"]
+    assert noticed, event.states
+    assert noticed[0] <= ANSWER + 1, event.states
+
+
+def test_the_operator_restarts(service: Service) -> None:
+    with service.under_load("operator killed") as event:
+        service.bench.kubectl(
+            "delete", "pods", "-A", "-l", "app.kubernetes.io/name=kuberay-operator", "--grace-period=0", "--force"
+        )
+        time.sleep(ANSWER)
+    assert not event.load.failed
+
+
+def test_a_drained_node(service: Service) -> None:
+    """The node of a worker that is not the head's: its pods move to the other one."""
+    pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in service.bench.items("pods")}
+    head = pods[service.pods("head")[0]]
+    node = next((pods[name] for name in service.pods("worker") if pods[name] != head), head)
+    with service.under_load("node drained") as event:
+        try:
+            service.bench.kubectl(
+                "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=100s", "--force",
+                "--pod-selector=ray.io/is-ray-node=yes",
+            )  # fmt: skip
+        finally:
+            service.bench.kubectl("uncordon", node)
+    assert not event.load.failed
+
+
+def test_the_api_server_stands_still(service: Service) -> None:
+    """Clients that come through it wait; deploy goes on afterwards."""
+    processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
+    (pid,) = (one["pid"] for one in processes if one["name"] == "kube-apiserver")
+    resume = threading.Timer(15, os.kill, (pid, signal.SIGCONT))
+    process = service.bench.start("wait", *service.where, "--for", "replicas=3", "--timeout", "180s")
+    time.sleep(3)
+    os.kill(pid, signal.SIGSTOP)
+    resume.start()
+    resume.join()
+    service.bench.run("scale", *service.where, "--replicas", "3")
+    _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert "retrying" in err, err
