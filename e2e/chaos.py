@@ -77,7 +77,8 @@ class Service:
         return self.bench.run("deploy", "-f", str(self.file), "--offline", "-n", self.bench.namespace, *more).err
 
     def state(self) -> str:
-        return str(self.bench.run("status", *self.where, "-o", "json", code=None).json()["state"])
+        found = self.bench.run("status", *self.where, "-o", "json", code=None).json()
+        return " ".join([found["state"], *(cause["code"] for cause in found["causes"])])
 
     def ready(self) -> None:
         self.bench.run("wait", *self.where, "--for", "healthy", "--timeout", "240s")
@@ -198,7 +199,7 @@ def test_the_loss_of_a_pod(service: Service, kind: str, how: str) -> None:
         lost(service, kind, *flags)()
         time.sleep(ANSWER)
     assert len(event.load.failed) <= 4, event.load.figures()
-    noticed = [after for after, state in event.states if state != "Ready"]
+    noticed = [after for after, state in event.states if not state.startswith("Ready")]
     assert noticed, event.states
     assert noticed[0] <= ANSWER + 1, event.states
 

@@ -5,6 +5,7 @@ Only the service's own object has to be readable. What else cannot be read is le
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -32,6 +33,9 @@ from rayllm_ctl.model.workload import WorkloadKind
 
 SLOW_SECONDS = 15.0
 """How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
+
+_ENDED = re.compile(r"Deleted (?:worker|head) Pod [^/\s]+/([^;\s]+); Pod status: ")
+"""What KubeRay says of a pod that it deleted because it had ended."""
 
 MOST_SUBJECTS = 20
 """Objects whose events a follower asks for one by one; with more of them one list of the namespace is less work."""
@@ -64,6 +68,7 @@ class Collector:
         self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
         self._seen_pods: dict[str, bool] = {}
+        self._ended_pods: dict[str, Objects] = {}
 
     def collect(self) -> Snapshot:
         """A Snapshot of now."""
@@ -168,7 +173,15 @@ class Collector:
         subjects |= {name for name, is_well in self._seen_pods.items() if not is_well}
         if len(subjects) > MOST_SUBJECTS:
             return None
-        return tasks.map(lambda subject: self._list("Event", "", f"involvedObject.name={subject}"), sorted(subjects))
+        found = tasks.map(self._events_of, sorted(subjects))
+        # What became of pods that were gone before the first look: whether they were deleted on purpose, above all.
+        ended = {match[1] for part in found for event in part for match in _ENDED.finditer(str(event.get("message")))}
+        unread = sorted(ended - subjects - self._ended_pods.keys())[:MOST_SUBJECTS]
+        self._ended_pods |= zip(unread, tasks.map(self._events_of, unread), strict=True)
+        return [*found, *self._ended_pods.values()]
+
+    def _events_of(self, subject: str) -> Objects:
+        return self._list("Event", "", f"involvedObject.name={subject}")
 
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""

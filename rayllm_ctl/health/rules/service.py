@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from rayllm_ctl.health import fields, rayservice
+from rayllm_ctl.health.clusterspec import Group
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
+from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.model import kuberay
 
 
@@ -63,7 +65,7 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
             continue
         same = (group.low, group.high) == (have.low, have.high)
         fixed = not (context.spec.autoscaled or target.spec.autoscaled)
-        if same and not (fixed and group.replicas != have.replicas):
+        if (same and not (fixed and group.replicas != have.replicas)) or _ends_when_idle(target, group, have):
             continue
         wanted, actual = (group.bounds, have.bounds) if not same else (str(group.replicas), str(have.replicas))
         return finding(
@@ -78,6 +80,24 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
                   f"kubectl edit raycluster {target.name} -n {context.namespace}"),
         )  # fmt: skip
     return None
+
+
+def surplus_workers(context: ServiceContext) -> str:
+    """Which worker group has more pods than its new maximum, until those above it are idle; empty if none has."""
+    for target in context.clusters[-1:]:
+        live = {group.name: group for group in target.spec.groups}
+        for group in context.spec.groups:
+            if group.name in live and _ends_when_idle(target, group, live[group.name]):
+                pods, most = sum(pod.group == group.name for pod in target.workers), group.high * group.hosts
+                return f"worker group {group.name} has {pods} pods, and those above {most} end when they are idle"
+    return ""
+
+
+def _ends_when_idle(cluster: RayCluster, group: Group, have: Group) -> bool:
+    """Whether the live group keeps a higher maximum only for pods that are there: lowered at once, Ray's autoscaler
+    would end pods with their requests."""
+    pods = sum(pod.group == group.name for pod in cluster.workers)
+    return have.low == group.low and group.high < have.high and have.high * have.hosts <= pods
 
 
 def no_serve_port(context: ServiceContext) -> Finding | None:
