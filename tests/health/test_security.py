@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.health.security import read_service, security_checks
+from rayllm_ctl.health.security.selectors import selects
 from rayllm_ctl.model.checks import Check
 from rayllm_ctl.model.health import Snapshot
 from tests.health.kuberayobjects import Object, binding, item, running
@@ -234,6 +235,11 @@ def test_without_pods_the_templates_are_checked() -> None:
     assert found["token in head"].ok
 
 
+def test_a_template_that_says_nothing_gets_a_token() -> None:
+    objects = [one for one in running(foreign()) if one["kind"] != "Pod"]
+    assert by_name(look(objects))["token in head"].detail.startswith("that of default in ray-head")
+
+
 def test_without_a_raycluster_too() -> None:
     workload = next(one for one in rendered("redis-and-token") if one["kind"] == "RayService")
     found = by_name(look([workload]))
@@ -314,6 +320,29 @@ def test_policies_of_other_pods_and_for_outgoing_connections_do_not_count() -> N
     outgoing["spec"]["policyTypes"] = ["Egress"]
     check = by_name(look([*running(foreign()), other, outgoing]))["NetworkPolicy"]
     assert check.ok is False
+
+
+def test_a_policy_without_types_is_for_incoming_connections() -> None:
+    closing = policy("p", {})
+    del closing["spec"]["policyTypes"]
+    assert by_name(look([*running(foreign()), closing]))["NetworkPolicy"].ok
+
+
+@pytest.mark.parametrize(
+    ("expression", "selected"),
+    [
+        ({"key": "app", "operator": "In", "values": ["web", "db"]}, True),
+        ({"key": "app", "operator": "In", "values": ["db"]}, False),
+        ({"key": "app", "operator": "NotIn", "values": ["web"]}, False),
+        ({"key": "tier", "operator": "NotIn", "values": ["web"]}, True),
+        ({"key": "app", "operator": "Exists"}, True),
+        ({"key": "app", "operator": "DoesNotExist"}, False),
+        ({"key": "tier", "operator": "DoesNotExist"}, True),
+    ],
+)
+def test_label_selectors(expression: Object, selected: bool) -> None:
+    assert selects({"matchExpressions": [expression]}, {"app": "web"}) is selected
+    assert not selects({"matchLabels": {"app": "db"}, "matchExpressions": [expression]}, {"app": "web"})
 
 
 def test_a_policy_for_the_head_leaves_the_workers_open() -> None:
@@ -449,7 +478,8 @@ def test_an_exposed_dashboard_with_a_token_is_a_warning() -> None:
 
 def test_services_of_other_pods_do_not_count() -> None:
     other = service("LoadBalancer", 8265, selector={"app": "web"})
-    assert by_name(look([*running(foreign()), other]))["objects"].ok
+    without = service("LoadBalancer", 8265, selector=None)
+    assert by_name(look([*running(foreign()), other, without]))["objects"].ok
 
 
 def test_an_ingress_to_the_dashboard_fails() -> None:
