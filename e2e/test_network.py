@@ -124,8 +124,8 @@ def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench,
     settles(bench, "web-1", every, api)
     settles(bench, "other-2", every, set())
 
-    found = security(bench, NAME, code=1)
-    assert failed(found) == {"token authentication"}
+    found = security(bench, NAME, code=0)
+    assert found["token authentication"]["ok"] is True
     assert f"{HOST_ADDRESS}/32" in found["dashboard (8265)"]["detail"]
     assert found["GCS (6379)"]["detail"] == f"open to pods with rayllm.io/service={NAME}"
     assert found["enforcement"]["ok"] is None
@@ -173,9 +173,9 @@ def test_a_raycluster_of_somebody_else_is_open_as_kuberay_makes_it(simulated: Be
     assert found["Serve (8000)"]["detail"] == "open to everyone"
 
 
-def test_a_service_with_a_token_and_a_policy_is_closed(simulated: Bench, tmp_path: Path) -> None:
+def test_a_service_with_a_policy_is_closed(simulated: Bench, tmp_path: Path) -> None:
     document = yaml.safe_load(simulated.run("init", *LLAMA[1:], "--name", "shut", "--tp", "4").out)
-    document["spec"] |= {"security": {"network": "restricted"}, "ray": {"authentication": {"mode": "token"}}}
+    document["spec"] |= {"security": {"network": "restricted"}}
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     simulated.run("deploy", "-f", str(path), "-n", simulated.namespace, "--offline")

@@ -78,7 +78,7 @@ def test_whether_the_api_requires_a_key_is_asked(run: Run, api: FakeAPI, code: i
 def test_a_gateway_with_keys_is_not_asked(run: Run, api: FakeAPI) -> None:
     live(api, *rendered("gateway-with-a-managed-redis"))
     name = api.names("RayService")[0]
-    assert checks(run, name, 1)["API keys"]["ok"] is True
+    assert checks(run, name, 0)["API keys"]["ok"] is True
     assert not api.count("GET", "proxy")
 
 
@@ -113,7 +113,7 @@ def test_no_other_right_is_asked_for(run: Run, api: FakeAPI, case: str) -> None:
     workload = objects[0]
     rights = WORKLOADS[workload["kind"]].rights_for("security")
     api.granted = grants(*rights.needed, *rights.display)
-    checks(run, workload["metadata"]["name"], 1 if case == "raycluster-tp4" else 0)
+    checks(run, workload["metadata"]["name"], 0)
     assert api.denied == []
 
 

@@ -14,17 +14,20 @@ from rayllm_ctl.health.security import read_service, security_checks
 from rayllm_ctl.health.security.selectors import selects
 from rayllm_ctl.model.checks import Check
 from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.workflows.authentication import without_token
 from tests.health.kuberayobjects import Object, binding, item, running
 
 SPECS = Path(__file__).parents[1] / "render" / "golden" / "specs"
 NAME = "foreign"
 
 
-def rendered(case: str) -> list[Object]:
-    """The objects of a rendered spec as they are while it runs; a Namespace admits any level."""
+def rendered(case: str, *, token: bool = True) -> list[Object]:
+    """The objects of a rendered spec as they are while it runs. token: whether Ray asks for one."""
     documents = [one for one in yaml.safe_load_all((SPECS / f"{case}.yaml").read_text()) if one]
     [workload] = [one for one in documents if one["kind"] in ("RayService", "RayCluster")]
     beside = [one for one in documents if one is not workload]
+    if not token:
+        [workload] = without_token([workload])
     return [*running(workload), *({**one, "metadata": {**one["metadata"], "namespace": "llm"}} for one in beside)]
 
 
@@ -89,6 +92,12 @@ def failed(checks: list[Check]) -> set[str]:
 
 def test_what_is_rendered_is_closed_but_for_the_connections() -> None:
     checks = look(rendered("small-model-on-l4"))
+    assert failed(checks) == set()
+    assert {check.name for check in checks if check.ok is None} == {"NetworkPolicy", "API keys"}
+
+
+def test_without_a_token_the_connections_are_open() -> None:
+    checks = look(rendered("small-model-on-l4", token=False))
     found = by_name(checks)
     name = found["RayService small-model-on-l4"].detail
     assert name == "RayCluster small-model-on-l4-bcdfg, 2 pods, Ray 2.60.0, KubeRay 1.6.2"
@@ -113,9 +122,7 @@ def test_what_is_rendered_is_closed_but_for_the_connections() -> None:
 
 
 def test_with_a_token_and_a_policy_nothing_fails() -> None:
-    objects = changed(rendered("restricted-network"), "Pod", "spec.containers.0.env",
-                      [{"name": "RAY_AUTH_MODE", "value": "token"}])  # fmt: skip
-    checks = look(objects, key=True)
+    checks = look(rendered("restricted-network"), key=True)
     found = by_name(checks)
     assert failed(checks) == set()
     assert found["token authentication"].detail == "on: clients of Ray's ports must send the token of the RayCluster"
@@ -137,7 +144,7 @@ def test_a_service_with_a_token_warns_of_the_connections_only() -> None:
 
 
 def test_a_service_in_mode_raycluster() -> None:
-    checks = look(rendered("raycluster-tp4"))
+    checks = look(rendered("raycluster-tp4", token=False))
     found = by_name(checks)
     assert found["token in head"].detail == "none"
     assert found["token authentication"].hints[0].startswith("set spec.ray.authentication.mode: token")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.security.service import LiveService, Member
 from rayllm_ctl.model.checks import Check
-from rayllm_ctl.model.releases import TOKEN_KUBERAY, TOKEN_RAY, release
+from rayllm_ctl.model.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
 
 _CATEGORY, _NAME = "Ray", "token authentication"
 _UPGRADE = (
@@ -34,14 +34,14 @@ def authentication_checks(service: LiveService) -> Iterator[Check]:
         yield Check(_CATEGORY, _NAME, False, f"{off}; the spec turns it on, and no head with it runs yet", (hint,))
         return
     ray = next((fields.text(one, "spec", "rayVersion") for one in service.clusters), "")
-    if (found := release(ray)) is not None and found < TOKEN_RAY:
+    if is_older(ray, TOKEN_RAY):
         hint = service.change(
             "spec.engine.image: an image with Ray 2.52 or newer",
             "rayVersion and the images: those of Ray 2.52 or newer",
         )
         yield Check(_CATEGORY, _NAME, None, f"{off}; Ray {ray} does not support it (requires 2.52)", (hint,))
         return
-    if (found := release(service.kuberay or "")) is not None and found < TOKEN_KUBERAY:
+    if is_older(service.kuberay or "", TOKEN_KUBERAY):
         why = f"KubeRay {service.kuberay} does not support it (requires 1.5.1)"
         yield Check(_CATEGORY, _NAME, None, f"{off}; {why}", (_UPGRADE,))
         return
