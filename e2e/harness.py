@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -201,6 +203,22 @@ class Bench:
         with served_api(self.target) as url:
             yield f"{url}/api/v1/namespaces/{self.namespace}/services/{service}:{port}/proxy"
 
+    def serve_answer(self, cluster: str) -> str:
+        """What Serve on a RayCluster says of itself, as JSON, with the token that KubeRay made; or why it does not."""
+        token = self.kubectl("get", "secret", cluster, "-n", self.namespace, "--ignore-not-found", "-o", "json")
+        headers = {}
+        if token:
+            value = base64.b64decode(json.loads(token)["data"]["auth_token"]).decode()
+            headers["x-ray-authorization"] = f"Bearer {value}"
+        with self.proxied(f"{cluster}-head-svc", 8265) as url:
+            request = urllib.request.Request(f"{url}/api/serve/applications/", headers=headers)
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    text: str = answer.read().decode()
+            except OSError as error:
+                return f"Serve on {cluster} did not answer: {error}"
+        return text
+
     def close(self) -> None:
         for process in self.processes:
             with suppress(ProcessLookupError):
@@ -220,10 +238,7 @@ class Bench:
         (folder / "pods.txt").write_text(self.kubectl("describe", "pods", "-n", self.namespace, check=False))
         for cluster in self.items("rayclusters"):
             name = cluster["metadata"]["name"]
-            path = (
-                f"/api/v1/namespaces/{self.namespace}/services/{name}-head-svc:dashboard/proxy/api/serve/applications/"
-            )
-            (folder / f"serve-{name}.json").write_text(self.kubectl("get", "--raw", path, check=False))
+            (folder / f"serve-{name}.json").write_text(self.serve_answer(name))
         for pod in self.items("pods"):
             name = pod["metadata"]["name"]
             log = self.kubectl("logs", "-n", self.namespace, name, "--all-containers", "--tail=200", check=False)

@@ -50,10 +50,7 @@ def container_states(bench: Bench) -> str:
 
 def serve_answer(bench: Bench) -> str:
     for cluster in bench.items("rayclusters"):
-        service = f"{cluster['metadata']['name']}-head-svc:dashboard"
-        return bench.kubectl(
-            "get", "--raw", f"/api/v1/namespaces/{bench.namespace}/services/{service}/proxy/api/serve/applications/"
-        )
+        return bench.serve_answer(cluster["metadata"]["name"])
     return ""
 
 

@@ -382,7 +382,6 @@ def _tokens(gateway: Gateway) -> int:
 def _replicas(bench: Bench) -> set[str]:
     """The replicas of all applications, by their ids."""
     (cluster,) = bench.items("rayclusters")
-    path = f"services/{cluster['metadata']['name']}-head-svc:dashboard/proxy/api/serve/applications/"
-    served = json.loads(bench.kubectl("get", "--raw", f"/api/v1/namespaces/{bench.namespace}/{path}"))
+    served = json.loads(bench.serve_answer(cluster["metadata"]["name"]))
     deployments = [one for app in served["applications"].values() for one in app["deployments"].values()]
     return {replica["replica_id"] for one in deployments for replica in one["replicas"]}

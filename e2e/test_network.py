@@ -1,6 +1,7 @@
 """security.network: restricted, with real connections: from pods on both nodes, the operator and the API server.
 
-Only in the project's own cluster is it known that policies are enforced.
+Only in the project's own cluster is it known that policies are enforced. And what `check --security` says of it, and of
+a RayCluster that says nothing about security.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from e2e.cluster.layout import HOST_ADDRESS
-from e2e.harness import STAND_IN_FLAGS, Bench, Object
+from e2e.harness import LLAMA, STAND_IN_FLAGS, Bench, Object
 
 NAME = "closed"
 Address = tuple[str, int]
@@ -84,6 +85,16 @@ def state(bench: Bench) -> Any:
     return bench.run("status", NAME, "-n", bench.namespace, "-o", "json").json()
 
 
+def security(bench: Bench, name: str, code: int) -> dict[str, Any]:
+    """What `check --security` found, by name."""
+    document = bench.run("check", "--security", name, "-n", bench.namespace, "-o", "json", code=code).json()
+    return {check["name"]: check for check in document["checks"]}
+
+
+def failed(checks: dict[str, Any]) -> set[str]:
+    return {name for name, check in checks.items() if check["ok"] is False}
+
+
 @pytest.mark.usefixtures("own")
 def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench, tmp_path: Path) -> None:
     clients = {"web-1": ("n1", "web"), "web-2": ("n2", "web"), "other-1": ("n1", "other"), "other-2": ("n2", "other")}
@@ -112,3 +123,64 @@ def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench,
     assert state(bench)["replicasVerified"]
     settles(bench, "web-1", every, api)
     settles(bench, "other-2", every, set())
+
+    found = security(bench, NAME, code=0)
+    assert found["token authentication"]["ok"] is True
+    assert f"{HOST_ADDRESS}/32" in found["dashboard (8265)"]["detail"]
+    assert found["GCS (6379)"]["detail"] == f"open to pods with rayllm.io/service={NAME}"
+    assert found["enforcement"]["ok"] is None
+    assert found["API keys"]["detail"].startswith("not required")
+
+
+def test_a_raycluster_of_somebody_else_is_open_as_kuberay_makes_it(simulated: Bench) -> None:
+    """Of simulated pods: what KubeRay and the API server's admission put into them counts, and nothing runs."""
+    enforced = "pod-security.kubernetes.io/enforce=privileged"
+    simulated.kubectl("label", "--overwrite", "namespace", simulated.namespace, enforced)
+
+    def template(name: str) -> Object:
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+        return {"spec": {"containers": [{"name": name, "image": simulated.target.image, "resources": resources}]}}
+
+    spec = {
+        "rayVersion": "2.60.0",
+        "enableInTreeAutoscaling": True,
+        "headGroupSpec": {"rayStartParams": {}, "template": template("ray-head"), "serviceType": "NodePort"},
+        "workerGroupSpecs": [{
+            "groupName": "small", "replicas": 1, "minReplicas": 1, "maxReplicas": 2, "rayStartParams": {},
+            "template": template("ray-worker"),
+        }],
+    }  # fmt: skip
+    simulated.apply({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "plain"}, "spec": spec})
+    simulated.wait("both pods", lambda: len(simulated.items("pods", "ray.io/cluster=plain")) == 2, timeout=60)
+
+    found = security(simulated, "plain", code=1)
+    assert failed(found) == {
+        "token authentication", "NetworkPolicy", "token in head", "token in group small", "head/ray-head",
+        "head/autoscaler", "group small/wait-gcs-ready", "group small/ray-worker", "Pod Security of head",
+        "Pod Security of group small", "service/plain-head-svc",
+    }, found  # fmt: skip
+    assert found["token in head"]["detail"].startswith("that of plain in ray-head, autoscaler")
+    assert found["rights of plain"]["ok"] is True, "KubeRay's Role is what the autoscaler needs"
+    assert found["rights of default"]["ok"] is True
+    assert "dashboard (8265)" in found["service/plain-head-svc"]["detail"]
+
+    policy = {"podSelector": {"matchLabels": {"ray.io/cluster": "plain"}}, "ingress": [{"ports": [{"port": 8000}]}]}
+    manifest = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "plain"}}
+    simulated.apply({**manifest, "spec": policy})
+    found = security(simulated, "plain", code=1)
+    assert "NetworkPolicy" not in failed(found)
+    assert found["dashboard (8265)"]["detail"] == "open to nobody"
+    assert found["Serve (8000)"]["detail"] == "open to everyone"
+
+
+def test_a_service_with_a_policy_is_closed(simulated: Bench, tmp_path: Path) -> None:
+    document = yaml.safe_load(simulated.run("init", *LLAMA[1:], "--name", "shut", "--tp", "4").out)
+    document["spec"] |= {"security": {"network": "restricted"}}
+    path = tmp_path / "spec.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    simulated.run("deploy", "-f", str(path), "-n", simulated.namespace, "--offline")
+    found = security(simulated, "shut", code=0)
+    assert failed(found) == set()
+    assert found["token authentication"]["ok"] is True
+    assert found["token in head"]["detail"].endswith("in autoscaler alone, which adds and removes workers with it")
+    assert found["Pod Security of head"]["detail"] == found["Pod Security of group gpu"]["detail"] == "restricted"

@@ -64,7 +64,6 @@ SPEC = {
         "engine": {"maxModelLen": 512, "env": STAND_IN},
         "replicas": {"min": 1, "max": 1},
         "ray": {
-            "authentication": {"mode": "token"},
             "faultTolerance": {
                 "redisAddress": "redis:6379",
                 "passwordSecret": {"name": "redis", "key": "password"},

@@ -39,13 +39,7 @@ def test_one_model_is_changed_scaled_added_and_removed_beside_another(simulated:
     assert answer.out.strip()
 
     # Each replica runs on the workers of its model.
-    served = json.loads(
-        simulated.kubectl(
-            "get", "--raw",
-            f"/api/v1/namespaces/{simulated.namespace}/services/{cluster['metadata']['name']}-head-svc:dashboard"
-            "/proxy/api/serve/applications/",
-        )
-    )["applications"]  # fmt: skip
+    served = json.loads(simulated.serve_answer(cluster["metadata"]["name"]))["applications"]
     pods = {pod["status"]["podIP"]: pod["metadata"]["labels"]["ray.io/group"] for pod in simulated.items("pods")}
     for app, group in (("chat", "ingress"), ("chat-large", "large"), ("chat-small", "small")):
         replicas = [one for found in served[app]["deployments"].values() for one in found["replicas"]]

@@ -84,8 +84,7 @@ def pods(bench: Bench) -> dict[str, str]:
 
 def served(bench: Bench) -> Object:
     """What Serve says of the application."""
-    path = f"/api/v1/namespaces/{bench.namespace}/services/{cluster(bench)}-head-svc:dashboard/proxy"
-    document = json.loads(bench.kubectl("get", "--raw", f"{path}/api/serve/applications/"))
+    document = json.loads(bench.serve_answer(cluster(bench)))
     application: Object = document["applications"][NAME]
     return application
 

@@ -30,6 +30,10 @@ its own also needs the rights of `keys`, for the password.
 `check -f` looks at Secrets and other objects that pods name, and at the admission of pods, if the user may get the ones
 and create the others; no role here grants that.
 
+Ray's dashboard asks for the token in a Secret of the RayCluster. `status`, `watch` and `wait` read Serve's state there
+with the right to get Secrets, which `ci` and `operator` grant and `viewer` does not: with the token one can run code in
+the pods. Without it they go by the status that KubeRay writes, and say that replicas were not verified.
+
 Not listed: `render`, `plan`, `init`, `models`, `gpus`, `explain`, `image`, `completion`, `rbac` and `bench --url` ask
 the API server nothing.
 """

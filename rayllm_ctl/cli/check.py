@@ -10,6 +10,7 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option, template_option
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.factsources import FactSources
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Spec file of a service to check for, - for standard input; repeatable.",
 )
+@click.option(
+    "--security",
+    "service",
+    metavar="NAME",
+    help="Say who can reach service NAME, a RayService or RayCluster, and what its pods may do.",
+)
 @click.option("--offline", is_flag=True, help="Use no network to look up the models.")
 @template_option
 @output_option("json", "yaml")
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     files: tuple[Path, ...],
+    service: str | None,
     offline: bool,
     template_dir: Path | None,
     output: str | None,
@@ -43,23 +51,36 @@ def command(
     With -f also what the services of spec files need: kinds, Secrets, volumes, the admission of their pods (a dry run),
     and places for their workers. Nothing is written. Exits with 1 when a check failed; warnings do not count.
 
+    With --security look at a live service instead, whoever applied it: Ray's token, NetworkPolicies, service accounts,
+    users and privileges of containers, API keys, and what exposes it outside the cluster. A check fails where something
+    is open that a change of the spec closes; what is unknown is a warning.
+
     \b
       rayllm-ctl check -n llm
       rayllm-ctl check -n llm -f qwen.yaml
+      rayllm-ctl check -n llm --security qwen3-32b
     """
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows.checks import check_cluster, check_service
     from rayllm_ctl.workflows.rendering import RenderOptions, rendering
+    from rayllm_ctl.workflows.security import check_security
 
     render = RenderOptions(FactSources(offline=offline), template_dir=template_dir)
+    if service is not None and (files or offline or template_dir):
+        raise UsageError(
+            "--security looks at a live service: -f, --offline and --template-dir cannot be combined with it"
+        )
     services = [rendering(resolve(file, {}, kube.namespace), render) for file in files]
     cluster = connect(kube)
     named = next((one.namespace for one in services if one.namespace), None)
     namespace = kube.namespace or named or cluster.namespace
 
     def every() -> Iterator[Check]:
+        if service is not None:
+            yield from check_security(cluster, service, namespace)
+            return
         yield from check_cluster(cluster, namespace)
         for one in services:
             yield from check_service(cluster, one, one.namespace or namespace)

@@ -40,6 +40,19 @@ OVERVIEW = (
 )
 """What a list of services shows beside their state."""
 
+SECURITY = Rights(
+    needed=(Right("get", "RayCluster"), Right("list", "RayCluster"), Right("list", "Pod")),
+    display=(
+        *(Right("list", what) for what in ("Service", "Ingress", "HTTPRoute", "NetworkPolicy", "RoleBinding")),
+        Right("list", "ClusterRoleBinding"),
+        Right("get", "Role"),
+        Right("get", "ClusterRole"),
+        Right("get", "Service", "proxy"),
+        Right("list", "Deployment", everywhere=True),
+    ),
+)
+"""What tells who can reach a service and what its pods may do, beside its object."""
+
 FORWARDING = (Right("list", "EndpointSlice"), Right("get", "Pod", "portforward"), Right("create", "Pod", "portforward"))
 """What forwarding a port to a pod behind a Service asks for; the verb depends on the version of Kubernetes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD
+from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.external import ExternalAddress
@@ -110,6 +110,7 @@ RAY_SERVICE = WorkloadKind(
             needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
         ),
+        "security": Rights(needed=(Right("get", "RayService"),)) | SECURITY,
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
             display=(Right("list", _KIND), *FORGET),

@@ -21,7 +21,10 @@ INCREMENTAL: UpgradeStrategy = "NewClusterWithIncrementalUpgrade"
 class Authentication:
     """Whether Ray's own ports (dashboard, jobs, client, GCS) ask for a token. The OpenAI port does not."""
 
-    mode: Annotated[AuthenticationMode, "token: every client of Ray must send a token."] = "none"
+    mode: Annotated[
+        AuthenticationMode | None,
+        "token, the default: every client of Ray must send a token.",
+    ] = None
     secret_name: Annotated[
         str | None, "Secret with the token in its key auth_token; by default KubeRay creates one per Ray cluster."
     ] = None

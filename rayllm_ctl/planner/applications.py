@@ -15,7 +15,7 @@ from rayllm_ctl.model.quantities import GIB, canonical_quantity, gib, parse_quan
 from rayllm_ctl.model.replicagroups import Group
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.deployment import autoscaler, readiness
+from rayllm_ctl.planner.deployment import autoscaler, readiness, with_token
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.surroundings import entrance
 
@@ -60,7 +60,7 @@ def applications(
         head_memory=canonical_quantity(service.resources.head.memory or HEAD[1]),
         worker_groups=workers,
         autoscaler=autoscaler(service.ray),
-        ray=service.ray,
+        ray=with_token(service.ray),
         upgrade=service.upgrade,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,

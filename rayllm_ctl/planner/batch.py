@@ -71,7 +71,7 @@ def _deployment(
         head_memory=pods.head_memory,
         worker=_worker(batch, served.worker, parallelism, pods),
         autoscaler=served.autoscaler or AUTOSCALER,
-        ray=batch.ray,
+        ray=served.ray,
         volumes=batch.storage.volumes,
         mounted_code=batch.engine.serving_code == "mounted",
         retries=RETRIES if job.retries is None else job.retries,

@@ -132,7 +132,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         head=head_template(service, plan.startup),
         worker_groups=workers,
         autoscaler=autoscaler(service.ray) if by_serve else None,
-        ray=service.ray,
+        ray=with_token(service.ray),
         upgrade=_upgrade(service.upgrade),
         pod_options=service.pods,
         pod_security=service.security.pod_security,
@@ -153,6 +153,13 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
 def autoscaler(ray: RayOptions) -> Autoscaler:
     """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
+
+
+def with_token(ray: RayOptions) -> RayOptions:
+    """`ray` with the mode of authentication where the user states none: every Ray that is supported has tokens."""
+    if ray.authentication.mode is not None:
+        return ray
+    return replace(ray, authentication=replace(ray.authentication, mode="token"))
 
 
 def _upgrade(upgrade: Upgrade) -> Upgrade:

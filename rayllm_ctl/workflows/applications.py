@@ -14,6 +14,7 @@ from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.replicagroups import Group
 from rayllm_ctl.model.service import Accelerator, LLMService
+from rayllm_ctl.workflows.authentication import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.code import code_volume, with_code
 
 
@@ -66,9 +67,13 @@ def prepare(source: ServeFile, kuberay: str = DEFAULT) -> PreparedApplications:
     runtime = resolve(service.engine)
     planned = applications(service, found, catalog, runtime, config.proxies, dump(config.data), code)
     manifests = render_applications(planned)
+    lacks = lacking(kuberay) if asks_by_default(service, manifests) else ""
+    if lacks:
+        manifests = list(without_token(manifests))
     check_objects(manifests, kuberay)
     check_pod_security(manifests, planned.pod_security)
     notes = (*config.notes, *_unlisted(config.data), *unknown_types(found, catalog))
+    notes += (f"token authentication is {lacks}",) if lacks else ()
     return PreparedApplications(tuple(manifests), planned.explanation, notes)
 
 

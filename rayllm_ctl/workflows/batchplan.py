@@ -12,6 +12,7 @@ from rayllm_ctl.model.batchservice import service_of
 from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.gateway import SERVING_PATH
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.workflows.authentication import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.plan import make_plan
 from rayllm_ctl.workflows.render import require
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions
@@ -19,11 +20,15 @@ from rayllm_ctl.workflows.rendering import Rendering, RenderOptions
 
 @dataclass(frozen=True)
 class BatchRendering:
-    """The manifests of a batch job, its plan, and what to know of them."""
+    """The manifests of a batch job, its plan, and what to know of them.
+
+    token_by_default: Ray asks for a token, and the spec file says nothing of it.
+    """
 
     plan: BatchPlan
     manifests: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
+    token_by_default: bool
 
 
 def make_batch_plan(
@@ -71,11 +76,17 @@ def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
     require(plan.plan, accept_risk=options.accept_risk)
     assert plan.deployment is not None  # or `require` had raised
     check_raw_parts(plan.deployment.pod_options, options.kuberay)
-    manifests = render_batch(plan.deployment)
+    manifests = tuple(render_batch(plan.deployment))
+    token = asks_by_default(batch, manifests)
+    lacks = lacking(options.kuberay) if token else ""
+    if lacks:
+        manifests, token = without_token(manifests), False
     check_objects(manifests, options.kuberay)
     check_pod_security(manifests, plan.deployment.pod_security)
     loss = lost(plan.deployment.pod_security)
-    return BatchRendering(plan, tuple(manifests), (f"warning: {loss}",) if loss else ())
+    notes = [f"warning: {loss}"] if loss else []
+    notes += [f"token authentication is {lacks}"] if lacks else []
+    return BatchRendering(plan, manifests, tuple(notes), token)
 
 
 def batch_as_rendering(batch: BatchJob, options: RenderOptions) -> Rendering:

@@ -14,6 +14,7 @@ from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Ren
 from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.workflows.authentication import lacking, without_token
 from rayllm_ctl.workflows.batchplan import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.manifests import placed
 from rayllm_ctl.workflows.rendering import RenderOptions
@@ -76,6 +77,9 @@ def _apply(
     for checked in checks:
         yield checked
         if checked.name == "KubeRay" and checked.ok:
+            if made.token_by_default and (why := lacking(checked.detail)):
+                made = replace(made, manifests=without_token(made.manifests))
+                yield Checked("token authentication", None, why)
             yield from _check_for(checked.detail, made)
     _require_cluster(cluster, batch, namespace)
     if existing is not None:

@@ -11,6 +11,7 @@ from rayllm_ctl.model.checks import Check
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.deploy import check_surroundings, check_version
+from rayllm_ctl.workflows.diff import fitted_to
 from rayllm_ctl.workflows.manifests import placed
 from rayllm_ctl.workflows.rbac import COMMANDS
 from rayllm_ctl.workflows.rendering import Rendering
@@ -64,8 +65,11 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
     from rayllm_ctl.health.podneeds import needs, pod_templates
 
     category = f"service {one.name}"
-    _, manifest = workload(one.manifests)
     version = kuberay_version(cluster)
+    one, untokened = fitted_to(cluster, one, namespace)
+    if untokened:
+        yield Check(category, "token authentication", None, untokened)
+    _, manifest = workload(one.manifests)
     if version is not None:
         yield from _guarded(category, "manifests", lambda: check_version(version, one))
     yield from _guarded(category, "objects", lambda: check_surroundings(cluster, one, manifest, namespace))

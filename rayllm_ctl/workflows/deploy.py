@@ -20,6 +20,7 @@ from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.applications import ServeFile
+from rayllm_ctl.workflows.authentication import fitted
 from rayllm_ctl.workflows.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.recording import AppliedState, Kept, followed, record
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
@@ -109,10 +110,18 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
+    version = ""
     for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options)):
         yield checked
         if checked.name == "KubeRay" and checked.ok:
-            yield from check_version(checked.detail, one)
+            version = checked.detail
+    live = find(cluster, kind, manifest["metadata"]["name"], namespace)
+    one, untokened = fitted(one, version, live)
+    if untokened:
+        yield Checked("token authentication", None, untokened)
+        kind, manifest = workload(one.manifests)
+    if version:
+        yield from check_version(version, one)
     yield from check_surroundings(cluster, one, manifest, namespace)
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
@@ -120,7 +129,6 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
     require_deletable(cluster, surplus, namespace)
     upgrade = Upgrade()
-    live = find(cluster, kind, manifest["metadata"]["name"], namespace) if options.upgrade is not None else None
     if live is not None and options.upgrade is not None:
         how = UpgradeOptions(
             options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said

@@ -21,6 +21,7 @@ from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.applications import ServeFile
+from rayllm_ctl.workflows.authentication import fitted
 from rayllm_ctl.workflows.manifests import KEPT, apply_rights, placed
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 
@@ -48,7 +49,26 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     """
     made = rendered(service, options.render)
     cluster = connect()
-    return diff_live(cluster, made.manifests, made.namespace or cluster.namespace, options, start_seconds(made.plan))
+    namespace = made.namespace or cluster.namespace
+    made, why = fitted_to(cluster, made, namespace)
+    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made.plan))
+    return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
+
+
+def fitted_to(cluster: Cluster, made: Rendering, namespace: str) -> tuple[Rendering, str]:
+    """As workflows.authentication.fitted, to what the cluster has now, as far as it can be read."""
+    from rayllm_ctl.cluster.failures import ForbiddenError
+    from rayllm_ctl.cluster.services import find
+    from rayllm_ctl.cluster.versions import kuberay_version
+
+    if not made.token_by_default:
+        return made, ""
+    kind, manifest = workload(made.manifests)
+    try:
+        live = find(cluster, kind, manifest["metadata"]["name"], namespace)
+    except ForbiddenError:
+        live = None
+    return fitted(made, kuberay_version(cluster) or "", live)
 
 
 def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:

@@ -68,6 +68,7 @@ COMMANDS: Mapping[str, Rights] = {
     "bench sweep": _DEPLOY | _REMOVAL | _LOAD,
     "bench offline": OFFLINE_RIGHTS,
     "check": _CHECK,
+    "check --security": _both("security"),
     "status": _both("status", "list"),
     "watch": _both("follow"),
     "wait": _both("follow"),

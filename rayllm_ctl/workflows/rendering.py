@@ -11,6 +11,7 @@ from rayllm_ctl.model.kuberayversions import DEFAULT
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.workflows.applications import ServeFile
+from rayllm_ctl.workflows.authentication import asks_by_default, lacking, plan_without_token, unsaid
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,17 @@ class RenderOptions:
 
 @dataclass(frozen=True)
 class Rendering:
-    """The manifests of a service, and what to know of them. `plan` is that of a model."""
+    """The manifests of a service, and what to know of them. `plan` is that of a model.
+
+    token_by_default: Ray asks for a token, and the spec file says nothing of it.
+    """
 
     name: str
     namespace: str | None
     manifests: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
     plan: Plan | None
+    token_by_default: bool = False
 
     def check(self, kuberay: str) -> None:
         """Raise UserError where a version of KubeRay (one of model.kuberayversions.VERSIONS) rejects the manifests."""
@@ -52,7 +57,9 @@ def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Renderi
 
         found = prepare(source, options.kuberay)
         service = source.service
-        return Rendering(service.name, service.namespace, found.manifests, (*found.notes, *found.explanation), None)
+        notes = (*found.notes, *found.explanation)
+        token = asks_by_default(service, found.manifests)
+        return Rendering(service.name, service.namespace, found.manifests, notes, None, token)
     from rayllm_ctl.workflows.plan import make_plan
 
     plan = make_plan(source, options.facts)
@@ -64,9 +71,14 @@ def rendering_of(source: LLMService, plan: Plan, options: RenderOptions) -> Rend
     from rayllm_ctl.model.podcontexts import lost
     from rayllm_ctl.workflows.render import manifests
 
+    lacks = lacking(options.kuberay) if unsaid(source) else ""
+    if lacks:
+        plan = plan_without_token(plan)
     rendered = manifests(
         plan, accept_risk=options.accept_risk, template_dir=options.template_dir, kuberay=options.kuberay
     )  # fmt: skip
     loss = lost(source.security.pod_security)
-    notes = (f"warning: {loss}",) if loss else ()
-    return Rendering(source.name, source.namespace, tuple(rendered), notes, plan)
+    notes = [f"warning: {loss}"] if loss else []
+    notes += [f"token authentication is {lacks}"] if lacks else []
+    token = asks_by_default(source, rendered)
+    return Rendering(source.name, source.namespace, tuple(rendered), tuple(notes), plan, token)

@@ -14,6 +14,7 @@ from rayllm_ctl.model.batch import BatchJob
 from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.specfile.form import spec_fields
+from rayllm_ctl.workflows.authentication import without_token
 from tests.conftest import Golden
 from tests.render.test_specs import fields_below, used_below
 
@@ -37,9 +38,11 @@ def rendered(file: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tup
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_spec(spec: Path, golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
-    for version in VERSIONS:
-        _, text = rendered(spec, capsys, "--kuberay-version", version)
+    oldest, *others = VERSIONS
+    for version in others:
+        objects, text = rendered(spec, capsys, "--kuberay-version", version)
         golden.check(f"batch/{spec.name}", text)
+    assert rendered(spec, capsys, "--kuberay-version", oldest)[0] == list(without_token(objects))
 
 
 @pytest.mark.parametrize("spec", EXAMPLES, ids=lambda path: path.parent.name)

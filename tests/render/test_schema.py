@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
+from rayllm_ctl.workflows.authentication import without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 
@@ -76,7 +77,8 @@ def _references(part: dict[str, Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_of_kuberay_accepts_the_manifest(version: str) -> None:
-    assert schema_problems(MANIFEST, version) == []
+    [manifest] = without_token([MANIFEST]) if version == "1.4" else [MANIFEST]
+    assert schema_problems(manifest, version) == []
     assert REFERENCE.is_valid(MANIFEST)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, release, section
+from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, section
 from rayllm_ctl.kinds.rules.recovery import recovery_problems
 from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.releases import TOKEN_RAY, release
 
 _RESOURCES = ("num-cpus", "num-gpus", "memory", "resources")
 """Parameters of `ray start` that say what a node offers, as the field `resources` of its group does."""
 
 _V2_VARIABLE = "RAY_enable_autoscaler_v2"
-_TOKEN_RAY, _KUBERNETES_TOKEN_RAY, _PRIORITY_RAY = (2, 52), (2, 55), (2, 56)
-"""The first Ray releases with token authentication, Kubernetes' tokens, and priorities of worker groups."""
+_KUBERNETES_TOKEN_RAY, _PRIORITY_RAY = (2, 55), (2, 56)
+"""The first Ray releases with Kubernetes' tokens, and priorities of worker groups."""
 
 
 def cluster_problems(spec: Mapping[str, Any], annotations: Mapping[str, Any], at: Path) -> Iterator[Problem]:
@@ -94,7 +95,7 @@ def _authentication(spec: Mapping[str, Any], at: Path) -> Iterator[Problem]:
     options, path = section(spec, "authOptions"), (*at, "authOptions")
     kubernetes = bool(options.get("enableK8sTokenAuth"))
     if options.get("mode") == "token":
-        yield from _ray(spec, _KUBERNETES_TOKEN_RAY if kubernetes else _TOKEN_RAY, (*path, "mode"))
+        yield from _ray(spec, _KUBERNETES_TOKEN_RAY if kubernetes else TOKEN_RAY, (*path, "mode"))
         if kubernetes and options.get("secretName"):
             yield Problem((*path, "secretName"), "cannot be combined with enableK8sTokenAuth")
     elif kubernetes:

@@ -11,7 +11,6 @@ from rayllm_ctl.model.problems import Path, Problem, quoted
 
 _KEY_NAME = re.compile(r"[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _DNS_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
-_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*")
 
 
 def section(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
@@ -45,12 +44,6 @@ def label_problems(labels: Mapping[str, Any], path: Path) -> Iterator[Problem]:
             yield Problem((*path, key), "not a valid label key")
         if isinstance(value, str) and not LABEL_VALUE.fullmatch(value):
             yield Problem((*path, key), f"{quoted(value)} is not a valid label value")
-
-
-def release(version: str) -> tuple[int, int] | None:
-    """Major and minor number of a Ray version; None if it is not a version."""
-    match = _RELEASE.match(version)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def at_least(value: Any, least: int, path: Path) -> Iterator[Problem]:

@@ -1,0 +1,139 @@
+"""A live service as the security checks see it: its RayClusters, and a pod of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health import fields
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.health import Object, Snapshot
+from rayllm_ctl.model.labels import MANAGED_BY, MANAGER, MODEL
+
+AUTOSCALER = "autoscaler"
+"""Name of the container in which KubeRay runs Ray's autoscaler, beside the head."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A pod of the service; or the template of its group, where no pod of the group runs.
+
+    who: "head" or "group NAME". cluster: the spec of its RayCluster.
+    """
+
+    who: str
+    is_head: bool
+    is_pod: bool
+    labels: Mapping[str, str]
+    spec: Object
+    cluster: Object
+
+    def port(self, name: str, default: int) -> int:
+        """The port of that name of the Ray container."""
+        container = next(iter(fields.items(self.spec, "containers")), {})
+        ports = (one for one in fields.items(container, "ports") if one.get("name") == name)
+        return fields.integer(next(ports, {}), "containerPort", default=default)
+
+
+@dataclass(frozen=True)
+class LiveService:
+    """kind: of its object. kuberay: the version of the operator; None: unknown. key_required: whether its OpenAI API
+    requires an API key; None: unknown."""
+
+    kind: str
+    workload: Object
+    clusters: tuple[Object, ...]
+    members: tuple[Member, ...]
+    snapshot: Snapshot
+    kuberay: str | None
+    key_required: bool | None
+
+    @property
+    def name(self) -> str:
+        return fields.name(self.workload)
+
+    @property
+    def namespace(self) -> str:
+        return fields.namespace(self.workload)
+
+    @property
+    def heads(self) -> list[Member]:
+        return [member for member in self.members if member.is_head]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether rayllm-ctl rendered it from a spec file, which is the place for changes then."""
+        return fields.label(self.workload, MANAGED_BY) == MANAGER and bool(fields.annotation(self.workload, MODEL))
+
+    @property
+    def cluster_field(self) -> str:
+        """Where the spec of the RayCluster stands in its object."""
+        return "spec" if self.kind == kuberay.RAY_CLUSTER else "spec.rayClusterConfig"
+
+    def of_kind(self, *kinds: str) -> list[Object]:
+        return [item for item in self.snapshot.objects if fields.kind(item) in kinds]
+
+    def unread(self, kind: str) -> bool:
+        """Whether there may be objects of a kind that could not be read."""
+        return kind in self.snapshot.unread
+
+    def change(self, field: str, cluster_field: str) -> str:
+        """What to change, for a hint: a field of the spec file, or one of the RayCluster's spec, with its value."""
+        if self.is_ours:
+            return f"set {field} in the spec file, then rayllm-ctl deploy -f FILE"
+        return f"set {self.cluster_field}.{cluster_field} in {self.kind} {self.name}"
+
+
+def read_service(
+    snapshot: Snapshot, kind: str, name: str, kuberay_version: str | None, key_required: bool | None
+) -> LiveService:
+    """The service `name`, an object of `kind` in the Snapshot."""
+    found = [item for item in snapshot.objects if (fields.kind(item), fields.name(item)) == (kind, name)]
+    workload = found[0]
+    clusters = tuple(
+        item for item in snapshot.objects
+        if fields.kind(item) == kuberay.RAY_CLUSTER and fields.deleted(item) is None
+    )  # fmt: skip
+    if not clusters:
+        spec = fields.mapping(workload, "spec", "rayClusterConfig")
+        clusters = ({"kind": kuberay.RAY_CLUSTER, "metadata": {"name": name}, "spec": spec},)
+    pods = [item for item in snapshot.objects if fields.kind(item) == "Pod"]
+    members = tuple(member for one in clusters for member in _members(one, pods, several=len(clusters) > 1))
+    return LiveService(kind, workload, clusters, members, snapshot, kuberay_version, key_required)
+
+
+def _members(cluster: Object, pods: list[Object], *, several: bool) -> Iterator[Member]:
+    spec, name = fields.mapping(cluster, "spec"), fields.name(cluster)
+    suffix = f" of {name}" if several else ""
+    groups = [("head", "headgroup", fields.mapping(spec, "headGroupSpec"))]
+    groups += [
+        (f"group {fields.text(one, 'groupName')}", fields.text(one, "groupName"), one)
+        for one in fields.items(spec, "workerGroupSpecs")
+    ]
+    for who, group, part in groups:
+        is_head = who == "head"
+        live = [
+            pod for pod in pods
+            if fields.label(pod, kuberay.CLUSTER) == name and _is_of(pod, group, is_head=is_head)
+        ]  # fmt: skip
+        for pod in live:
+            labels = fields.mapping(pod, "metadata", "labels")
+            yield Member(f"{who}{suffix}", is_head, True, labels, fields.mapping(pod, "spec"), spec)
+        if not live:
+            template = fields.mapping(part, "template")
+            labels = {
+                "app.kubernetes.io/name": "kuberay",
+                "app.kubernetes.io/created-by": kuberay.OPERATOR,
+                "ray.io/is-ray-node": "yes",
+                **fields.mapping(template, "metadata", "labels"),
+                kuberay.CLUSTER: name,
+                kuberay.NODE_TYPE: kuberay.HEAD if is_head else "worker",
+                kuberay.GROUP: group,
+            }
+            yield Member(f"{who}{suffix}", is_head, False, labels, fields.mapping(template, "spec"), spec)
+
+
+def _is_of(pod: Object, group: str, *, is_head: bool) -> bool:
+    if fields.label(pod, kuberay.NODE_TYPE) == kuberay.HEAD:
+        return is_head
+    return not is_head and fields.label(pod, kuberay.GROUP) == group
