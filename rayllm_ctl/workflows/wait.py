@@ -19,6 +19,7 @@ from rayllm_ctl.model.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.kuberay import is_suspended
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.autoscaling import Autoscaling
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -66,13 +67,17 @@ def follow(
 ) -> Iterator[Observed | Noted]:
     """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
 
+    What autoscaling does is noted, with the reason.
     While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
     `stop` ends it from another thread.
     """
     from rayllm_ctl.cluster.permissions import explained
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
+        autoscaling = Autoscaling(cluster, namespace)
         for seen in looks_at(cluster, None, name, namespace, timeout, stop):
+            if isinstance(seen, Look):
+                yield from autoscaling.notes(seen.snapshot)
             yield Observed(seen.health, seen.elapsed) if isinstance(seen, Look) else seen
 
 

@@ -77,6 +77,21 @@ def test_events_of_what_is_and_of_what_was(running: FakeAPI, cluster: Cluster) -
     assert about == {"tiny", f"{RC}-worker-zzzzz", "tiny-zzzzz-head-1", "tiny-serve-svc"}
 
 
+def test_who_follows_a_service_reads_what_became_of_pods_that_were_gone_before(
+    running: FakeAPI, cluster: Cluster
+) -> None:
+    """Once: it changes no more."""
+    ended = f"Deleted worker Pod llm/{RC}-worker-zzzzz; Pod status: Failed; Ray container terminated status: …"
+    about = {"kind": "RayCluster", "name": RC}
+    running.put(kind="Event", metadata={"name": "ended"}, involvedObject=about, message=ended)
+    collector = Collector(cluster, RAY_SERVICE, "tiny", "llm", following=True)
+    for _ in range(2):
+        events = [item for item in collector.collect().objects if item["kind"] == "Event"]
+        assert f"{RC}-worker-zzzzz" in {event["involvedObject"]["name"] for event in events}
+    asked = [one for one in running.requests if f"{RC}-worker-zzzzz" in one.query.get("fieldSelector", "")]
+    assert len(asked) == 1
+
+
 def test_objects_are_short_and_the_time_has_a_zone(running: FakeAPI, cluster: Cluster) -> None:
     snapshot = look(cluster)
     assert all("managedFields" not in item["metadata"] for item in snapshot.objects)
