@@ -266,11 +266,13 @@ class Watched:
     """What `rayllm-ctl watch -o json` says of a service while the block lasts.
 
     `running`: the numbers of running replicas in the order in which they were seen; `wanted`: the last number wanted.
+    `notes`: what it said beside that, at the end.
     """
 
     def __init__(self, bench: Bench, name: str) -> None:
         self.running: list[int] = []
         self.wanted = 0
+        self.notes = ""
         self._process = bench.start("watch", name, "-n", bench.namespace, "-o", "json")
         self._thread = threading.Thread(target=self._read, daemon=True)
 
@@ -285,6 +287,8 @@ class Watched:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._thread.join(10)
+        assert self._process.stderr is not None
+        self.notes = self._process.stderr.read()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

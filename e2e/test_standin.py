@@ -291,6 +291,11 @@ def test_load_scales_to_two_groups_of_four_gpus_and_back(shared: Bench) -> None:
         shared.wait("one replica again", lambda: watched.running[-1] == 1, timeout=180)
         shared.wait("one group of four GPUs again", lambda: [gpus(pod) for pod in workers(shared)] == [4], timeout=240)
     assert watched.running[:3] == [1, 2, 1], watched.running
+    print(watched.notes)
+    engine = "autoscaling: LLMServer:meta-llama--Llama-3_1-70B-Instruct"
+    assert f"{engine} 1 → 2 replicas: " in watched.notes, watched.notes
+    assert f"{engine} 2 → 1 replicas: " in watched.notes, watched.notes
+    assert "target 2 per replica, 1 to 2 replicas, trigger " in watched.notes
 
 
 SWEPT = "meta-llama/Llama-3.1-8B-Instruct"

@@ -49,9 +49,7 @@ class Autoscaling:
         load = self._load(ray_cluster, application, deployment)
         parts = [
             f"{load:g} ongoing requests" if load is not None else "",
-            f"target {scaling['target_ongoing_requests']:g} per replica"
-            if "target_ongoing_requests" in scaling
-            else "",
+            f"target {target:g} per replica" if target else "",
             f"{scaling.get('min_replicas', 1)} to {scaling.get('max_replicas', 1)} replicas",
             f"trigger {state.get('status_trigger')}",
         ]
