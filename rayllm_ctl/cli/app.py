@@ -44,6 +44,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "bundle": "Collect what is known of a service, without secrets.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
+        "port-forward": "Forward a port of this machine to the OpenAI-compatible API of a service.",
         "keys": "Create, list and revoke API keys of a service.",
         "serve-config": "Print the Serve configuration of a service.",
         "dashboard": "Forward Ray's dashboard of a service to this machine.",

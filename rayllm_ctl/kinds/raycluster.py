@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import EXPOSURE, FORGET, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD
+from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.external import ExternalAddress
@@ -89,6 +89,7 @@ RAY_CLUSTER = WorkloadKind(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             display=(Right("get", _KIND), Right("list", _KIND)),
         ),
+        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),

@@ -102,6 +102,7 @@ RAY_SERVICE = WorkloadKind(
                 *FORWARDING,
             ),
         ),
+        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),

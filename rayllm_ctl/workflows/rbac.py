@@ -71,6 +71,7 @@ COMMANDS: Mapping[str, Rights] = {
     "bundle": _both("status", "logs"),
     "chat": _both("chat"),
     "endpoint": _both("endpoint"),
+    "port-forward": _both("port-forward"),
     "keys": keys.RIGHTS,
     "serve-config": serveconfig.RIGHTS,
     "dashboard": _both("dashboard"),
