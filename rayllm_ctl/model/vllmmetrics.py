@@ -6,16 +6,13 @@ its colon, and exports a counter once it was counted up; each series of a Serve 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
-from itertools import product
 
 from rayllm_ctl.model.benchservice import EngineFigures
+from rayllm_ctl.model.prometheus import series
 
 _PREFIXES = ("vllm:", "ray_vllm_")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _CACHE = ("kv_cache_usage_perc", "gpu_cache_usage_perc")
 """The second is the name before vLLM 0.10."""
 
@@ -47,14 +44,8 @@ def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = 
     )
 
 
-def _series(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value. A pod of Ray exports thousands of lines, of which a few count: they are searched for."""
-    text = f"\n{text}\n"
-    for prefix, name in product(_PREFIXES, _WANTED):
-        start = f"\n{prefix}{name}{{"
-        place = text.find(start)
-        while place >= 0:
-            labels, _, value = text[place + len(start) : text.find("\n", place + 1)].rpartition("} ")
-            with suppress(ValueError, IndexError):
-                yield name, dict(_LABEL.findall(labels)), float(value.split()[0])
-            place = text.find(start, place + 1)
+def _series(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Name without prefix, labels and value."""
+    for prefix in _PREFIXES:
+        for name, labels, value in series(text, [prefix + one for one in _WANTED]):
+            yield name.removeprefix(prefix), labels, value
