@@ -38,6 +38,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "check": "Say what a cluster lacks to run services.",
         "status": "Say how a service is and why.",
         "watch": "Follow a service's state and autoscaling.",
+        "top": "Print the load of a service's replicas.",
         "wait": "Wait until a service is ready, healthy, scaled or deleted.",
         "events": "List the Kubernetes events of a service.",
         "logs": "Print the logs of a service.",

@@ -38,14 +38,14 @@ def active_cluster(rayservice: Mapping[str, Any]) -> str:
     return str(((rayservice.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName") or "")
 
 
-def engine_deployments(state: Mapping[str, Any]) -> dict[str, Deployment]:
-    """The deployments of models by name, in Serve's state."""
-    return {
-        name: deployment
+def engine_deployments(state: Mapping[str, Any]) -> list[tuple[str, Deployment]]:
+    """The deployments of models with their names, in Serve's state."""
+    return [
+        (name, deployment)
         for application in (state.get("applications") or {}).values()
         for name, deployment in (application.get("deployments") or {}).items()
         if name.startswith(ENGINE_DEPLOYMENT)
-    }
+    ]
 
 
 def running_replicas(deployment: Deployment) -> list[Mapping[str, Any]]:

@@ -103,7 +103,7 @@ class RayServiceLook:
 
     def _deployments(self, state: Mapping[str, Any]) -> list[Deployment]:
         found = engine_deployments(state)
-        return [one for name, one in found.items() if name in self._wanted] or list(found.values())
+        return [one for name, one in found if name in self._wanted] or [one for _, one in found]
 
     def _gateway(self, state: Mapping[str, Any], problems: list[str]) -> int | None:
         """Requests that wait in the gateway; None without one."""

@@ -12,4 +12,4 @@ RAY_METRICS_PORT = 8080
 def metrics_text(cluster: Cluster, namespace: str, pod: str, port: int, timeout: float) -> str:
     """What a pod answers to GET /metrics. Raises UserError."""
     path = f"{kind('Pod').path(namespace, f'{pod}:{port}')}/proxy/metrics"
-    return cluster.request_text(path, doing=f"read the metrics of pod {pod}", timeout=timeout)
+    return cluster.request_text(path, doing=f"read the metrics of pod {pod} at port {port}", timeout=timeout)

@@ -94,6 +94,10 @@ RAY_CLUSTER = WorkloadKind(
             needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
         ),
+        "top": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "proxy")),
+            display=(Right("list", _KIND),),
+        ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
             display=(Right("list", _KIND), *FORGET),

@@ -12,7 +12,7 @@ from rayllm_ctl.model.health import Health, Object, Snapshot
 
 Activity = Literal[
     "apply", "bounds", "follow", "record", "history", "restart", "status", "list", "events", "follow-events", "logs",
-    "endpoint", "chat", "port-forward", "dashboard", "delete",
+    "endpoint", "chat", "port-forward", "dashboard", "top", "delete",
 ]  # fmt: skip
 """What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
 

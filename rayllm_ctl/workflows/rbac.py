@@ -75,6 +75,7 @@ COMMANDS: Mapping[str, Rights] = {
     "keys": keys.RIGHTS,
     "serve-config": serveconfig.RIGHTS,
     "dashboard": _both("dashboard"),
+    "top": _both("top"),
     "scale": _DEPLOY,
     "history": _both("history") | _both("status"),
     "rollback": _DEPLOY,
