@@ -36,7 +36,8 @@ def load_once(
     end = time.monotonic() + PATIENCE * service.report_interval
     while service.meter.rates_missing:
         time.sleep(service.pause)
-        load = service.read()
+        again = service.read_again()
+        load = again if again.replicas is not None else load
         if time.monotonic() > end:
             break
     return load

@@ -78,6 +78,14 @@ def test_the_table_of_a_rayservice(run: Run, rayservice: FakeAPI, golden: Golden
     assert (cells["PROMPT-TOK/S"], cells["GEN-TOK/S"], cells["RUNNING"]) == ("75.0", "37.5", "0")
 
 
+def test_one_late_answer_of_serve_does_not_end_it(run: Run, rayservice: FakeAPI) -> None:
+    answers = iter([serve(), (503, b"the head is busy")])
+    rayservice.answer("GET", SERVE, lambda _: next(answers, serve()))
+    result = run("top", "tiny", "--interval", "100ms", "-o", "json")
+    assert result.code == 0, str(result)
+    assert json.loads(result.out)["replicas"][0]["generationTokensPerSecond"] == 37.5
+
+
 def test_it_waits_no_longer_than_until_the_next_report(run: Run, rayservice: FakeAPI) -> None:
     container = {"env": [{"name": "RAY_metrics_report_interval_ms", "value": "1000"}]}
     cluster = rayservice.stored("RayCluster", "tiny-bcdfg")
