@@ -1,7 +1,6 @@
 """A look at the replicas of a service: which run, where, and the metrics of their pods.
 
-Only what changes is read again. Ray's metrics of a pod are some 500 KB, and 20 KB compressed as the API server passes
-them on.
+Only what changes is read again. Ray's metrics of a pod are some 500 KB, and 20 KB where they come compressed.
 """
 
 from __future__ import annotations
@@ -58,14 +57,11 @@ class RayServiceReplicas:
         ]
         names = sorted({_pod(replica) for _, replica in found})
         self._find_pods(where, names, problems)
+        queue = self._queued(rayservice, where, state, problems)
         texts = _texts(self._cluster, namespace, names, RAY_METRICS_PORT, problems)
         rows = [self._replica(model, replica, texts) for model, replica in found]
-        return ServiceLook(
-            tuple(sorted(rows, key=lambda row: (row.model, row.pod, row.replica or ""))),
-            report_interval(where.ray_cluster),
-            self._queued(rayservice, where, state, problems),
-            tuple(problems),
-        )
+        rows.sort(key=lambda row: (row.model, row.pod, row.replica or ""))
+        return ServiceLook(tuple(rows), report_interval(where.ray_cluster), queue, tuple(problems))
 
     def _active(self, rayservice: Mapping[str, Any]) -> ActiveServe:
         if self._where is None or self._where.ray_cluster["metadata"]["name"] != active_cluster(rayservice):
@@ -127,9 +123,9 @@ def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> Se
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     pods = {str(pod["metadata"]["name"]): pod for pod in ready_servers(cluster, name, namespace)}
     problems: list[str] = []
-    engines = _texts(cluster, namespace, list(pods), kuberay.SERVE_PORT, problems)
     on_gpus = [pod for pod in pods if has_gpus(pods[pod]["spec"])]
     gpus = _texts(cluster, namespace, on_gpus, RAY_METRICS_PORT, problems)
+    engines = _texts(cluster, namespace, list(pods), kuberay.SERVE_PORT, problems)
     model = str((metadata.get("annotations") or {}).get(MODEL) or name)
     rows = [
         ReplicaLook(

@@ -84,13 +84,12 @@ class _Service:
         from rayllm_ctl.cluster.permissions import explained
         from rayllm_ctl.cluster.services import require
 
-        now = time.monotonic()
         with explained(self._cluster, self._namespace, self._kind.rights_for("top")):
             look = self._look(require(self._cluster, self._kind, self._name, self._namespace))
         if look.report_interval is not None:
             self.report_interval = look.report_interval
             self.pause = min(self._interval, MOST_BETWEEN, look.report_interval / 2)
-        return self.meter.load(look, now)
+        return self.meter.load(look, time.monotonic())  # the metrics came last
 
     def read_again(self) -> ServiceLoad:
         """The same, where a failure that may pass is only a problem."""

@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_missing_with_the_reason(
         ("w1", None, None, None), ("w2", None, None, None),
     ]  # fmt: skip
     assert found.queue is None
-    nodes, first, second, queue = found.problems
+    nodes, queue, first, second = found.problems
     assert nodes.startswith("the nodes of pods could not be read: ")
     assert "etcd is down" in nodes
     assert "read the metrics of pod w1 at port 8080" in first
