@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import signal
 import time
+import urllib.error
 import urllib.request
 from typing import Any
 
 from e2e.harness import Bench, Object
+from e2e.load import Load
 
 NAME = "own"
 FLAGS = ("--kind", "raycluster", "--max-model-len", "1024")
@@ -74,6 +78,30 @@ def test_bench_says_what_the_server_did_meanwhile(shared: Bench) -> None:
     assert 0 <= most["running"] <= 2
 
 
+def test_top_shows_the_load_of_the_server(shared: Bench) -> None:
+    with shared.proxied(f"{NAME}-openai") as url, Load(url, "tiny", clients=2, max_tokens=64) as load:
+        shared.wait("answers", lambda: load.answered > 2, timeout=60)
+        watch = shared.start("top", NAME, "-n", shared.namespace, "--watch", "--interval", "3s", "-o", "json")
+        assert watch.stdout is not None
+        looks = [json.loads(watch.stdout.readline()) for _ in range(4)]
+        watch.send_signal(signal.SIGINT)
+        _, err = watch.communicate(timeout=30)
+    assert watch.returncode == 130, err
+    rate = load.answered * load.max_tokens / load.now
+    server = pod(shared, "ray.io/group=server")
+    replicas = [replica for look in looks for replica in look["replicas"]]
+    print(f"\n{rate:.0f} tokens/s were generated; top: {replicas[-1]}")
+    assert len(replicas) == 4
+    assert {(one["model"], one["pod"], one["node"]) for one in replicas} == {
+        ("tiny", server["metadata"]["name"], server["spec"]["nodeName"]),
+    }
+    assert replicas[0]["generationTokensPerSecond"] is None
+    assert rate / 3 < sum(one["generationTokensPerSecond"] for one in replicas[1:]) / 3 < rate * 3
+    assert all(0 <= one["running"] <= 2 and 0 <= one["kvCacheUsage"] <= 1 for one in replicas)
+    assert {one["gpus"] for one in replicas} == {None}
+    assert err.count("no GPUs: the pods request none") == 1
+
+
 def test_the_dashboard_is_forwarded(shared: Bench) -> None:
     process = shared.start("dashboard", NAME, "-n", shared.namespace, "--port", "0")
     assert process.stdout is not None
@@ -86,10 +114,35 @@ def test_the_dashboard_is_forwarded(shared: Bench) -> None:
     process.wait(10)
 
 
-def test_it_recovers_from_the_loss_of_its_server(shared: Bench) -> None:
+def models(url: str) -> int:
+    """The status of the answer to GET /models; 503 that of port-forward itself, 0 of any other failure."""
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=30) as answer:
+            assert [one["id"] for one in json.load(answer)["data"]] == ["tiny"]
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        own = '"code": "service_unavailable"' in error.read().decode()
+        return error.code if own else 0
+    except (OSError, http.client.HTTPException):
+        return 0
+
+
+def test_it_recovers_from_the_loss_of_its_server_behind_a_forwarded_port(shared: Bench) -> None:
+    forward = shared.start("port-forward", NAME, "-n", shared.namespace, "--port", "0")
+    assert forward.stdout is not None
+    url = forward.stdout.readline().strip()
+    assert models(url) == 200
     begin = time.monotonic()
     shared.kubectl("delete", "pod", pod(shared, "ray.io/group=server")["metadata"]["name"], "-n", shared.namespace)
+    shared.wait("requests get 503", lambda: models(url) == 503, timeout=90)
     looks = recovered(shared)
+    shared.wait("the port leads to the new pod", lambda: models(url) == 200, timeout=30)
+    forward.send_signal(signal.SIGINT)
+    out, err = forward.communicate(timeout=30)
+    assert (forward.returncode, out) == (130, ""), err
+    assert err.splitlines()[0] == "model tiny", err
+    assert err.count("requests are answered with 503") == 1, err
+    assert err.count(f"service {shared.namespace}/{NAME}-openai answers again") == 1, err
     assert {look["state"] for look in looks} <= {"Ready", "Degraded"}, [look["message"] for look in looks]
     assert not any(cause["terminal"] for look in looks for cause in look["causes"])
     assert len(ask(shared).split()) >= 3

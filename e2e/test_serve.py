@@ -99,6 +99,50 @@ def test_bench_says_what_vllm_did_meanwhile(shared: Bench) -> None:
     assert opened["latencySeconds"]["e2e"]["p50"] > 0
 
 
+def top(bench: Bench) -> Any:
+    """The only replica that `top` shows, and why something of it is not known."""
+
+    def shown() -> Any:
+        # On two cores that compute, the dashboard is late now and then.
+        result = bench.run("top", NAME, "-n", bench.namespace, "-o", "json", code=None)
+        assert result.code == 0 or "no answer within" in result.err, str(result)
+        return result.json() if result.code == 0 else None
+
+    document = bench.wait("an answer of the dashboard", shown, timeout=90)
+    [replica] = document["replicas"]
+    return replica, document["problems"]
+
+
+def test_top_shows_the_load_and_that_it_is_over(shared: Bench) -> None:
+    with (
+        shared.proxied(f"{NAME}-serve-svc") as url,
+        Load(url, "tiny", clients=2, max_tokens=64) as load,
+    ):
+        shared.wait("answers", lambda: load.answered > 2, timeout=60)
+        time.sleep(12)  # Ray reports every ten seconds: the next report is of the load alone
+        busy, problems = top(shared)
+    rate = load.answered * load.max_tokens / load.now
+    print(f"\n{rate:.0f} tokens/s were generated; top: {busy}")
+    [worker] = shared.items("pods", "ray.io/node-type=worker")
+    assert (busy["model"], busy["pod"]) == ("tiny", worker["metadata"]["name"])
+    assert busy["node"] == worker["spec"]["nodeName"]
+    assert rate / 3 < busy["generationTokensPerSecond"] < rate * 3
+    assert busy["promptTokensPerSecond"] > 0
+    assert 0 <= busy["running"] <= 2
+    assert 0 <= busy["kvCacheUsage"] <= 1
+    assert busy["gpus"] is None
+    assert problems == ["no GPUs: the pods request none"]
+    time.sleep(35)  # in which Ray forgets the gauges of an engine without requests
+    idle, problems = top(shared)
+    assert (idle["running"], idle["waiting"], idle["kvCacheUsage"]) == (0, 0, 0.0)
+    assert (idle["promptTokensPerSecond"], idle["generationTokensPerSecond"]) == (0.0, 0.0)
+    assert problems == ["no GPUs: the pods request none"]
+    table = shared.run("top", NAME, "-n", shared.namespace)
+    assert len(table.out.splitlines()) == 2, str(table)
+    assert busy["pod"] in table.out
+    assert "no GPUs: the pods request none" in table.err
+
+
 def test_a_dashboard_that_does_not_answer_makes_no_replica_disappear(shared: Bench) -> None:
     [head] = [item["metadata"]["name"] for item in shared.items("pods", "ray.io/node-type=head")]
     dashboard = ("exec", "-n", shared.namespace, head, "-c", "ray-head", "--", "pkill", "-f", "dashboard/dashboard.py")

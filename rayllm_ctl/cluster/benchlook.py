@@ -11,30 +11,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster import serve
+from rayllm_ctl.cluster.activeserve import ActiveServe, Deployment, active_serve, engine_deployments, running_replicas
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
-from rayllm_ctl.cluster.failures import ForbiddenError
+from rayllm_ctl.cluster.failures import short_reason
 from rayllm_ctl.cluster.parallel import Tasks
-from rayllm_ctl.cluster.queue import QueueSource, queue_source
+from rayllm_ctl.cluster.podmetrics import RAY_METRICS_PORT, metrics_text
+from rayllm_ctl.cluster.queue import AFTER_A_FAILURE_SECONDS, QueueReader
+from rayllm_ctl.cluster.servers import ready_servers
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.apikinds import kind
 from rayllm_ctl.model.benchservice import EngineFigures, Look
 from rayllm_ctl.model.names import engine_deployment
 from rayllm_ctl.model.vllmmetrics import engine_figures
 
-RAY_METRICS_PORT = 8080
-"""Where the pods of KubeRay export Ray's metrics (utils/constant.go, DefaultMetricsPort)."""
-
 RAY_METRICS_SECONDS = 4.0
 """Between two readings of Ray's metrics, which change every ten seconds (metrics_report_interval_ms)."""
 
-AFTER_A_FAILURE_SECONDS = 20.0
-"""Between two readings where the last one failed: what is forbidden stays so."""
-
 _TIMEOUT = 2.0
-_QUEUE_SECONDS = 10.0
-_MODELS = "LLMServer:"
 
 
 class EngineMetrics:
@@ -56,14 +49,13 @@ class EngineMetrics:
                 texts = dict(zip(pods, tasks.map(self._text, pods), strict=True))
         except UserError as error:
             self._next = now + AFTER_A_FAILURE_SECONDS
-            problems.append(f"vLLM's metrics could not be read: {_why(error)}")
+            problems.append(f"vLLM's metrics could not be read: {short_reason(error)}")
             return None
         self._last = engine_figures(texts, replicas)
         return self._last
 
     def _text(self, pod: str) -> str:
-        path = f"{kind('Pod').path(self._namespace, f'{pod}:{self._port}')}/proxy/metrics"
-        return self._cluster.request_text(path, doing=f"read the metrics of pod {pod}", timeout=_TIMEOUT)
+        return metrics_text(self._cluster, self._namespace, pod, self._port, _TIMEOUT)
 
 
 class RayServiceLook:
@@ -74,9 +66,8 @@ class RayServiceLook:
         self._cluster, self._name, self._namespace = cluster, name, namespace
         self._wanted = {engine_deployment(model) for model in models}
         self._metrics = EngineMetrics(cluster, namespace, RAY_METRICS_PORT, RAY_METRICS_SECONDS)
-        self._where: tuple[Mapping[str, Any], Mapping[str, Any], Dashboard] | None = None
-        self._queue: QueueSource | None = None
-        self._queue_next, self._queued = 0.0, None
+        self._where: ActiveServe | None = None
+        self._queue = QueueReader(cluster)
 
     def __call__(self) -> Look:
         problems: list[str] = []
@@ -84,7 +75,7 @@ class RayServiceLook:
         if state is None:
             return Look(problems=tuple(problems))
         deployments = self._deployments(state)
-        running = [one for deployment in deployments for one in _running(deployment)]
+        running = [one for deployment in deployments for one in running_replicas(deployment)]
         pods = sorted({str(one["node_instance_id"]) for one in running if one.get("node_instance_id")})
         ids = [str(one.get("replica_id")) for one in running]
         return Look(
@@ -99,10 +90,10 @@ class RayServiceLook:
         """Serve's; None where it cannot be read. Another cluster may be active after a failure."""
         try:
             if self._where is None:
-                self._where = self._active()
-            state = serve.state(self._where[2])
+                self._where = active_serve(self._cluster, self._cluster.get("RayService", self._name, self._namespace))
+            state = serve.state(self._where.dashboard)
         except UserError as error:
-            problems.append(f"Serve's state could not be read: {_why(error)}")
+            problems.append(f"Serve's state could not be read: {short_reason(error)}")
             return None
         if "error" in state:
             self._where = None
@@ -110,58 +101,33 @@ class RayServiceLook:
             return None
         return state
 
-    def _active(self) -> tuple[Mapping[str, Any], Mapping[str, Any], Dashboard]:
-        service = self._cluster.get("RayService", self._name, self._namespace)
-        active = ((service.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName")
-        if not active:
-            raise UserError("the RayService has no active RayCluster")
-        ray_cluster = self._cluster.get(kuberay.RAY_CLUSTER, active, self._namespace)
-        return service, ray_cluster, dashboard_of(self._cluster, ray_cluster)
-
-    def _deployments(self, state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        found = {
-            name: deployment
-            for application in (state.get("applications") or {}).values()
-            for name, deployment in (application.get("deployments") or {}).items()
-            if name.startswith(_MODELS)
-        }
-        return [one for name, one in found.items() if name in self._wanted] or list(found.values())
+    def _deployments(self, state: Mapping[str, Any]) -> list[Deployment]:
+        found = engine_deployments(state)
+        return [one for name, one in found if name in self._wanted] or [one for _, one in found]
 
     def _gateway(self, state: Mapping[str, Any], problems: list[str]) -> int | None:
         """Requests that wait in the gateway; None without one."""
         assert self._where is not None
-        service, ray_cluster, _ = self._where
-        now = time.monotonic()
-        if now < self._queue_next:
-            return self._queued
-        if self._queue is None or self._queue.slow:  # which counts with the replicas of this moment
-            name = ray_cluster["metadata"]["name"]
-            self._queue = queue_source(self._cluster, service, [ray_cluster], {name: state})
-        if self._queue is None:
-            self._queue_next = float("inf")
-            return None
-        self._queue_next = now + _QUEUE_SECONDS if self._queue.slow else 0.0
         try:
-            self._queued = self._queue.read()[0].get("pending")
+            found = self._queue.read(self._where.rayservice, self._where.ray_cluster, state)
         except UserError as error:
-            self._queued, self._queue_next = None, now + AFTER_A_FAILURE_SECONDS
-            problems.append(f"the gateway's queue could not be read: {_why(error)}")
-        return self._queued
+            problems.append(f"the gateway's queue could not be read: {short_reason(error)}")
+            return None
+        return found.get("pending") if found else None
 
 
 def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[], Look]:
     """Looks at vLLM's own servers on a RayCluster: each pod of their group is a replica."""
     metrics = EngineMetrics(cluster, namespace, kuberay.SERVE_PORT, 0.0)
-    selector = f"{kuberay.CLUSTER}={name},{kuberay.GROUP}={kuberay.SERVERS}"
 
     def look() -> Look:
         problems: list[str] = []
         try:
             item = cluster.get(kuberay.RAY_CLUSTER, name, namespace)
-            pods = cluster.list("Pod", namespace, label_selector=selector)
+            pods = ready_servers(cluster, name, namespace)
         except UserError as error:
-            return Look(problems=(f"the RayCluster could not be read: {_why(error)}",))
-        ready = sorted(pod["metadata"]["name"] for pod in pods if _ready(pod))
+            return Look(problems=(f"the RayCluster could not be read: {short_reason(error)}",))
+        ready = [pod["metadata"]["name"] for pod in pods]
         return Look(
             replicas=len(ready),
             wanted=next(_servers(item), None),
@@ -177,16 +143,3 @@ def _servers(item: Mapping[str, Any]) -> Iterator[int]:
         if group.get("groupName") == kuberay.SERVERS:
             # The API server sets replicas to 0 where they are not given, and KubeRay then takes the fewest.
             yield max(int(group.get("replicas") or 0), int(group.get("minReplicas") or 0))
-
-
-def _ready(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def _running(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in deployment.get("replicas") or () if one.get("state") == "RUNNING"]
-
-
-def _why(error: UserError) -> str:
-    return f"not permitted to {error.right}" if isinstance(error, ForbiddenError) else error.message

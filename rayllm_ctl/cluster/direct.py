@@ -22,7 +22,7 @@ def open_stream(
 
     Raises UserError: the Service has no ready pod, what it answered instead, or that the answer broke off.
     """
-    pod, port = ready_pod(cluster, namespace, service)
+    pod, port = ready_pods(cluster, namespace, service)[0]
     headers = {
         "Authorization": f"Bearer {key}",
         "Content-Type": "application/json",
@@ -45,16 +45,21 @@ def open_stream(
             ) from error
 
 
-def ready_pod(cluster: Cluster, namespace: str, service: str) -> tuple[str, int]:
-    """A pod behind the Service that is ready, and the port at which it serves."""
+def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[tuple[str, int]]:
+    """The pods behind the Service that are ready, and the port at which each serves. Raises UserError if there are
+    none.
+    """
+    found = []
     for part in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
         ports = [port["port"] for port in part.get("ports") or () if port.get("name") == SERVE]
         for endpoint in part.get("endpoints") or ():
             target = endpoint.get("targetRef") or {}
             ready = (endpoint.get("conditions") or {}).get("ready")
             if ports and ready and target.get("kind") == "Pod":
-                return str(target["name"]), int(ports[0])
-    raise UserError(
-        f"service {namespace}/{service} has no ready pod",
-        hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
-    )
+                found.append((str(target["name"]), int(ports[0])))
+    if not found:
+        raise UserError(
+            f"service {namespace}/{service} has no ready pod",
+            hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
+        )
+    return found

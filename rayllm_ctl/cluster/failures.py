@@ -154,6 +154,11 @@ def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, An
     return error
 
 
+def short_reason(error: UserError) -> str:
+    """Why something is missing, for a note beside what there is."""
+    return f"not permitted to {error.right}" if isinstance(error, ForbiddenError) else error.message
+
+
 def read_status(body: bytes) -> Mapping[str, Any]:
     """The Status object in a response body; empty if the body is none."""
     try:

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rayllm_ctl.cluster.dashboard import Dashboard
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.cluster.localport import unusable_port
+from rayllm_ctl.errors import UserError
 
 _READ_TIMEOUT = 120.0
 """Seconds between two pieces of an answer: profiles take a minute to be recorded."""
@@ -33,9 +34,7 @@ class Forwarder(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
-            raise UsageError(
-                f"port {port} of this machine cannot be used: {error.strerror}", hint="--port 0   (any free port)"
-            ) from error
+            raise unusable_port(port, error) from error
 
     @property
     def url(self) -> str:

@@ -32,7 +32,7 @@ def live_model(item: Object, model: str) -> LiveModel | None:
         return None
     engine, accelerator = found
     labels = item["metadata"].get("labels") or {}
-    pods = [pod for pod in _worker_pods(item) if _has_gpus(pod)]
+    pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
     return LiveModel(
         id=model,
         engine=engine,
@@ -93,7 +93,8 @@ def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
         yield group["template"]["spec"]
 
 
-def _has_gpus(pod: Mapping[str, Any]) -> bool:
+def has_gpus(pod: Mapping[str, Any]) -> bool:
+    """Whether the first container of a pod's spec requests GPUs."""
     limits = (pod["containers"][0].get("resources") or {}).get("limits") or {}
     return any(name.endswith("/gpu") for name in limits)
 

@@ -18,12 +18,10 @@ from rayllm_ctl.cluster.proxy import cleaned
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.workload import WorkloadKind
 
 Pod = Mapping[str, Any]
-
-_ENGINES = "LLMServer:"
-"""How Ray Serve LLM calls the deployments of models."""
 
 _WHOLE = -1
 """The number of lines for which Ray sends a whole file."""
@@ -84,7 +82,7 @@ def of_replicas(
         if what == "serve":
             found += [_of_serve(dashboard, replica) for _, replica in replicas]
         else:
-            engines = [replica for deployment, replica in replicas if deployment.startswith(_ENGINES)]
+            engines = [replica for deployment, replica in replicas if deployment.startswith(ENGINE_DEPLOYMENT)]
             chosen = engines or [replica for _, replica in replicas]
             found += [_of_actor(dashboard, replica, suffix) for replica in chosen for suffix in ("out", "err")]
     if problems and not found:

@@ -9,7 +9,7 @@ replicas waits.
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,9 +20,15 @@ from rayllm_ctl.cluster.gateway import LiveGateway, gateway_of
 from rayllm_ctl.cluster.proxy import proxy_path, request_json
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.prometheus import series
 
-_TOTAL = re.compile(r"^ray_serve_autoscaling_total_requests\{(?P<labels>.*)\} (?P<value>\S+)", re.M)
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_TOTAL = "ray_serve_autoscaling_total_requests"
+
+SLOW_SECONDS = 10.0
+"""Between two readings of a slow source."""
+
+AFTER_A_FAILURE_SECONDS = 20.0
+"""Between two readings where the last one failed: what is forbidden stays so."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,37 @@ def queue_source(
     return None
 
 
+class QueueReader:
+    """The queue of one service, read again and again, as often as it changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._source: QueueSource | None = None
+        self._next = 0.0
+        self._last: Mapping[str, Any] | None = None
+
+    def read(
+        self, rayservice: Mapping[str, Any], ray_cluster: Mapping[str, Any], serve: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """pending, running and maxPending; None without a gateway, or while its ingress does not run.
+
+        serve: Serve's own state. Raises UserError; after that it is not asked for some seconds, and None.
+        """
+        now = time.monotonic()
+        if now < self._next:
+            return self._last
+        if self._source is None or self._source.slow:  # which counts with the replicas of this moment
+            name = ray_cluster["metadata"]["name"]
+            self._source = queue_source(self._cluster, rayservice, [ray_cluster], {name: serve})
+        self._last = None
+        if self._source is None:
+            return None
+        self._next = now + AFTER_A_FAILURE_SECONDS
+        self._last = self._source.read()[0]
+        self._next = now + SLOW_SECONDS if self._source.slow else 0.0
+        return self._last
+
+
 def _of_gateway(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
     service = kuberay.serve_service(name)
     return [request_json(cluster, namespace, service, kuberay.SERVE, "/queue", timeout=TIMEOUT)]
@@ -84,9 +121,8 @@ def _of_metrics(
 
 def _totals(text: str) -> Iterator[tuple[tuple[str, str], float]]:
     """Application, deployment, and the requests in it, those that wait included."""
-    for found in _TOTAL.finditer(text):
-        labels = dict(_LABEL.findall(found["labels"]))
-        yield (labels.get("application", ""), labels.get("deployment", "")), float(found["value"])
+    for _, labels, value in series(text, [_TOTAL]):
+        yield (labels.get("application", ""), labels.get("deployment", "")), value
 
 
 def _capacity(serve: Mapping[str, Any], application: str, deployment: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.failures import NotFoundError, short_reason
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind
 
@@ -44,7 +44,6 @@ class Reader:
         except NotFoundError:
             return []
         except UserError as error:
-            why = f"not permitted to {error.right}" if isinstance(error, ForbiddenError) else error.message
-            self.notes.add(f"{what} could not be read: {why}")
+            self.notes.add(f"{what} could not be read: {short_reason(error)}")
             self.unread.add(kind_name)
             return []

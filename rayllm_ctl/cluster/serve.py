@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.dashboard import TIMEOUT, Dashboard
-from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, UnauthorizedError, UnreachableError
+from rayllm_ctl.cluster.failures import (
+    ApiError,
+    ForbiddenError,
+    UnauthorizedError,
+    UnreachableError,
+    short_reason,
+)
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 
@@ -28,17 +34,26 @@ _RETRYING = "failed to start"
 def state(dashboard: Dashboard) -> dict[str, Any]:
     """The body of GET /api/serve/applications/ of one Ray cluster, or {"error": text}, with "status" if one came."""
     try:
-        return dashboard.json("/api/serve/applications/", doing="ask Serve for its state")
-    except ForbiddenError as error:
-        return {"error": f"not permitted to {error.right}", "status": error.status}
-    except UnauthorizedError:
-        return {"error": "Ray's dashboard did not accept the token", "status": 401}
-    except ApiError as error:
-        return {"error": error.server_message or error.message, "status": error.status}
-    except UnreachableError as error:
-        return {"error": f"no answer within {TIMEOUT:g} s" if error.silent else error.message}
+        return read_state(dashboard)
     except UserError as error:
-        return {"error": error.message}
+        status = {"status": error.status} if isinstance(error, ApiError) else {}
+        return {"error": unread(error), **status}
+
+
+def read_state(dashboard: Dashboard) -> dict[str, Any]:
+    """The body of GET /api/serve/applications/ of one Ray cluster. Raises UserError."""
+    return dashboard.json("/api/serve/applications/", doing="ask Serve for its state")
+
+
+def unread(error: UserError) -> str:
+    """Why Serve's state could not be read."""
+    if isinstance(error, UnauthorizedError):
+        return "Ray's dashboard did not accept the token"
+    if isinstance(error, ApiError) and not isinstance(error, ForbiddenError):
+        return error.server_message or error.message
+    if isinstance(error, UnreachableError) and error.silent:
+        return f"no answer within {TIMEOUT:g} s"
+    return short_reason(error)
 
 
 def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: Tasks) -> dict[str, str]:

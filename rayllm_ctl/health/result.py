@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.external import external_addresses
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.rules.outage import outage_since
 from rayllm_ctl.health.serving import is_serving
 from rayllm_ctl.health.statustree import replica_counts, status_tree
-from rayllm_ctl.model.health import Health, Queue, State
+from rayllm_ctl.model.health import Health, State, queue_of
 
 
 def make_health(
@@ -42,18 +41,8 @@ def make_health(
         external=external_addresses(context),
         since=since,
         observed_at=context.now,
-        queue=queue_of(context),
+        queue=queue_of(context.snapshot.queue),
     )
-
-
-def queue_of(context: ServiceContext) -> Queue | None:
-    """The queue, as far as it was read."""
-    found = context.snapshot.queue
-    figures = [fields.integer(found, name, default=-1) for name in ("pending", "running")]
-    if min(figures) < 0:
-        return None
-    most = fields.integer(found, "maxPending", default=-1)
-    return Queue(figures[0], figures[1], None if most < 0 else most)
 
 
 def notes(context: ServiceContext) -> tuple[str, ...]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.kinds.common import EXPOSURE, FORGET, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
+from rayllm_ctl.kinds.common import (
+    EXPOSURE,
+    FORGET,
+    FORWARDING,
+    HISTORY,
+    OPERATOR,
+    OVERVIEW,
+    REASONS,
+    RECORD,
+    SECURITY,
+)  # fmt: skip
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
 from rayllm_ctl.model.external import ExternalAddress
@@ -93,11 +103,16 @@ RAY_CLUSTER = WorkloadKind(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             display=(Right("get", _KIND), Right("list", _KIND)),
         ),
+        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
         ),
         "security": Rights(needed=(Right("get", "RayService"),)) | SECURITY,
+        "top": Rights(
+            needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "proxy")),
+            display=(Right("list", _KIND),),
+        ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
             display=(Right("list", _KIND), *FORGET),

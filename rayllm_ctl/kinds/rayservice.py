@@ -106,11 +106,19 @@ RAY_SERVICE = WorkloadKind(
                 *FORWARDING,
             ),
         ),
+        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
         ),
         "security": Rights(needed=(Right("get", "RayService"),)) | SECURITY,
+        "top": Rights(
+            needed=(
+                Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy"),
+                Right("get", "Pod", "proxy"),
+            ),
+            display=(Right("list", _KIND), Right("list", "Pod"), Right("get", "Secret")),
+        ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
             display=(Right("list", _KIND), *FORGET),

@@ -70,6 +70,14 @@ class Queue:
     max_pending: int | None = None
 
 
+def queue_of(figures: Mapping[str, Any]) -> Queue | None:
+    """A queue from its figures, as GET /queue of a gateway names them; None where they lack one."""
+    known = {name: value for name, value in figures.items() if type(value) is int and value >= 0}
+    if "pending" not in known or "running" not in known:
+        return None
+    return Queue(known["pending"], known["running"], known.get("maxPending"))
+
+
 def format_queue(queue: Queue) -> str:
     """For people: "3 of at most 100 requests wait, 12 run"."""
     most = "" if queue.max_pending is None else f" of at most {queue.max_pending:,}"

@@ -50,9 +50,13 @@ INGRESS_DEPLOYMENT = "OpenAiIngress"
 """The name that Ray Serve LLM gives to the deployment in front of the models."""
 
 
+ENGINE_DEPLOYMENT = "LLMServer:"
+"""How the names of the deployments of models begin (Ray 2.60, ray/llm/_internal/serve)."""
+
+
 def engine_deployment(model_id: str) -> str:
-    """The name that Ray Serve LLM gives to the deployment of a model (Ray 2.60, ray/llm/_internal/serve)."""
-    return "LLMServer:" + model_id.replace("/", "--").replace(".", "_")
+    """The name that Ray Serve LLM gives to the deployment of a model."""
+    return ENGINE_DEPLOYMENT + model_id.replace("/", "--").replace(".", "_")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -6,21 +6,35 @@ its colon, and exports a counter once it was counted up; each series of a Serve 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.benchservice import EngineFigures
+from rayllm_ctl.model.prometheus import series
 
 _PREFIXES = ("vllm:", "ray_vllm_")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _CACHE = ("kv_cache_usage_perc", "gpu_cache_usage_perc")
 """The second is the name before vLLM 0.10."""
 
+_RUNNING, _WAITING = "num_requests_running", "num_requests_waiting"
 _PREEMPTIONS = "num_preemptions_total"
-_WANTED = ("num_requests_running", "num_requests_waiting", *_CACHE, _PREEMPTIONS)
+_PROMPT, _GENERATED = "prompt_tokens_total", "generation_tokens_total"
+
+
+@dataclass(frozen=True)
+class EngineReading:
+    """What the engines of one replica say at one moment. None: they do not say.
+
+    kv_cache_usage: of the fullest, from 0 to 1. *_tokens: since they started.
+    """
+
+    running: int | None
+    waiting: int | None
+    kv_cache_usage: float | None
+    prompt_tokens: float
+    generation_tokens: float
 
 
 def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = None) -> EngineFigures | None:
@@ -30,11 +44,11 @@ def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = 
     """
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for pod, text in texts.items():
-        for name, labels, value in _series(text):
+        for name, labels, value in _series(text, (_RUNNING, _WAITING, *_CACHE, _PREEMPTIONS)):
             replica = labels.get("ReplicaId", "")
             if not replica or replicas is None or replica in replicas:
                 found[name][f"{pod}/{replica}/{labels.get('engine', '')}"] = value
-    running, waiting = found["num_requests_running"], found["num_requests_waiting"]
+    running, waiting = found[_RUNNING], found[_WAITING]
     if not running:
         return None
     usage = [value for name in _CACHE for value in found[name].values()]
@@ -47,14 +61,28 @@ def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = 
     )
 
 
-def _series(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value. A pod of Ray exports thousands of lines, of which a few count: they are searched for."""
-    text = f"\n{text}\n"
-    for prefix, name in product(_PREFIXES, _WANTED):
-        start = f"\n{prefix}{name}{{"
-        place = text.find(start)
-        while place >= 0:
-            labels, _, value = text[place + len(start) : text.find("\n", place + 1)].rpartition("} ")
-            with suppress(ValueError, IndexError):
-                yield name, dict(_LABEL.findall(labels)), float(value.split()[0])
-            place = text.find(start, place + 1)
+def replica_readings(text: str) -> dict[str, EngineReading]:
+    """What the engines in one pod say, by ReplicaId; "" where a series has none, as those of vLLM's own server."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for name, labels, value in _series(text, (_RUNNING, _WAITING, *_CACHE, _PROMPT, _GENERATED)):
+        found[labels.get("ReplicaId", "")][name].append(value)
+    return {replica: _reading(values) for replica, values in found.items()}
+
+
+def _reading(values: Mapping[str, list[float]]) -> EngineReading:
+    usage = [value for name in _CACHE for value in values.get(name, ())]
+    return EngineReading(
+        running=round(sum(values[_RUNNING])) if _RUNNING in values else None,
+        waiting=round(sum(values[_WAITING])) if _WAITING in values else None,
+        kv_cache_usage=round(max(usage), 4) if usage else None,
+        # Ray's counters are not there until they were counted up.
+        prompt_tokens=sum(values.get(_PROMPT, ())),
+        generation_tokens=sum(values.get(_GENERATED, ())),
+    )
+
+
+def _series(text: str, wanted: Iterable[str]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Name without prefix, labels and value of the metrics `wanted`."""
+    for prefix, name in product(_PREFIXES, wanted):
+        for _, labels, value in series(text, [prefix + name]):
+            yield name, labels, value

@@ -53,6 +53,6 @@ def external_url(where: Endpoint, found: External) -> str:
         f"{shown} is not exposed outside the cluster",
         hint=(
             "rayllm-ctl explain spec.exposure   (LoadBalancer, Ingress or HTTPRoute)",
-            f"kubectl port-forward -n {where.namespace} service/{where.service} :serve",
+            f"rayllm-ctl port-forward {where.name} -n {where.namespace}",
         ),
     )

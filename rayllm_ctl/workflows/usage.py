@@ -27,6 +27,7 @@ def _in_the_cluster(manifests: Sequence[Mapping[str, Any]], name: str, namespace
     if MODEL in manifest["metadata"].get("annotations", {}):
         yield f"chat      rayllm-ctl chat {name} -n {namespace}"
         yield f"endpoint  {endpoint_url(kind.name, name, namespace)} (in the cluster)"
+        yield f"          rayllm-ctl port-forward {name} -n {namespace}   # forwards a port of this machine to it"
         if kind is not RAY_SERVICE:
             return
     host = f"{RAY_SERVICE.serve_service(name)}.{namespace}"

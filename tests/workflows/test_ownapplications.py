@@ -95,9 +95,9 @@ def test_code_is_read_beside_the_spec_file_and_mounted_as_one(tmp_path: Path) ->
 def test_where_they_answer(tmp_path: Path) -> None:
     service = written(tmp_path, TEXT, serve={"grpc": {"servicerFunctions": ["a.b"]}})
     lines = list(how_to_use(rendered(service), Ready("chat", "llm", 1.0, Health(State.READY, "serving"))))
-    assert "http://chat-serve-svc.llm:8000/text (in the cluster): application text" in lines[2]
-    assert lines[3].endswith("chat-serve-svc.llm:9000 (in the cluster): gRPC")
-    assert len(lines) == 4
+    assert "http://chat-serve-svc.llm:8000/text (in the cluster): application text" in lines[3]
+    assert lines[4].endswith("chat-serve-svc.llm:9000 (in the cluster): gRPC")
+    assert len(lines) == 5
 
 
 @pytest.mark.parametrize(
