@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,3 +187,51 @@ def test_a_rollback_that_stops_the_service_has_to_be_accepted_too(run: Run, api:
     assert config(api) == changed
     assert run("rollback", "tiny", "-n", "llm", "--accept-outage").code == 0
     assert config(api) != changed
+
+
+SEVERAL = """
+apiVersion: rayllm.io/v1alpha1
+kind: LLMService
+metadata: {{name: tiny}}
+spec:
+  engine: {{image: "x:1"}}
+  models:
+  - {{id: tiny, path: /models/a, accelerator: {{kind: cpu}}, engine: {{maxModelLen: 1024, maxNumSeqs: {first}}}}}
+  - {{id: other, path: /models/b, accelerator: {{kind: cpu}}, engine: {{maxModelLen: 1024}}}}
+"""
+
+
+def test_of_several_models_only_the_one_that_restarts_gets_another_replica(
+    run: Run, api: FakeAPI, tmp_path: Path
+) -> None:
+    file = tmp_path / "several.yaml"
+    deploy = ("deploy", "-f", str(file), "--offline", "-n", "llm")
+    file.write_text(SEVERAL.format(first=8))
+    assert (first := run(*deploy)).code == 0, str(first)
+    running = {"replica_id": "r1", "state": "RUNNING", "start_time_s": 1}
+    one = {"status": "HEALTHY", "target_num_replicas": 1, "replicas": [running]}
+    applications = yaml.safe_load(config(api))["applications"]
+    names = {item["name"]: [entry["name"] for entry in item.get("deployments", ())] for item in applications}
+    state = {
+        name: {"status": "RUNNING", "deployments": dict.fromkeys(deployments, one)}
+        for name, deployments in names.items()
+    }
+    api.answer("GET", ":dashboard/proxy/api/serve/applications/$", (200, {"applications": state}))
+
+    file.write_text(SEVERAL.format(first=9))
+    result = run(*deploy, "--dry-run=server")
+    assert "surge: tiny: 2 replicas while they are replaced" in result.err, str(result)
+    seen = len(api.requests)
+    result = run(*deploy, "--timeout", "5s")
+    raised = next(
+        json.loads(request.body)["spec"] for request in api.requests[seen:]
+        if request.method == "PATCH" and request.path.endswith("/rayservices/tiny") and "dryRun" not in request.query
+    )  # fmt: skip
+    groups = {group["groupName"]: group["minReplicas"] for group in raised["rayClusterConfig"]["workerGroupSpecs"]}
+    assert (groups["tiny"], groups["other"]) == (2, 1), groups
+
+
+def test_a_ray_cluster_of_its_own_has_one_way(run: Run) -> None:
+    assert run(*TINY, "--kind", "raycluster").code == 0
+    result = run(*TINY, "--kind", "raycluster", *RESTART, "--upgrade", "surge")
+    assert (result.code, "--upgrade surge is for RayServices" in result.err) == (1, True), str(result)
