@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,9 @@ def test_each_command_runs_with_its_rights_and_names_the_one_that_is_missing(
         account.grant(rights)
         allowed = account.bench.run(*arguments(command, simulated, tmp_path), code=None)
         assert allowed.code == 0, str(allowed)
-        assert "not permitted" not in allowed.out + allowed.err, str(allowed)
+        # Whoever may read Ray's token can run code in the pods, so roles to look at services do not grant it.
+        missing = set(re.findall(r"not permitted to ([^\n;,]+)", allowed.out + allowed.err))
+        assert missing <= {"get secrets"}, str(allowed)
         for right in rights:
             account.grant([one for one in rights if one != right])
             _, group, resource, verb = right
@@ -109,7 +112,7 @@ def test_each_command_runs_with_its_rights_and_names_the_one_that_is_missing(
                 assert account.user in said, f"without {named}: {refused}"
             elif named not in said:
                 silent.setdefault(command, []).append(named)
-    print(silent)
+    print(f"\nrights without which a command says nothing: {silent}")
 
 
 @pytest.mark.parametrize("command", ["scale", "restart", "suspend", "resume", "rollback", "delete"])
