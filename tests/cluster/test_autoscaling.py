@@ -13,7 +13,7 @@ from tests.cluster.fakeapi import FakeAPI
 METRICS = """# HELP ray_serve_autoscaling_total_requests Total number of requests as seen by the autoscaler.
 # TYPE ray_serve_autoscaling_total_requests gauge
 ray_serve_autoscaling_total_requests{application="app",deployment="Other",SessionName="s"} 1.0
-ray_serve_autoscaling_total_requests{application="app",deployment="LLMServer:tiny",SessionName="s"} 9.0
+ray_serve_autoscaling_total_requests{application="app",deployment="LLMServer:tiny",SessionName="s"} 8.83502
 """
 
 
@@ -36,7 +36,7 @@ def test_a_changed_target_is_said_with_the_load_and_the_trigger(api: FakeAPI, cl
     assert api.requests == [], "nothing is asked while nothing changes"
     (note,) = autoscaling.notes(seen(3))
     assert note.message == (
-        "autoscaling: LLMServer:tiny 1 → 3 replicas: 9 ongoing requests, target 2 per replica, 1 to 4 replicas, "
+        "autoscaling: LLMServer:tiny 1 → 3 replicas: 8.8 ongoing requests, target 2 per replica, 1 to 4 replicas, "
         "trigger AUTOSCALING"
     )
 
