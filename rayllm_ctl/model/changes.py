@@ -39,13 +39,15 @@ Action = Literal["created", "configured", "unchanged", "deleted"]
 """What becomes of an object."""
 
 
-Way = Literal["auto", "in-place", "surge", "new-cluster"]
+Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
 """How a change is to reach what runs:
 
-auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have room
+auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have room; shrink
+             where they do not have room for a second RayCluster
 in-place     never on a second RayCluster
 surge        with one more replica of each model while its replicas are replaced
-new-cluster  on a second RayCluster, also where replicas could be replaced on the same one
+shrink       on a second RayCluster, with fewer replicas until it has taken over
+new-cluster  on a second RayCluster beside all of the first, also where replicas could be replaced on the same one
 """
 
 WAYS: tuple[Way, ...] = get_args(Way)

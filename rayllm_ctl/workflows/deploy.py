@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Way
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Planned, Ready, Rendered
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.plan import Plan
@@ -21,12 +20,15 @@ from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.authentication import fitted
+from rayllm_ctl.workflows.live import LiveService
 from rayllm_ctl.workflows.manifests import KEPT, annotated, apply_rights, placed
-from rayllm_ctl.workflows.recording import AppliedState, Kept, followed, record
+from rayllm_ctl.workflows.recording import AppliedState, Kept, record
 from rayllm_ctl.workflows.rendering import Rendering, RenderOptions, rendering
 from rayllm_ctl.workflows.services import reject_other_kind
+from rayllm_ctl.workflows.shrink import shrunk
+from rayllm_ctl.workflows.takeover import taken_over
 from rayllm_ctl.workflows.upgrade import Upgrade, UpgradeOptions, upgrading
-from rayllm_ctl.workflows.wait import START_SECONDS, wait_ready
+from rayllm_ctl.workflows.wait import START_SECONDS
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -134,11 +136,17 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
             options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
         )
         upgrade = yield from upgrading(cluster, live, one.manifests, start_seconds(one.plan), how)
+    limit = options.timeout if options.timeout is not None else _limit(one.plan)
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
     state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one.plan))
     steps = [target]
+    if upgrade.shrink is not None and live is not None and not dry:
+        service = LiveService(kind, dict(live))
+        yield from shrunk(cluster, service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
+        if stop is not None and stop.is_set():
+            return
     if upgrade.first is not None and not dry:
         first = annotated(placed(upgrade.first, namespace), options.annotations)
         steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
@@ -168,39 +176,12 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
                 return
             if options.record:
                 kept = yield from record(cluster, state, done, options.change, wait=options.wait)
+            if upgrade.replaced is not None:
+                yield from prune(cluster, [upgrade.replaced])
         last = number == len(steps) - 1
-        yield from _taken_over(cluster, kind, stored, kept, one, options, last=last, stop=stop)
+        yield from taken_over(cluster, kind, stored, kept, limit if options.wait else None, stop, last=last)
         if stop is not None and stop.is_set():
             return
-
-
-def _taken_over(
-    cluster: Cluster, kind: WorkloadKind, stored: dict[str, Any], kept: Kept | None, one: Rendering,
-    options: DeployOptions, *, last: bool, stop: Stop | None,
-) -> Iterator[Event]:  # fmt: skip
-    """Carry what was applied to what runs, and wait for it. last: the service is Ready then, which is its outcome."""
-    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
-    from rayllm_ctl.cluster.serveservice import propagate_service
-
-    left: dict[str, int] = {}
-    if not kind.is_cluster:
-        changed, left = propagate_bounds(cluster, kind, stored)
-        yield from changed
-        then = "" if options.wait else "; deploy again to lower it then"
-        for group, workers in left.items():
-            yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
-        yield from propagate_service(cluster, kind, stored)
-    if options.wait:
-        limit = options.timeout if options.timeout is not None else _limit(one.plan)
-        with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
-            events = wait_ready(cluster, kind, stored, limit, stop=stop)
-            yield from followed(cluster, kept, events if last else _between(events))
-        yield from settled
-
-
-def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:
-    """The events of a wait that another step follows: the service is not Ready for the user yet."""
-    return (event for event in events if not isinstance(event, Ready))
 
 
 def _rights(kind: WorkloadKind, one: Rendering, namespace: str, options: DeployOptions) -> Rights:

@@ -41,8 +41,14 @@ _REMOVAL = _both("delete") | _on(BESIDE, "list", "delete")
 _DEPLOY = (
     _both("apply", "bounds", "follow", "record")
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
-    | Rights(display=(Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True)))
-)
+    | Rights(
+        display=(
+            Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
+            # For --accept-outage, where a second RayCluster has no place before the first is gone.
+            Right("delete", "RayCluster"),
+        )
+    )
+)  # fmt: skip
 _CHECK = Rights(
     display=(
         *OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node"),

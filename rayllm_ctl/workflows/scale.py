@@ -119,7 +119,9 @@ def scaled_service(
     chosen = _chosen(service, found, model)
     before = chosen.bounds
     after = _valid(service, before, low, high)
-    group, pods = _workers(service, spec, chosen, after)
+    group, workers = worker_bounds(service, spec, chosen)
+    each = workers.high // before.high
+    pods = (workers, Bounds(after.low * each, after.high * each))
     try:
         changed = texts.with_bounds(text, chosen, after)
     except ValueError as error:
@@ -164,10 +166,11 @@ def _valid(service: LiveService, before: Bounds, low: int | None, high: int | No
     return after
 
 
-def _workers(
-    service: LiveService, spec: Mapping[str, Any], model: ScalableModel, after: Bounds
-) -> tuple[str, tuple[Bounds, Bounds]]:
-    """The worker group of a model, and its bounds before and after."""
+def worker_bounds(service: LiveService, spec: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
+    """The worker group of a model and its bounds, whose maximum is a multiple of the model's.
+
+    Raises UserError where the bounds of the pods are not those that follow from the replicas.
+    """
     groups = {
         str(group.get("groupName")): group_bounds(group)
         for group in (spec.get("rayClusterConfig") or {}).get("workerGroupSpecs") or ()
@@ -180,7 +183,7 @@ def _workers(
     each, rest = divmod(before.high, model.bounds.high)
     if rest or not each or before.low != model.bounds.low * each:
         raise _not_ours(service, f"the {before} pods of worker group {name} do not follow from {model.bounds} replicas")
-    return name, (before, Bounds(after.low * each, after.high * each))
+    return name, before
 
 
 def _budget_notes(others: list[dict[str, Any]], scaled: Scaled) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a change reaches a service that runs: as it is, with one more replica meanwhile, or on a second RayCluster.
+"""How a change reaches a service that runs: as it is, with more or fewer replicas meanwhile, or on a second RayCluster.
 
 Ray Serve stops an old replica before it starts the new one, at least one at a time: with one replica nothing answers
 meanwhile. With two the other one does. Raised from one to two in the same write, Serve starts a new one first
@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff, ObjectDiff, Way
 from rayllm_ctl.model.events import Checked, Noted
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
-from rayllm_ctl.workflows.foresee import meaning, refuse_outage, stops, with_bounds_written
+from rayllm_ctl.workflows.foresee import answers, meaning, refuse_outage, stops, with_bounds_written
 from rayllm_ctl.workflows.live import LiveService
 from rayllm_ctl.workflows.restarted import with_restart
+from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.inventory import Entry
 
 _SURGE = 2
 """Replicas of a model while they are replaced: Serve replaces one at a time below ten."""
@@ -31,12 +35,16 @@ _SURGE = 2
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What is applied for a change. first: the service with more replicas, which has to be Ready before the change
-    itself is applied; restart: a part of the service that starts a second RayCluster, applied before all else.
+    """What is applied for a change. shrink: replicas that have to go before all else; first: the changed service with
+    another number of replicas, which has to be Ready before the change itself is applied; restart: a part of the
+    service that starts a second RayCluster, applied before the change; replaced: the RayCluster that is deleted after
+    it, as the second one has no place before.
     """
 
     first: Mapping[str, Any] | None = None
     restart: Mapping[str, Any] | None = None
+    shrink: Shrink | None = None
+    replaced: Entry | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,14 @@ def upgrading(
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
     item = _configured(diff, service)
+    if item is not None and _has(diff, service, "new-cluster") and (item.waits or options.way == "shrink"):
+        _refuse(diff, service, options)
+        return (yield from _scarce(cluster, service, manifests, item, options, restart))
+    if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
+        first = unfinished(cluster, service, manifests)
+        if first is not None:
+            yield Noted("the second RayCluster takes over first: the nodes have no room for more replicas before")
+            return Upgrade(first=first)
     asked = options.way == "surge"
     if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
         _refuse(diff, service, options)
@@ -108,6 +124,62 @@ def _surge(
     replicas = ", ".join(f"{model}: {_SURGE}" for model in pods)
     yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {place.detail}")
     return Upgrade(first)
+
+
+def _scarce(
+    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
+    options: UpgradeOptions, restart: Mapping[str, Any] | None,
+) -> Generator[Noted, None, Upgrade]:  # fmt: skip
+    """A second RayCluster for which the nodes have no room beside the one that runs.
+
+    Fewer replicas until it has taken over, if that helps; else the RayCluster that runs goes first, if the outage is
+    accepted or nothing answers anyway.
+    """
+    strategy = ((item.after or {}).get("spec", {}).get("upgradeStrategy") or {}).get("type")
+    if options.way == "new-cluster" or strategy == INCREMENTAL:  # KubeRay itself moves capacity, step by step
+        return Upgrade(restart=restart)
+    found = shrinking(cluster, service, manifests)
+    if found is None:
+        if options.way == "shrink":
+            yield Noted("--upgrade shrink is not needed: the second RayCluster has a place beside the first")
+        return Upgrade()
+    waits = "--upgrade new-cluster    # waits for a place, and what runs goes on serving"
+    lacking = "; ".join(one.message for one in item.explanation.consequences if one.capacity is False)
+    if isinstance(found, Shrink):
+        if not options.wait:
+            raise UserError(
+                f"{service.label}: {lacking}; fewer replicas until it has taken over make room, step by step, which "
+                "cannot be combined with --no-wait; nothing was applied",
+                hint=("remove --no-wait", waits),
+            )
+        yield from found.notes()
+        return Upgrade(first=found.second, shrink=found)
+    if found.replaceable and (options.accept_outage or not answers(service.item)):
+        first = _first_cluster(cluster, service)
+        yield Noted(
+            f"replace: RayCluster {first.name} is deleted, since the second one has no place before: {found.why}"
+        )
+        return Upgrade(replaced=first)
+    if not answers(service.item):
+        return Upgrade()
+    problem = (
+        f"{service.label}: the second RayCluster has no place beside the one that runs ({found.why}); nothing was "
+        f"applied: {lacking}"
+    )
+    if found.replaceable:
+        raise OutageError(f"{problem}; if the outage is accepted, the one that runs is deleted first", hint=waits)
+    raise UserError(problem, hint=waits)
+
+
+def _first_cluster(cluster: Cluster, service: LiveService) -> Entry:
+    """The RayCluster that serves, which the user may delete."""
+    from rayllm_ctl.cluster.inventory import entry
+    from rayllm_ctl.cluster.prune import require_deletable
+
+    name = service.kind.clusters_of(service.item)[0]
+    found = entry(cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
+    require_deletable(cluster, [found], service.namespace)
+    return found
 
 
 def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str = "", hint: str = "") -> None:

@@ -1,0 +1,49 @@
+"""What follows an apply: bounds and Service are carried to what runs, and the service is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from threading import Event as Stop
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.model.events import Event, Noted, Observed, Ready
+from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.recording import Kept, followed
+from rayllm_ctl.workflows.wait import wait_ready
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def taken_over(
+    cluster: Cluster, kind: WorkloadKind, stored: dict[str, Any], kept: Kept | None, limit: float | None,
+    stop: Stop | None, *, last: bool = True,
+) -> Iterator[Event]:  # fmt: skip
+    """Carry what was applied to what runs, and wait for it. stored: the object as the API server has it.
+
+    limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
+    another step follows.
+    """
+    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
+    from rayllm_ctl.cluster.serveservice import propagate_service
+
+    left: dict[str, int] = {}
+    if not kind.is_cluster:
+        changed, left = propagate_bounds(cluster, kind, stored)
+        yield from changed
+        then = "" if limit is not None else "; deploy again to lower it then"
+        for group, workers in left.items():
+            yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
+        yield from propagate_service(cluster, kind, stored)
+    if limit is None:
+        return
+    with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
+        events = wait_ready(cluster, kind, stored, limit, stop=stop)
+        yield from followed(cluster, kept, events if last else _between(events))
+    yield from settled
+
+
+def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:
+    """The events of a wait that another step follows: the service is not Ready for the user yet."""
+    return (event for event in events if not isinstance(event, Ready))
