@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from e2e.harness import LLAMA, Bench
+from e2e.harness import LLAMA, Bench, Watched
+
+SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""What Pod Security "restricted" asks of a pod and its container."""
 
 
 def flags(bench: Bench, *more: str) -> list[str]:
@@ -72,3 +76,58 @@ def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simula
     (after,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
     assert after == before
     assert most_workers(simulated) == {3}
+
+
+def occupied(bench: Bench, gpus: list[int]) -> None:
+    """Let pods of somebody else hold GPUs of the simulated nodes."""
+    bench.apply(*(
+        {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{number}"},
+            "spec": {
+                "terminationGracePeriodSeconds": 0, "securityContext": SECURITY,
+                "containers": [{
+                    "name": "one", "image": "example.com/other:1",
+                    "resources": {"limits": {"nvidia.com/gpu": str(count)}}, "securityContext": CONTAINER,
+                }],
+            },
+        }
+        for number, count in enumerate(gpus)
+    ))  # fmt: skip
+
+    def placed() -> bool:
+        pods = [pod for pod in bench.items("pods") if pod["metadata"]["name"].startswith("other-")]
+        return len(pods) == len(gpus) and all(pod["spec"].get("nodeName") for pod in pods)
+
+    bench.wait("the other pods hold their GPUs", placed, timeout=60)
+
+
+def active(bench: Bench) -> str:
+    return str(bench.get("rayservice", "kept")["status"]["activeServiceStatus"]["rayClusterName"])
+
+
+def test_a_second_ray_cluster_gets_its_gpus_from_the_first(simulated: Bench) -> None:
+    """Two nodes with eight GPUs each: others hold eight, two replicas the rest."""
+    simulated.run(*flags(simulated, "--min-replicas", "2", "--max-replicas", "2"))
+    first = active(simulated)
+    occupied(simulated, [4, 4])
+    with Watched(simulated, "kept") as seen:
+        changed = simulated.run(*flags(simulated, "--min-replicas", "2", "--max-replicas", "2", "--env", "COLOR=blue"))
+    assert "2 → 1 → 1 → 2" in changed.err, str(changed)
+    assert active(simulated) != first
+    assert most_workers(simulated) == {2}
+    assert min(seen.running) == 1, seen.running
+    outcome = simulated.run("history", "kept", "-n", simulated.namespace, "-o", "json").json()[-1]
+    assert outcome["outcome"].startswith("Ready after"), outcome
+
+
+def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Bench) -> None:
+    simulated.run(*flags(simulated))
+    first = active(simulated)
+    occupied(simulated, [4, 8])
+    change = flags(simulated, "--env", "COLOR=blue")
+    refused = simulated.run(*change, code=1)
+    assert "has no place beside the one that runs (each model has one replica)" in refused.err, str(refused)
+    assert active(simulated) == first
+    made = simulated.run(*change, "--accept-outage")
+    assert f"raycluster/{first} deleted" in made.err, str(made)
+    assert active(simulated) != first

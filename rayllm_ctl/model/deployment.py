@@ -165,6 +165,9 @@ class PodTemplate:
     keys_secret: Annotated[str | None, "Secret with API keys that is mounted; it need not exist. null: none."] = field(
         default=None, metadata=OMIT_NONE
     )
+    grace_period: Annotated[int | None, "Seconds until a pod that has to end is killed; null: 30."] = field(
+        default=None, metadata=OMIT_NONE
+    )
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,6 @@ class ModelServer:
     startup: Probe
     liveness: Probe
     drain: Annotated[int, "Seconds between the request to end and the end of new requests."]
-    grace_period: Annotated[int, "Seconds until a pod that has to end is killed."]
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Deployment:
     applications. pod_options: what the user asks of the pods, for errors about raw parts of them.
     ingress: where every model has a Serve application of its own; None: one application has the model and an ingress.
     gateway: the settings of the gateway as the ingress takes them in its user_config; None: there is no gateway.
+    head_serves: whether the head is among the addresses of the service.
     serving_code: whether the pods mount the code of ingress and gateway.
     applications: those of the user's own, whose workers are the last; code: their Python files.
     worker_groups: that of the ingress, if it has one, and then those with engines; in mode raycluster the last one has
@@ -262,6 +265,7 @@ class Deployment:
     proxies: ServeProxies
     serve_options: Mapping[str, Any]
     patches: tuple[Patch, ...]
+    head_serves: bool = True
     ingress: IngressApplication | None = field(default=None, metadata=OMIT_NONE)
     gateway: Mapping[str, Any] | None = field(default=None, metadata=OMIT_NONE)
     redis: RedisServer | None = field(default=None, metadata=OMIT_NONE)

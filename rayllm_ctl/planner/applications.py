@@ -16,6 +16,7 @@ from rayllm_ctl.model.replicagroups import Group
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.deployment import autoscaler, readiness, with_token
+from rayllm_ctl.planner.disruptions import drained, spread
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.surroundings import entrance
 
@@ -43,12 +44,14 @@ def applications(
     proxies: ServeProxies,
     serve_config: str,
     code: CodeVolume | None,
+    shutdown: int,
 ) -> Applications:
-    """What to deploy. `service`: what was said of pods, image and scheduling; its model means nothing.
+    """What to deploy. `service`: what was said of pods, image and scheduling; its model means nothing. shutdown:
+    seconds that replicas have to finish their requests.
 
     Raises UsageError where a replica does not fit a node or the memory that was given.
     """
-    workers = application_workers(service, groups, catalog, proxies)
+    workers = application_workers(service, groups, catalog, proxies, shutdown)
     return Applications(
         name=service.name,
         namespace=service.namespace,
@@ -71,10 +74,10 @@ def applications(
 
 
 def application_workers(
-    service: LLMService, groups: Sequence[Group], catalog: Mapping[str, GPU], proxies: ServeProxies
+    service: LLMService, groups: Sequence[Group], catalog: Mapping[str, GPU], proxies: ServeProxies, shutdown: int
 ) -> tuple[WorkerGroup, ...]:
     """The workers of groups of replicas. UsageError where a replica does not fit a node or the given memory."""
-    return tuple(_worker(service, group, catalog, proxies) for group in groups)
+    return tuple(drained(spread(_worker(service, group, catalog, proxies)), shutdown) for group in groups)
 
 
 def explained(groups: Sequence[Group], workers: Sequence[WorkerGroup]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from rayllm_ctl.model.plan import Band, Cost, EngineSettings, ParallelismPlan, P
 from rayllm_ctl.model.podoptions import KeyOf
 from rayllm_ctl.planner.batchsettings import settings_of
 from rayllm_ctl.planner.deployment import AUTOSCALER
+from rayllm_ctl.planner.disruptions import DRAIN_LIMIT
 from rayllm_ctl.planner.podtemplates import START_LIMIT
 
 STAGE_CPUS = 6
@@ -103,18 +104,18 @@ def _worker(batch: BatchJob, group: WorkerGroup, parallelism: ParallelismPlan, p
         max_workers=batch.concurrency.max * pods.workers_per_replica,
         cpus=processes * engine_cpus(batch, parallelism) + STAGE_CPUS,
         readiness=None,
-        pod=_pod(group.pod, batch),
+        pod=replace(_pod(group.pod, batch), topology_spread_constraints=batch.pods.worker.topology_spread_constraints),
     )
 
 
 def _pod(pod: PodTemplate, batch: BatchJob) -> PodTemplate:
     labels = {name: value for name, value in pod.labels.items() if name != SERVICE}
-    common = (variable for variable in pod.env if variable.name != START_LIMIT)  # a limit of Ray Serve LLM
+    common = (variable for variable in pod.env if variable.name not in (START_LIMIT, DRAIN_LIMIT))  # of Serve
     secret = batch.storage.credentials_secret
     own = {variable.name for variable in pod.env}
     keys = {} if secret is None else {name: flag for name, flag in CREDENTIALS.items() if name not in own}
     access = (EnvVar(name, secret=KeyOf(secret or "", name, optional)) for name, optional in keys.items())
-    return replace(pod, labels={**labels, BATCH: batch.name}, env=(*access, *common))
+    return replace(pod, labels={**labels, BATCH: batch.name}, env=(*access, *common), grace_period=None)
 
 
 def _batch_size(plan: Plan, engine: EngineSettings, rows: int | None, batch: BatchJob) -> int:

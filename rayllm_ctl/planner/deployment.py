@@ -21,13 +21,14 @@ from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import ExtraWorkers, LLMService, Scheduling
 from rayllm_ctl.model.severalmodels import each_model, has_ingress, short_name
 from rayllm_ctl.model.surroundings import Backend
+from rayllm_ctl.planner.disruptions import budget, drained, graceful_shutdown, spread, takes_the_head_out
 from rayllm_ctl.planner.gateway import gateway_config, gateway_notes, redis_server, with_gateway
 from rayllm_ctl.planner.images import image_notes, image_problem, lacking_packages
 from rayllm_ctl.planner.ingress import ingress_application, ingress_workers
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.surroundings import entrance, network_rules, scraping, surroundings_notes
-from rayllm_ctl.planner.vllmserver import READY, model_server, server_problem
+from rayllm_ctl.planner.vllmserver import GRACE_SECONDS, READY, model_server, server_problem
 
 AGENT_PORT = 52365
 """Ray's dashboard agent, which knows how the raylet of its node is."""
@@ -73,7 +74,12 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
     served = [one.serve for one in found if one.serve is not None]
     startup = longest(plans.values())
     alone = _reading_all(service)
-    ingress = ingress_application(served)
+    ingress = ingress_application(served, graceful_shutdown(service))
+    workers = with_gateway(ingress_workers(alone, ingress, startup, readiness(found[0].proxies)), service)
+    groups = (
+        drained(spread(workers), graceful_shutdown(service)),
+        *(group for one in found for group in one.worker_groups),
+    )
     return replace(
         found[0],
         model_id=", ".join(one.model_id for one in found),
@@ -83,10 +89,9 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
         gateway=gateway_config(service, served),
         redis=redis_server(service),
         serving_code=service.engine.serving_code == "mounted",
-        worker_groups=(
-            with_gateway(ingress_workers(alone, ingress, startup, readiness(found[0].proxies)), service),
-            *(group for one in found for group in one.worker_groups),
-        ),
+        worker_groups=groups,
+        pod_disruption_budget=service.availability.pod_disruption_budget or budget(groups, 1),
+        head_serves=not takes_the_head_out(found[0].proxies.on_workers, groups[0].min_workers),
     )
 
 
@@ -120,6 +125,10 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     workers = _worker_groups(service, plan, parallelism, pods, gpu)
     if isinstance(engine, EngineSettings) and not by_serve:
         workers = _server_groups(workers[0], service, plan, parallelism, engine, pods)
+    if by_serve:
+        workers = tuple(drained(group, graceful_shutdown(service)) for group in workers)
+    if pods.workers_per_replica == 1:
+        workers = tuple(map(spread, workers))
     proxies = proxies_of(service.serve)
     in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(
@@ -142,7 +151,9 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         exposure=entrance(service.exposure),
         backend=Backend(in_front, proxies.http_port),
         network=network_rules(service.security),
-        pod_disruption_budget=service.availability.pod_disruption_budget,
+        pod_disruption_budget=service.availability.pod_disruption_budget
+        or budget(workers[:1], pods.workers_per_replica),
+        head_serves=not (by_serve and takes_the_head_out(proxies.on_workers, workers[0].min_workers)),
         pod_monitor=scraping(service.monitoring.pod_monitor),
         service_monitor=scraping(service.monitoring.service_monitor),
         patches=service.patches,
@@ -260,7 +271,11 @@ def _server_groups(
     servers = replace(
         fixed,
         # KubeRay then leaves the command as it is, and hands over its own in a variable.
-        pod=replace(fixed.pod, annotations={**fixed.pod.annotations, kuberay.OVERWRITE_COMMAND: "true"}),
+        pod=replace(
+            fixed.pod,
+            annotations={**fixed.pod.annotations, kuberay.OVERWRITE_COMMAND: "true"},
+            grace_period=GRACE_SECONDS,
+        ),
         name=kuberay.SERVERS,
         min_workers=replicas,
         max_workers=replicas,

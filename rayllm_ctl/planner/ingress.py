@@ -20,7 +20,6 @@ from rayllm_ctl.model.service import LLMService, Scheduling
 from rayllm_ctl.planner.podtemplates import worker_template
 from rayllm_ctl.planner.serve import (
     DOWNSCALE_DELAY_SECONDS,
-    GRACEFUL_SHUTDOWN_SECONDS,
     LOOK_BACK_SECONDS,
     UPSCALE_DELAY_SECONDS,
 )
@@ -42,7 +41,7 @@ _POD_CPU, _POD_MEMORY = "500m", "4Gi"
 """Ray's processes on the node, Serve's proxy, and one replica of the ingress, which imports vLLM's request types."""
 
 
-def ingress_application(models: Sequence[ServeApplication]) -> IngressApplication:
+def ingress_application(models: Sequence[ServeApplication], graceful_shutdown_timeout: int) -> IngressApplication:
     """The ingress of `models`, which scales with its own load.
 
     Nothing of it follows from how many models and replicas there are: less of them would then take away workers of the
@@ -62,7 +61,7 @@ def ingress_application(models: Sequence[ServeApplication]) -> IngressApplicatio
         downscaling_factor=None,
         aggregation_function=None,
     )
-    return IngressApplication(_CPUS, RESOURCE, scaling, GRACEFUL_SHUTDOWN_SECONDS)
+    return IngressApplication(_CPUS, RESOURCE, scaling, graceful_shutdown_timeout)
 
 
 def ingress_workers(

@@ -17,6 +17,7 @@ from rayllm_ctl.model.quantities import whole_seconds
 from rayllm_ctl.model.serveoptions import Serve
 from rayllm_ctl.model.service import LLMService, Replicas
 from rayllm_ctl.model.transformersplan import TransformersPlan
+from rayllm_ctl.planner.disruptions import graceful_shutdown
 
 INGRESS_CPUS = 0.5
 """Logical CPUs of a replica of the OpenAI ingress: it runs on a worker, since the head offers none."""
@@ -31,9 +32,6 @@ DOWNSCALE_DELAY_SECONDS = 300.0
 HEALTH_CHECK_PERIOD_SECONDS = 10
 HEALTH_CHECK_TIMEOUT_SECONDS = 30
 """Ray Serve LLM gives up after 10 s, three times in a row: an engine busy with long prompts may need longer."""
-
-GRACEFUL_SHUTDOWN_SECONDS = 120
-"""Ray cuts answers off 20 s after it decides to stop a replica; long generations stream for a minute or two."""
 
 
 def serve_application(
@@ -94,7 +92,7 @@ def serve_application(
         ),
         health_check_period=HEALTH_CHECK_PERIOD_SECONDS,
         health_check_timeout=HEALTH_CHECK_TIMEOUT_SECONDS,
-        graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_SECONDS,
+        graceful_shutdown_timeout=graceful_shutdown(service),
         adapters=service.model.adapters or None,
     )
 

@@ -19,7 +19,7 @@ from rayllm_ctl.model.deployment import ModelServer, Probe
 from rayllm_ctl.model.engineargs import FRONTEND_ARGUMENTS, SERVER_ARGUMENTS
 from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, PodSizes, Reason, StartupPlan
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.serve import GRACEFUL_SHUTDOWN_SECONDS
+from rayllm_ctl.planner.disruptions import GRACEFUL_SHUTDOWN_SECONDS
 
 _PORT = kuberay.SERVE_PORT
 
@@ -37,6 +37,9 @@ _WITHOUT_A_PLAN = 1800
 
 DRAIN_SECONDS = 5
 """Time in which endpoints and proxies learn that a pod is about to end, before its server takes no more requests."""
+
+GRACE_SECONDS = DRAIN_SECONDS + GRACEFUL_SHUTDOWN_SECONDS
+"""Time until the kubelet kills a server that has to end."""
 
 _EXECUTOR = "distributed_executor_backend"
 _PLACES_ITSELF = (0, 21, 0)
@@ -60,7 +63,6 @@ def model_server(
         startup=replace(READY, period=_START_PERIOD, failure_threshold=math.ceil(limit / _START_PERIOD)),
         liveness=_ALIVE,
         drain=DRAIN_SECONDS,
-        grace_period=DRAIN_SECONDS + GRACEFUL_SHUTDOWN_SECONDS,
     )
 
 

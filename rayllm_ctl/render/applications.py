@@ -29,6 +29,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "upgrade": applications.upgrade,
         "head": applications.head,
         "worker_groups": applications.worker_groups,
+        "head_serves": True,
         "proxies": applications.proxies,
         "storage": applications.volumes,
         "exposure": applications.exposure,

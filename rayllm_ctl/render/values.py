@@ -121,6 +121,7 @@ class Values:
     upgrade: Upgrade
     head: PodTemplate
     worker_groups: tuple[WorkerGroup, ...]
+    head_serves: Annotated[bool, "Whether the head is among the addresses of the service."]
     proxies: ServeProxies
     serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
@@ -168,6 +169,7 @@ def values_of(plan: Plan) -> Values:
         upgrade=deployment.upgrade,
         head=deployment.head,
         worker_groups=deployment.worker_groups,
+        head_serves=deployment.head_serves,
         serving=code_volume(deployment.name) if deployment.serving_code else None,
         redis=deployment.redis,
         code=deployment.code,

@@ -48,6 +48,7 @@ def prepare(source: ServeFile, kuberay: str = DEFAULT) -> PreparedApplications:
     from rayllm_ctl.render.applications import render_applications
     from rayllm_ctl.render.podparts import check_pod_security
     from rayllm_ctl.serveconfig import read_config
+    from rayllm_ctl.serveconfig.shutdown import longest_shutdown
     from rayllm_ctl.serveconfig.sizing import groups
     from rayllm_ctl.workflows.check import check_objects
 
@@ -65,7 +66,10 @@ def prepare(source: ServeFile, kuberay: str = DEFAULT) -> PreparedApplications:
         ),
     )
     runtime = resolve(service.engine)
-    planned = applications(service, found, catalog, runtime, config.proxies, dump(config.data), code)
+    planned = applications(
+        service, found, catalog, runtime, config.proxies, dump(config.data), code,
+        longest_shutdown(config.data.get("applications") or ()),
+    )  # fmt: skip
     manifests = render_applications(planned)
     lacks = lacking(kuberay) if asks_by_default(service, manifests) else ""
     if lacks:

@@ -33,6 +33,7 @@ def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) 
     from rayllm_ctl.catalog import gpus
     from rayllm_ctl.planner.applications import application_workers, explained, gpus_per_node
     from rayllm_ctl.serveconfig import check_applications
+    from rayllm_ctl.serveconfig.shutdown import longest_shutdown
     from rayllm_ctl.serveconfig.sizing import groups
     from rayllm_ctl.workflows.applications import unknown_types
 
@@ -47,7 +48,9 @@ def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) 
     found = groups({"applications": [_in_rays_form(one) for one in applications]}, gpus_per_node(catalog))
     # What the spec says of the type of GPUs and of the size of workers is said of the models'.
     asked = replace(service, accelerator=Accelerator(service.accelerator.kind), resources=Resources())
-    workers = application_workers(asked, found, catalog, deployment.proxies)
+    workers = application_workers(
+        asked, found, catalog, deployment.proxies, longest_shutdown(map(_in_rays_form, applications))
+    )
     taken = {group.name for group in deployment.worker_groups} & {group.name for group in workers}
     if taken:
         raise UsageError(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.serveconfig.bounds import ScalableModel
 
+HEAD_EXCLUDED = "excludeHeadPodFromServeSvc"
+
 _MAIN_GROUPS = ("gpu", "cpu")
 """The group with the workers of the one model of a spec, named after its accelerator."""
 
@@ -54,6 +56,7 @@ def prepare(
         f"worker group {group}: {before} → {after} pods"
         for group, (before, after) in scaled.pods.items() if before != after
     ]  # fmt: skip
+    others = [_with_budget(item, scaled) for item in others]
     notes += _budget_notes(others, scaled)
     notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
     return Scaling(
@@ -132,6 +135,9 @@ def scaled_service(
         **own,
         "spec": {**spec, "serveConfigV2": changed, "rayClusterConfig": {**config, "workerGroupSpecs": groups}},
     }
+    if chosen.sole and after.low < before.low and after.low <= 1:
+        # As planner.disruptions has it: requests wait at the head for a single replica.
+        manifest["spec"].pop(HEAD_EXCLUDED, None)
     return f"{chosen.id}: ", Scaled(manifest, before, after, {group: pods})
 
 
@@ -184,6 +190,18 @@ def worker_bounds(service: LiveService, spec: Mapping[str, Any], model: Scalable
     if rest or not each or before.low != model.bounds.low * each:
         raise _not_ours(service, f"the {before} pods of worker group {name} do not follow from {model.bounds} replicas")
     return name, before
+
+
+def _with_budget(item: dict[str, Any], scaled: Scaled) -> dict[str, Any]:
+    """`item` with as many fewer or more pods to keep, if it is a PodDisruptionBudget that lets one replica go."""
+    spec = item.get("spec") or {}
+    if item["kind"] != "PodDisruptionBudget" or len(scaled.pods) != 1:
+        return item
+    ((before, after),) = scaled.pods.values()
+    each = before.high // scaled.before.high
+    if spec.get("minAvailable") != before.low - each:
+        return item
+    return {**item, "spec": {**spec, "minAvailable": max(0, after.low - each)}}
 
 
 def _budget_notes(others: list[dict[str, Any]], scaled: Scaled) -> list[str]:

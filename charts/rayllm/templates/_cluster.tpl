@@ -139,8 +139,8 @@ workerGroupSpecs:
         {{- include "rayllm.resources" (dict "cpu" $group.podCpu "memory" $group.podMemory "extended" $group.extendedResources) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $group.pod.containerSecurityContext) | replace "\n" "\n        " }}
         {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" $group.pod.keysSecret) | replace "\n" "\n        " }}
-{{- if not (kindIs "invalid" $group.server) }}
-      terminationGracePeriodSeconds: {{ include "rayllm.yaml" $group.server.gracePeriod }}
+{{- if not (kindIs "invalid" $group.pod.gracePeriod) }}
+      terminationGracePeriodSeconds: {{ include "rayllm.yaml" $group.pod.gracePeriod }}
 {{- end }}
       {{- include "rayllm.podFields" (dict "pod" $group.pod) | replace "\n" "\n      " }}
 {{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $group.pod.keysSecret)) }}
