@@ -11,16 +11,19 @@ import gc
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final
 
 from ray import serve
 from ray.llm._internal.serve.core.configs.openai_api_models import ErrorResponse
 from ray.serve.deployment import Application
 from ray.serve.llm import ingress as llm
 
-from rayllm_ctl.serving import logs, rayrouter
-from rayllm_ctl.serving.api import EngineError, api
+from rayllm_ctl.serving import logs, rayrouter, retries
+from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
+from rayllm_ctl.serving.errors import EngineError, check_event, is_lost
+from rayllm_ctl.serving.gateway.application import RETRIED
 from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
 from rayllm_ctl.serving.gateway.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
@@ -110,12 +113,21 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
         return self._routes.model_id(model)
 
     def _get_response(self, *, body: Any, call_method: str, raw_request: Any = None) -> AsyncIterator[Any]:
-        """What the model answers. Raises UnknownModel."""
+        """What a replica of the model answers, or another one if it is lost before. Raises UnknownModel."""
         model = self._routes.model(self._routes.model_id(body.model))
-        answers = super()._get_response(body=body, call_method=call_method, raw_request=raw_request)
-        if model.engine != "transformers":
-            return cast("AsyncIterator[Any]", answers)
-        return self._of_transformers(answers, _CHECKED.get(call_method), raw_request)
+        ask = partial(super()._get_response, body=body, call_method=call_method, raw_request=raw_request)
+
+        def call() -> AsyncGenerator[Any, None]:
+            if model.engine == "transformers":
+                return self._of_transformers(ask(), _CHECKED.get(call_method), raw_request)
+            return _of_vllm(ask())
+
+        def retried(error: Exception) -> None:
+            logger.warning("A replica was lost; the request that it processed goes to another one", exc_info=error)
+            if raw_request is not None and (note := raw_request.scope.get(RETRIED)):
+                note()
+
+        return retries.answers(call, is_lost, lambda: rayrouter.replicas(self._routes.handle(model.id)), retried)
 
     async def _of_transformers(
         self, answers: AsyncGenerator[Any, None], endpoint: Endpoint | None, raw_request: Any
@@ -136,6 +148,13 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
 
     def _get_configured_serve_handle(self, model_id: str) -> Handle:
         return self._routes.handle(model_id)
+
+
+async def _of_vllm(answers: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    async with aclosing(answers):
+        async for answer in answers:
+            check_event(answer)
+            yield answer
 
 
 async def _handle(deployment: str, application: str) -> Any:
