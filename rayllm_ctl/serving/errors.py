@@ -35,13 +35,21 @@ class EngineError(Exception):
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether an error means that the replica was lost, or its engine, which Serve then replaces with the replica."""
+    """Whether an error means that the replica was lost."""
+    return has_ended(error) or (isinstance(error, _LOST) and not isinstance(error, RayTaskError))
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether the engine of a replica has ended for good, or its process without Serve's router knowing it.
+
+    Serve replaces the replica after three failed health checks. Until then the router prefers it, as it is always idle.
+    """
     if isinstance(error, EngineError):
         return error.rejection.code == LOST
     if isinstance(error, RayTaskError):
-        # The replica itself reports it. What it says of other actors is not about itself.
+        # What the replica says of other actors is not about itself.
         return isinstance(error.cause, VLLM_FATAL_ERRORS)
-    return isinstance(error, _LOST)
+    return isinstance(error, OutOfMemoryError)
 
 
 def check_event(part: object) -> None:

@@ -49,8 +49,12 @@ def test_lost_replicas(errors: Any) -> None:
     exceptions = sys.modules["ray.exceptions"]
     for name in NAMES:
         assert errors.is_lost(getattr(exceptions, name)()), name
-    assert errors.is_lost(RayTaskError(EngineDeadError()))
-    assert errors.is_lost(errors.EngineError(503, "replica_lost", "lost"))
+    for error in (RayTaskError(EngineDeadError()), errors.EngineError(503, "replica_lost", "lost")):
+        assert errors.is_lost(error)
+        assert errors.has_ended(error)
+    # Serve's router learns of it by itself, or the replica may be back without a word from Serve.
+    assert not errors.has_ended(exceptions.RayActorError())
+    assert errors.has_ended(exceptions.OutOfMemoryError())
 
 
 def test_what_a_replica_says_is_no_loss(errors: Any) -> None:
