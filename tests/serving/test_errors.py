@@ -119,8 +119,11 @@ def test_an_answer_that_has_not_begun_is_an_error() -> None:
 
 def test_a_stream_that_has_begun_ends_with_an_error_and_not_as_if_it_were_complete() -> None:
     kind = b"text/event-stream; charset=utf-8"
-    *_, last = answered(start(kind), {"type": "http.response.body", "body": b"data: {}\n\n", "more_body": True})
-    assert (json.loads(last["body"].removeprefix(b"data: ")), last["more_body"]) == (ERROR, False)
+    part = {"type": "http.response.body", "body": b"data: {}\n\n", "more_body": True}
+    *before, last = answered(start(kind), part)
+    assert before == [start(kind), part]
+    assert last["body"].startswith(b"data: {")
+    assert (json.loads(last["body"][6:]), last["more_body"]) == (ERROR, False)
     assert b"[DONE]" not in last["body"]
 
 
