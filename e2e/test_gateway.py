@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import shutil
 import threading
 import time
@@ -371,6 +372,41 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
     (cluster,) = gateway.bench.items("rayclusters")
     (group,) = [one for one in cluster["spec"]["workerGroupSpecs"] if one["groupName"] == "narrow"]
     assert (group["minReplicas"], group["maxReplicas"]) == (1, 1)
+
+
+def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
+    bench = gateway.bench
+    gateway.scale(2)
+    with Load(gateway.url, NARROW, clients=4, max_tokens=60, key=gateway.key, streaming=2) as load:
+        bench.wait("answers", lambda: load.answered > 10, timeout=60)
+        killed = bench.items("pods", "ray.io/group=narrow")[0]["metadata"]["name"]
+        # A pod that is deleted, by force as well, lets its processes end requests of a second.
+        ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
+        bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
+        asked = load.answered
+        bench.wait("more answers", lambda: load.answered > asked + 20, timeout=60)
+    retried = sum(1 for line in _access_log(bench) if line.get("retries"))
+    print(f"\na replica killed: {load.figures()}; {retried} requests sent again")
+    for one in load.failed:
+        print(f"  {one}")
+    assert retried > 0
+    # Nothing but streams, each with a part of an answer before the error.
+    begun = re.compile(r'the stream broke off: .*"finish_reason":null.*"code":"replica_lost"')
+    assert not [one for one in load.failed if not begun.match(one.error)]
+    assert len(load.failed) <= 2
+    gateway.scale(1)
+
+
+def _access_log(bench: Bench) -> list[dict[str, Any]]:
+    """What the ingresses logged of their requests."""
+    lines = []
+    for pod in bench.items("pods", "ray.io/group=ingress"):
+        command = "cat /tmp/ray/session_latest/logs/serve/replica_*OpenAiIngress*.log"
+        log = bench.kubectl(
+            "exec", pod["metadata"]["name"], "-c", "ray-worker", "-n", bench.namespace, "--", "sh", "-c", command
+        )
+        lines += [line for line in log.splitlines() if '"request_id"' in line and '"route"' in line]
+    return [json.loads(line[line.index('{"time"') :]) for line in lines]
 
 
 def _tokens(gateway: Gateway) -> int:

@@ -8,16 +8,16 @@ from typing import Any, Final, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayTaskError
 from ray.llm._internal.common.errors import VLLM_CLIENT_ERRORS
 from ray.llm._internal.serve.core.configs.openai_api_models import OpenAIHTTPException
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from rayllm_ctl.serving.gateway.application import App
+from rayllm_ctl.serving.erroranswers import ErrorAnswers
+from rayllm_ctl.serving.errors import LOST, EngineError, is_lost
 from rayllm_ctl.serving.gateway.errors import Rejected, error_body
-from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.steps import Rejection
 from rayllm_ctl.serving.gateway.upstream import UNAVAILABLE
 from rayllm_ctl.serving.routes import ModelNotReady, UnknownModel
@@ -57,43 +57,13 @@ def api(endpoints: Endpoints) -> FastAPI:
     app.get("/health")(health)
     app.add_exception_handler(RequestValidationError, _answer)
     app.add_exception_handler(HTTPException, _answer)
-    app.add_middleware(ErrorAnswers)
+    app.add_middleware(ErrorAnswers, rejection=rejection)
     return app
 
 
 async def health() -> dict[str, str]:
     """The ingress answers; models have states of their own."""
     return {"status": "ok"}
-
-
-class EngineError(Exception):
-    """An engine of ours rejects or fails a request, with a message that is meant for clients."""
-
-    def __init__(self, status: int, code: str, message: str, param: str | None) -> None:
-        super().__init__(message)
-        self.rejection = Rejection(status, message, code, param)
-
-
-class ErrorAnswers:
-    """Answers errors in the form of OpenAI's, unless a response has begun: then it ends where it is."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        except Exception as error:
-            if begun or scope["type"] != "http":
-                raise
-            await _response(rejection(error))(scope, receive, send)
 
 
 def rejection(error: Exception) -> Rejection:
@@ -117,12 +87,12 @@ def rejection(error: Exception) -> Rejection:
             return _of_status(error.status_code, str(error.detail))
         case OpenAIHTTPException():
             return _of_status(error.status_code, error.message)
+    if is_lost(error):
+        logger.warning("A replica was lost while it processed a request", exc_info=error)
+        return _unavailable(LOST)
     cause = error.cause if isinstance(error, RayTaskError) else error
     if isinstance(cause, VLLM_CLIENT_ERRORS):
         return _of_status(400, str(cause))
-    if isinstance(error, RayError) and not isinstance(error, RayTaskError):
-        logger.warning("A replica was lost while it processed a request", exc_info=error)
-        return _unavailable("replica_lost")
     logger.error("A request failed", exc_info=error)
     return _of_status(500, "")
 

@@ -11,16 +11,18 @@ import gc
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ray import serve
 from ray.llm._internal.serve.core.configs.openai_api_models import ErrorResponse
 from ray.serve.deployment import Application
 from ray.serve.llm import ingress as llm
 
-from rayllm_ctl.serving import logs, rayrouter
-from rayllm_ctl.serving.api import EngineError, api
+from rayllm_ctl.serving import logs, rayrouter, retries
+from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
+from rayllm_ctl.serving.errors import EngineError, check_event, has_ended, is_lost
+from rayllm_ctl.serving.gateway.application import RETRIED
 from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
 from rayllm_ctl.serving.gateway.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
@@ -28,7 +30,7 @@ from rayllm_ctl.serving.gateway.reader import fields
 from rayllm_ctl.serving.gateway.settings import Model
 from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
 from rayllm_ctl.serving.raymetrics import RayMetrics
-from rayllm_ctl.serving.routes import RETRY_SECONDS, Handle, Routes
+from rayllm_ctl.serving.routes import RETRY_SECONDS, Routes
 from rayllm_ctl.serving.serveload import Report, ServeLoad
 
 logger = logging.getLogger("rayllm.gateway")
@@ -106,16 +108,30 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
     async def model_data(self, model: str) -> Any:
         return self._routes.card(model)
 
-    async def _get_model_id(self, model: str | None) -> str:
-        return self._routes.model_id(model)
-
     def _get_response(self, *, body: Any, call_method: str, raw_request: Any = None) -> AsyncIterator[Any]:
-        """What the model answers. Raises UnknownModel."""
-        model = self._routes.model(self._routes.model_id(body.model))
-        answers = super()._get_response(body=body, call_method=call_method, raw_request=raw_request)
-        if model.engine != "transformers":
-            return cast("AsyncIterator[Any]", answers)
-        return self._of_transformers(answers, _CHECKED.get(call_method), raw_request)
+        """What a replica of the model answers, or another one if it is lost before. Raises UnknownModel."""
+        name = self._routes.model_id(body.model)
+        model, handle = self._routes.model(name), self._routes.handle(name)
+        sent = rayrouter.Call(handle)
+
+        def call() -> AsyncGenerator[Any, None]:
+            asks = _Request(name, sent)
+            answers = llm.OpenAiIngress._get_response(asks, body=body, call_method=call_method, raw_request=raw_request)
+            if model.engine == "transformers":
+                return self._of_transformers(answers, _CHECKED.get(call_method), raw_request)
+            return _of_vllm(answers)
+
+        def lost(error: Exception) -> bool:
+            if has_ended(error):
+                sent.avoid()
+            return is_lost(error)
+
+        def retried(error: Exception) -> None:
+            logger.warning("A replica was lost; the request that it processed goes to another one", exc_info=error)
+            if raw_request is not None and (note := raw_request.scope.get(RETRIED)):
+                note()
+
+        return retries.answers(call, lost, lambda: rayrouter.replicas(handle), retried)
 
     async def _of_transformers(
         self, answers: AsyncGenerator[Any, None], endpoint: Endpoint | None, raw_request: Any
@@ -134,8 +150,25 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
                     raise EngineError(first.error.code, first.error.type, first.error.message, first.error.param)
                 yield answer
 
-    def _get_configured_serve_handle(self, model_id: str) -> Handle:
-        return self._routes.handle(model_id)
+
+class _Request:
+    """What Ray's `_get_response` asks of an ingress, for one request."""
+
+    def __init__(self, name: str, call: rayrouter.Call) -> None:
+        self._name, self._call = name, call
+
+    async def _get_model_id(self, _: str | None) -> str:
+        return self._name
+
+    def _get_configured_serve_handle(self, _: str) -> rayrouter.Call:
+        return self._call
+
+
+async def _of_vllm(answers: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    async with aclosing(answers):
+        async for answer in answers:
+            check_event(answer)
+            yield answer
 
 
 async def _handle(deployment: str, application: str) -> Any:

@@ -60,6 +60,37 @@ def replicas(handle: DeploymentHandle[Any]) -> int:
     return len(_replicas(router)) if router else 0
 
 
+class Call:
+    """A handle for one request, which knows its last response."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = self._last = handle
+        self._response: Any = None
+
+    def options(self, **options: Any) -> Call:
+        """The same with other options."""
+        self._last = self._last.options(**options)
+        return self
+
+    def __getattr__(self, method: str) -> Call:
+        return self.options(method_name=method)
+
+    def remote(self, *args: Any) -> Any:
+        """Send the request."""
+        self._response = self._last.remote(*args)
+        return self._response
+
+    def avoid(self) -> None:
+        """Send nothing more to the replica that took the request, until Serve says anew which replicas there are."""
+        router, result = _router(self._handle), getattr(self._response, "_replica_result", None)
+        if router is None or result is None:
+            return
+        actor = result.to_object_ref_gen()._generator_ref.task_id().actor_id()
+        for name, replica in list(_replicas(router).items()):
+            if replica.actor_id == actor:
+                router.request_router.on_replica_actor_died(name)
+
+
 def _router(handle: DeploymentHandle[Any]) -> Any:
     # The handle's router is one in another thread, or on the loop of the caller itself.
     return getattr(handle._router, "_asyncio_router", None)

@@ -12,6 +12,9 @@ from rayllm_ctl.serving.gateway.response import Forwarder
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+RETRIED = "rayllm.retried"
+"""The key in a request's scope of what the application calls when it sends the request to another replica."""
+
 
 async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) -> None:
     """Give the request to the application: without the key, with the request id and the body as it is now."""
@@ -33,7 +36,8 @@ async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) 
         return message
 
     try:
-        await app({**exchange.scope, "headers": headers, "extensions": {}}, receive, forwarder.send)
+        scope = {**exchange.scope, "headers": headers, "extensions": {}, RETRIED: exchange.retried}
+        await app(scope, receive, forwarder.send)
     except Exception:
         if exchange.disconnected and not exchange.complete:
             raise Disconnected from None

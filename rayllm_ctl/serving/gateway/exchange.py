@@ -49,6 +49,7 @@ class Exchange:
         self.complete = False
         self.failed = False
         self.disconnected = False
+        self.retries = 0
         self.prompt_tokens: int | None = None
         self.output_tokens = 0
         self.overhead: float | None = None
@@ -107,6 +108,10 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": body, "more_body": not last})
         self.complete = last
 
+    def retried(self) -> None:
+        """The replica was lost before it answered, and another one has the request now."""
+        self.retries += 1
+
     def produced(self, tokens: int) -> None:
         """Count tokens of the answer."""
         if tokens > 0:
@@ -132,6 +137,8 @@ class Exchange:
         metrics, key = self.state.metrics, self.client.name if self.client else ""
         outcome = "error" if self.failed else telemetry.outcome(self.status)
         metrics.add(telemetry.REQUESTS, 1, (key, self.model, outcome))
+        if self.retries:
+            metrics.add(telemetry.RETRIES, self.retries, (key, self.model))
         if self.prompt_tokens:
             metrics.add(telemetry.PROMPT_TOKENS, self.prompt_tokens, (key, self.model))
         if self.output_tokens:
@@ -155,6 +162,7 @@ class Exchange:
             "seconds": round(time.perf_counter() - self.began, 4),
             "overhead_seconds": None if self.overhead is None else round(self.overhead, 5),
             "stream": self.streams or None,
+            "retries": self.retries or None,
             "body_bytes": self.reads or None,
             "prompt_tokens": self.prompt_tokens,
             "output_tokens": self.output_tokens or None,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rayllm_ctl.serving.gateway.steps import Metric
 
 REQUESTS = Metric("rayllm_gateway_requests", "Requests by outcome.", ("key", "model", "outcome"))
+RETRIES = Metric("rayllm_gateway_retries", "Requests sent again because their replica was lost.", ("key", "model"))
 PROMPT_TOKENS = Metric("rayllm_gateway_prompt_tokens", "Tokens of prompts.", ("key", "model"))
 OUTPUT_TOKENS = Metric("rayllm_gateway_output_tokens", "Tokens of answers.", ("key", "model"))
 OVERHEAD = Metric(

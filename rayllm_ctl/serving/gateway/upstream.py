@@ -57,9 +57,16 @@ def client_error(status: int, body: bytes, request_id: str) -> Rejection:
 def unavailable(body: bytes) -> Rejection | None:
     """A 503 of the ingress that says why; None if it is of somebody else."""
     try:
-        error = json.loads(body)["error"]
+        return _unavailable(json.loads(body))
+    except ValueError:
+        return None
+
+
+def _unavailable(value: Any) -> Rejection | None:
+    try:
+        error = value["error"]
         message = UNAVAILABLE.get(error["code"])
-    except (ValueError, TypeError, LookupError):
+    except (TypeError, LookupError):
         return None
     return Rejection(503, message, error["code"], error.get("param")) if message else None
 
@@ -75,7 +82,9 @@ def harmless(message: object) -> str | None:
 
 
 def stream_error(value: Any, request_id: str) -> Rejection:
-    """The error of an event: of the client if it says so and is harmless, otherwise of the server."""
+    """The error of an event: one of the ingress, of the client if it says so and is harmless, or of the server."""
+    if known := _unavailable(value):
+        return known
     error = value.get("error", value) if isinstance(value, dict) else None
     status = error.get("code") if isinstance(error, dict) else None
     if isinstance(error, dict) and isinstance(status, int) and 400 <= status < 500:

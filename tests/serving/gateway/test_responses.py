@@ -45,6 +45,36 @@ def test_the_message_of_a_client_error_remains() -> None:
     assert limits.withdrawn == 1
 
 
+def test_a_stream_whose_replica_is_lost_says_so() -> None:
+    metrics = Metrics()
+    response = gateway(metrics=metrics).chat("replica lost midway", stream=True)
+    assert response.events()[-1]["error"] == {
+        "message": "The replica that processed the request was lost",
+        "type": "server_error",
+        "param": None,
+        "code": "replica_lost",
+    }
+    assert b"[DONE]" not in response.body
+    assert metrics.sums["rayllm_gateway_requests", "", "small", "error"] == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_that_is_sent_again_counts_once(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rayllm.gateway.access")
+    limits, metrics, queue = Limits(), Metrics(), Queue()
+    case = gateway(TOKEN_LIMITS, limits=limits, metrics=metrics, queue=queue)
+    response = case.chat("lost once", stream=stream)
+    assert response.status == 200
+    assert "retr" not in str(response.headers)
+    assert (len(limits.prompts), sum(limits.tokens), queue.inside, queue.left) == (1, 7, 0, [True])
+    assert metrics.sums["rayllm_gateway_requests", "", "small", "ok"] == 1
+    assert metrics.sums["rayllm_gateway_retries", "", "small"] == 1
+    assert json.loads(caplog.messages[-1])["retries"] == 1
+    case.chat()
+    assert "retries" not in json.loads(caplog.messages[-1])
+    assert metrics.sums["rayllm_gateway_retries", "", "small"] == 1
+
+
 def test_why_the_ingress_is_unavailable_remains() -> None:
     response = gateway().chat("503 not ready")
     assert response.status == 503

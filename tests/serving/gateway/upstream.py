@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rayllm_ctl.serving.gateway.application import RETRIED
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.settings import by_name
@@ -47,6 +48,8 @@ class Upstream:
                 break
         self.scopes.append(scope)
         self.bodies.append(body)
+        if b"lost once" in body:
+            scope[RETRIED]()
         if scope["path"] == "/v1/models":
             listed = [{"id": name, "object": "model"} for name in ("big", "small", "small-sql")]
             await answer(send, 200, {"object": "list", "data": listed})
@@ -92,6 +95,10 @@ class Upstream:
             await self.gate.wait()
         if wish == "fail midway":
             raise RuntimeError("secret cause in /opt/app/engine.py")
+        if wish == "replica lost midway":
+            data = event({"error": {"message": TRACEBACK, "param": None, "code": "replica_lost"}})
+            await send({"type": "http.response.body", "body": data, "more_body": False})
+            return
         if wish == "error event":
             data = event({"error": {"message": TRACEBACK, "code": 500}})
             await send({"type": "http.response.body", "body": data[:20], "more_body": True})
