@@ -130,7 +130,8 @@ def logs(api: FakeAPI, deploy: Deploy) -> Iterator[dict[str, Log]]:
         return found[name[0]].respond(request) if name[0] in found else (500, b"a file is not found")
 
     def container(request: Request) -> tuple[int, Any]:
-        return found[request.path.split("/")[-2]].respond(request)
+        pod = request.path.split("/")[-2]
+        return found[pod].respond(request) if pod in found else status(400, "waiting to start", "BadRequest")
 
     api.answer("GET", RAY_LOG, ray)
     api.answer("GET", "/pods/[^/]+/log$", container)
@@ -245,8 +246,36 @@ def test_runs_of_a_container(api: FakeAPI, logs: dict[str, Log], follow: Follow)
     assert lines.until("second run") == [f"pod/{HEAD}: head restarted", f"[{HEAD}] second run"]
 
 
+def test_a_log_that_ends_is_not_read_again_at_once(api: FakeAPI, logs: dict[str, Log], follow: Follow) -> None:
+    """The state of its container may be older than its end, and what is read may be the log of the next run."""
+    logs[HEAD] = log = Log("first run")
+    lines = follow("head")
+    lines.until("first run")
+    held: list[str] = []
+    gate = threading.Semaphore(0)
+
+    def hold(request: Request) -> None:
+        held.append(request.path)
+        gate.acquire(timeout=20)
+
+    api.answer("GET", "/pods$", hold)
+    threading.Thread(target=lines.rest, daemon=True).start()
+    until(lambda: len(held) == 1)
+    log.ended = True
+    until(lambda: log.followers == 0)
+    time.sleep(0.1)
+    gate.release()
+    until(lambda: len(held) == 2)
+    time.sleep(0.1)
+    assert len(log.asked) == 1
+    gate.release()
+    until(lambda: len(log.asked) == 2)
+    api.remove("RayService", "tiny")
+    gate.release(100)
+
+
 def test_a_head_that_is_replaced(api: FakeAPI, logs: dict[str, Log], follow: Follow) -> None:
-    logs |= {HEAD: Log("old"), "tiny-bcdfg-head-2": Log("new")}
+    logs[HEAD] = Log("old")
     lines = follow("head")
     assert lines.until("old") == [f"[{HEAD}] old"]
     head = api.stored("Pod", HEAD)
@@ -255,9 +284,17 @@ def test_a_head_that_is_replaced(api: FakeAPI, logs: dict[str, Log], follow: Fol
     metadata = {"name": "tiny-bcdfg-head-2", "labels": head["metadata"]["labels"]}
     parts = {"kind": "Pod", "metadata": metadata, "spec": head["spec"]}
     api.put(**parts, status={"containerStatuses": [{"name": "ray-head", "state": {"waiting": {}}}]})
-    time.sleep(0.2)  # a container that has not started has no log yet
+    rest: list[str] = []
+    reader = threading.Thread(target=lambda: rest.extend(lines.rest()))
+    reader.start()
+    time.sleep(0.3)  # a container that has not started has no log yet
+    logs["tiny-bcdfg-head-2"] = log = Log("new")
     api.put(**parts, status={"containerStatuses": [{"name": "ray-head", "state": {"running": {}}}]})
-    assert lines.until("] new") == ["pod/tiny-bcdfg-head-2: new head", "[tiny-bcdfg-head-2] new"]
+    until(lambda: log.followers == 1)
+    time.sleep(0.1)
+    api.remove("RayService", "tiny")
+    reader.join()
+    assert rest == ["pod/tiny-bcdfg-head-2: new head", "new", "rayservice/tiny was deleted"]
 
 
 def test_a_second_raycluster(api: FakeAPI, logs: dict[str, Log], follow: Follow) -> None:
@@ -316,6 +353,10 @@ def test_failures_on_the_way(
     lines.until("a first")
     serving(api, models=[replica("a", "w1"), replica("x", "w2")])  # its file does not exist yet
     assert lines.until("not found")[-1] == "replica_x.log of w2 could not be read: a file is not found"
+    for word in ("second", "third"):  # it is said once
+        time.sleep(0.2)
+        logs["a"].lines.append(word)
+        assert lines.until(word) == [f"[w1] {word}"]
     failing = status(500, "etcdserver: leader changed", "InternalError")
     api.answer("GET", "/rayservices/tiny$", lambda _: failing, times=5)
     logs["x"] = Log("x first")
