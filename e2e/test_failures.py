@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from e2e.harness import Bench, Result
 
@@ -54,21 +55,36 @@ def serve_answer(bench: Bench) -> str:
     return ""
 
 
-def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench) -> None:
+def what_it_says(bench: Bench, name: str, *source: str) -> tuple[str, list[tuple[str, str]]]:
+    """The state of a service, and the code and object of each cause."""
+    health = bench.run("status", name, *source, "-o", "json", code=None).json()
+    return health["state"], [(cause["code"], cause["object"]) for cause in health["causes"]]
+
+
+def assert_a_bundle_says_the_same(bench: Bench, name: str, folder: Path) -> None:
+    live = what_it_says(bench, name, "-n", bench.namespace)
+    assert live[1], live
+    bench.run("bundle", name, "-n", bench.namespace, "-o", str(folder / "bundle.tar.gz"))
+    assert what_it_says(bench, name, "--from", str(folder / "bundle.tar.gz")) == live
+
+
+def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench, tmp_path: Path) -> None:
     """The nodes reach no registry. It may come back, so the wait goes on; the cause is shown meanwhile."""
     args = [flag if flag != bench.target.image else "ghcr.io/rayllm/none:0" for flag in bench.tiny("noimage")]
     result = bench.run(*args, "--timeout", "40s", code=3)
     assert "ghcr.io/rayllm/none:0" in result.err
     assert "ImagePullFailed" in result.err
+    assert_a_bundle_says_the_same(bench, "noimage", tmp_path)
 
 
-def test_a_model_folder_that_does_not_exist(bench: Bench) -> None:
+def test_a_model_folder_that_does_not_exist(bench: Bench, tmp_path: Path) -> None:
     args = [flag if flag != "/models/tiny" else "/models/none" for flag in bench.tiny("nofolder", "--replicas", "1")]
     result, seconds = deploy_until(bench, lambda: "DEPLOY_FAILED" in serve_answer(bench), *args)
     assert result.code == 1, str(result)
     assert "ModelNotFound" in result.err
     assert "/models/none" in result.err
     assert seconds <= LIMIT, str(result)
+    assert_a_bundle_says_the_same(bench, "nofolder", tmp_path)
 
 
 def test_a_memory_limit_that_is_too_small(bench: Bench) -> None:

@@ -194,6 +194,25 @@ def test_changed_bounds_reach_the_live_cluster_without_a_new_one(shared: Bench) 
         assert group["maxReplicas"] == 3, (kind, group)
 
 
+def test_following_logs_goes_on_with_the_replica_that_replaces_another(shared: Bench) -> None:
+    [old] = [item["metadata"]["name"] for item in shared.items("pods", "ray.io/node-type=worker")]
+    following = shared.start("logs", NAME, "-n", shared.namespace, "-f", "--tail", "1")
+    time.sleep(5)
+    shared.kubectl("delete", "pod", old, "-n", shared.namespace)
+    shared.run("wait", NAME, "-n", shared.namespace, "--for", "healthy", "--timeout", "5m")
+    shared.run("chat", NAME, "Hello", "-n", shared.namespace, "--max-tokens", "4")
+    time.sleep(5)
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate(timeout=30)
+    assert following.returncode == 130, err
+    assert f"pod/{old}: replica ended" in err, err
+    begun = set(re.findall(r"pod/(\S+): new replica", err))
+    assert begun - {old}, err
+    lines = [line for line in out.splitlines() if re.split(r"[][/]", line)[1] in begun - {old}]
+    assert any("/v1/chat/completions" in line for line in lines), out
+    assert len(set(lines)) == len(lines), out
+
+
 def test_delete_waits_until_the_pods_are_gone(shared: Bench) -> None:
     begin = time.monotonic()
     shared.run("delete", NAME, "-n", shared.namespace)

@@ -38,6 +38,15 @@ _TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         MASK,
     ),
+    # Blocks of YAML, and lists as vLLM logs its arguments: api_key=['...'].
+    (
+        re.compile(
+            rf"""(?im)^(?P<indent>[ \t]*)(?P<key>[\w."' -]{{0,99}}?(?:{_NAME}|_KEY)["']?:[ \t]+)[|>][+-]?[ \t]*\n"""
+            r"(?:[ \t]*\n|(?P=indent)[ \t]+[^\n]*(?:\n|\Z))+"
+        ),
+        rf"\g<indent>\g<key>{MASK}\n",
+    ),
+    (re.compile(rf"""(?i)((?:{_NAME})["']?[ \t]*[=:][ \t]*)\[[ \t]*["'][^\]\n]*\]"""), rf"\1[{MASK}]"),
     (
         re.compile(rf"""(?i)((?:{_NAME})["']?[ \t]*[=:][ \t]*["']?)(?!{_NO_VALUE})[^\s"',;&}}\]]+"""),
         rf"\1{MASK}",
@@ -80,6 +89,8 @@ def _fields(value: Mapping[str, Any], environment: bool) -> Iterator[tuple[str, 
             yield key, MASK if part else part
         elif _is_secret(key, environment) and _is_text(part):
             yield key, [MASK] * len(part) if isinstance(part, list) else MASK if part else part
+        elif isinstance(part, Mapping) and isinstance(part.get("value"), str) and _is_secret(key, environment):
+            yield key, {**_redacted(part, environment=False), "value": MASK}  # KubeRay's redisPassword
         else:
             yield key, _redacted(part, environment=key in _ENVIRONMENTS)
 

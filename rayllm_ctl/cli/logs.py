@@ -34,7 +34,7 @@ class Lines(click.ParamType[int]):
 @click.option(
     "--tail", type=Lines(), metavar="N", help=f"Lines from the end of each log, -1 for all; {_TAIL}, all with --grep."
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on as they are written, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as they are written, until Ctrl-C or the service is gone.")
 @click.option("--grep", metavar="TEXT", default="", help="Only lines that contain TEXT.")
 @click.option("-p", "--previous", is_flag=True, help="The log of the previous run of the containers.")
 @kube_options
@@ -50,7 +50,7 @@ def command(
     previous: bool,
     kube: KubeFlags,
 ) -> None:
-    """Print the logs of the replicas of service NAME, each line with its pod where there are several.
+    """Print the logs of the replicas of service NAME, each line with its pod where there are several, and with -f.
 
     Ray keeps the logs of replicas and engines in files; they are read through its dashboard. A service in mode
     raycluster has the log of vLLM's server.
@@ -61,7 +61,9 @@ def command(
       rayllm-ctl logs qwen3-32b --head --previous
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.logs import LogLine, Part, log_lines
+    from rayllm_ctl.workflows.logchoice import Part
+    from rayllm_ctl.workflows.loglines import LogLine
+    from rayllm_ctl.workflows.logs import log_lines
 
     chosen = [flag for flag, given in (("--engine", engine), ("--head", head), ("--operator", operator)) if given]
     if len(chosen) + (replica is not None) > 1:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 LINES = 100
 """Lines from the end of a log: an exception and what led to it."""
@@ -38,7 +42,8 @@ def tails(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lin
     return _read(cluster, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
 
 
-def stream(
+@contextmanager
+def opened(
     cluster: Cluster,
     pod: str,
     container: str,
@@ -47,21 +52,37 @@ def stream(
     follow: bool,
     tail: int | None = None,
     previous: bool = False,
-) -> Iterator[bytes]:
-    """A container's log in pieces; with `follow` as it is written, until the container ends.
+    times: bool = False,
+    since: str = "",
+) -> Iterator[BaseHTTPResponse]:
+    """A container's log, to be read; with `follow` as it is written, until the container ends. Raises UserError.
 
-    tail: lines from its end, None for all of it. previous: of the run before the present one.
+    tail: lines from its end, None for all of it. previous: of the run before the present one. times: each line begins
+    with its time and a space. since: only lines from that time on, which may begin some earlier.
     """
     query = [("container", container), ("follow", str(follow).lower()), ("previous", str(previous).lower())]
     query += [] if tail is None else [("tailLines", str(tail))]
+    query += [("timestamps", "true")] if times else []
+    query += [("sinceTime", since)] if since else []
     doing = f"read the log of {pod}"
     path = kind("Pod").path(namespace, pod, "log")
     limit = None if follow else cluster.request_timeout or None
     with cluster.open("GET", path, query=query, accept="*/*", read_timeout=limit) as response:
         if response.status != 200:
             raise cluster.failure(response.status, response.read(), doing)
-        while piece := response.read1(65536):
-            yield piece
+        yield response
+
+
+def pieces(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """The body of an answer as it comes."""
+    while piece := response.read1(65536):
+        yield piece
+
+
+def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow: bool) -> Iterator[bytes]:
+    """A container's whole log in pieces; with `follow` as it is written, until the container ends."""
+    with opened(cluster, pod, container, namespace, follow=follow) as response:
+        yield from pieces(response)
 
 
 def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:

@@ -35,7 +35,9 @@ def require(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> 
 
 
 def not_found(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> NotFoundError:
-    """The error for a name that no service of the namespace has."""
+    """The error for a name that no service of the namespace has, or for a namespace that does not exist."""
+    if is_no_namespace(cluster, namespace):
+        return NotFoundError(f"namespace {namespace} does not exist", status=404, hint="kubectl get namespaces")
     try:
         known = [item["metadata"]["name"] for item in cluster.list(kind.name, namespace) if kind.is_service(item)]
     except ForbiddenError:
@@ -44,3 +46,14 @@ def not_found(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -
     hints = [f"did you mean {close}?"] if close else []
     hints.append(f"rayllm-ctl status -n {namespace}")
     return NotFoundError(f"there is no service {name} in namespace {namespace}", status=404, hint=tuple(hints))
+
+
+def is_no_namespace(cluster: Cluster, namespace: str) -> bool:
+    """Whether a namespace is known not to exist."""
+    try:
+        cluster.get("Namespace", namespace)
+    except NotFoundError:
+        return True
+    except UserError:
+        return False
+    return False

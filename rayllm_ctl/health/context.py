@@ -52,6 +52,18 @@ class ServiceContext:
         return NEVER if moment is None else (self.now - moment).total_seconds()
 
     @property
+    def lacks_namespace(self) -> bool:
+        """Whether the service's namespace is known not to exist."""
+        if "Namespace" in self.snapshot.unread:
+            return False
+        items = (item for found in self._by_kind.values() for item in found)
+        return not any(
+            fields.namespace(item) == self.namespace
+            or (fields.kind(item) == "Namespace" and fields.name(item) == self.namespace)
+            for item in items
+        )
+
+    @property
     def resource(self) -> str:
         """The service's object as kubectl takes it."""
         return f"{self.kind.lower()} {self.name}"

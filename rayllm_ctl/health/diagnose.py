@@ -184,10 +184,12 @@ def _absent(context: ServiceContext) -> Health:
         )
     if context.pods:
         return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still terminating")
+    if context.lacks_namespace:
+        return make_health(context, State.NOT_FOUND, f"namespace {context.namespace} does not exist")
     close = nearest(context.name, (fields.name(item) for item in context.of_kind(context.kind)))
     meant = f"; did you mean {close}?" if close else ""
     return make_health(
-        context, State.NOT_FOUND, f"there is no {context.kind} {context.name} in namespace {context.namespace}{meant}"
+        context, State.NOT_FOUND, f"there is no service {context.name} in namespace {context.namespace}{meant}"
     )
 
 

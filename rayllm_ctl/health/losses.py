@@ -20,6 +20,13 @@ _REPLACED = timedelta(seconds=20)
 _ENDS = {"Killing": "deleted", "Evicted": "evicted", "Preempted": "preempted", "TaintManagerEviction": "evicted"}
 """Reasons of events about a pod that ends, and what became of it."""
 
+_SCALED_DOWN = re.compile(
+    r"Deleted (?:worker )?pod \S+/(?P<pod>\S+?)(?: for group \S+: (?:autoscaler scale-down request|scaling down))?",
+    re.IGNORECASE,
+)
+"""KubeRay's words for a pod that the autoscaler gave up (workersToDelete), or that is one too many. Of one that has
+ended it says how: raycluster_controller.go of 1.6.2, reconcilePods and reconcileMultiHostWorkerGroup."""
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -32,17 +39,30 @@ class Loss:
     evidence: str
 
 
-def latest_losses(context: ServiceContext, cluster: RayCluster, floor: datetime | None = None) -> list[Loss]:
-    """What was lost last, oldest first: losses close to one another, none before `floor`."""
+def latest_losses(
+    context: ServiceContext,
+    cluster: RayCluster,
+    floor: datetime | None = None,
+    without: frozenset[str] = frozenset(),
+) -> list[Loss]:
+    """What was lost last, oldest first: losses close to one another, none before `floor`, none of pods in `without`."""
     found = [*_ended_pods(context, cluster), *_ended_containers(cluster)] or list(_replaced_pods(context, cluster))
     wave: list[Loss] = []
     for loss in sorted(found, key=lambda one: one.moment, reverse=True):
+        if loss.pod in without:
+            continue
         if (floor is not None and loss.moment < floor) or (wave and wave[-1].moment - loss.moment > WAVE):
             break
         wave.append(loss)
         if loss.head:
             break  # Everything ends with the head; what was lost before it is another matter.
     return wave[::-1]
+
+
+def scaled_down(context: ServiceContext, cluster: RayCluster) -> frozenset[str]:
+    """Workers that KubeRay removed because fewer are wanted: nearly always because Ray's autoscaler found them idle."""
+    events = context.events.of("RayCluster", cluster.name, "DeletedWorkerPod")
+    return frozenset(found["pod"] for event in events if (found := _SCALED_DOWN.fullmatch(event.message)))
 
 
 def deleted_on_purpose(context: ServiceContext, cluster: RayCluster, pod: str) -> bool:

@@ -93,17 +93,19 @@ RAY_CLUSTER = WorkloadKind(
         "follow-events": Rights(needed=(Right("watch", "Event"),)),
         "logs": Rights(
             needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "log")),
-            display=(Right("list", _KIND), *OPERATOR),
+            display=(Right("list", _KIND), Right("get", "Namespace"), *OPERATOR),
         ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
-            display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),
+            display=(Right("get", _KIND), Right("list", _KIND), Right("get", "Namespace"), *EXPOSURE),
         ),
         "chat": Rights(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
-            display=(Right("get", _KIND), Right("list", _KIND)),
+            display=(Right("get", _KIND), Right("list", _KIND), Right("get", "Namespace")),
         ),
-        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
+        "port-forward": Rights(
+            needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND), Right("get", "Namespace")),
+        ),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
@@ -111,11 +113,11 @@ RAY_CLUSTER = WorkloadKind(
         "security": Rights(needed=(Right("get", "RayService"),)) | SECURITY,
         "top": Rights(
             needed=(Right("get", _KIND), Right("list", "Pod"), Right("get", "Pod", "proxy")),
-            display=(Right("list", _KIND),),
+            display=(Right("list", _KIND), Right("get", "Namespace")),
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "Pod")),
-            display=(Right("list", _KIND), *FORGET),
+            display=(Right("list", _KIND), Right("get", "Namespace"), *FORGET),
         ),
     },
     is_service=_is_service,

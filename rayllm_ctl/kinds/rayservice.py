@@ -91,22 +91,25 @@ RAY_SERVICE = WorkloadKind(
             needed=(
                 Right("get", _KIND), Right("get", "RayCluster"), Right("list", "Pod"), Right("get", "Service", "proxy"),
             ),
-            display=(Right("get", "Pod", "log"), Right("get", "Secret"), Right("list", _KIND), *OPERATOR),
+            display=(
+                Right("get", "Pod", "log"), Right("get", "Secret"), Right("list", _KIND), Right("get", "Namespace"),
+                *OPERATOR,
+            ),
         ),
         "endpoint": Rights(
             needed=(Right("get", "Service", "proxy"),),
-            display=(Right("get", _KIND), Right("list", _KIND), *EXPOSURE),
+            display=(Right("get", _KIND), Right("list", _KIND), Right("get", "Namespace"), *EXPOSURE),
         ),
         "chat": Rights(
             needed=(Right("get", "Service", "proxy"), Right("create", "Service", "proxy")),
             # Forwarding a port is for services that require API keys.
             display=(
-                Right("get", _KIND),
-                Right("list", _KIND),
-                *FORWARDING,
+                Right("get", _KIND), Right("list", _KIND), Right("get", "Namespace"), *FORWARDING,
             ),
         ),
-        "port-forward": Rights(needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND),)),
+        "port-forward": Rights(
+            needed=(Right("get", _KIND), *FORWARDING), display=(Right("list", _KIND), Right("get", "Namespace")),
+        ),
         "dashboard": Rights(
             needed=(Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy")),
             display=(Right("create", "Service", "proxy"), Right("get", "Secret")),
@@ -117,11 +120,11 @@ RAY_SERVICE = WorkloadKind(
                 Right("get", _KIND), Right("get", "RayCluster"), Right("get", "Service", "proxy"),
                 Right("get", "Pod", "proxy"),
             ),
-            display=(Right("list", _KIND), Right("list", "Pod"), Right("get", "Secret")),
+            display=(Right("list", _KIND), Right("get", "Namespace"), Right("list", "Pod"), Right("get", "Secret")),
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
-            display=(Right("list", _KIND), *FORGET),
+            display=(Right("list", _KIND), Right("get", "Namespace"), *FORGET),
         ),
     },
     is_service=lambda _: True,

@@ -144,8 +144,9 @@ def _sources(
         if workload is not None:
             found += of_containers(cluster, pods_of(cluster, kind, workload))
             if not kind.is_cluster:
-                found += of_replicas(cluster, kind, workload, "serve")
-                found += of_replicas(cluster, kind, workload, "engine")
+                replicas = of_replicas(cluster, kind, workload, "serve")
+                found += [*replicas.sources, *of_replicas(cluster, kind, workload, "engine").sources]
+                notes += [f"some logs could not be read: {why}" for why in replicas.unread.values()]
     except UserError as error:
         notes.append(f"some logs could not be read: {error.message}")
     return found
@@ -155,6 +156,7 @@ def _text(source: LogSource) -> str:
     from rayllm_ctl.cluster.logsources import Reading
 
     try:
-        return b"".join(source.read(Reading(LOG_LINES))).decode("utf-8", "replace")
+        with source.open(Reading(LOG_LINES)) as response:
+            return response.read().decode("utf-8", "replace")
     except UserError:
         return ""  # a container that has not started, a file that does not exist

@@ -110,10 +110,13 @@ def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
 
 def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
     """Raise UserError where the service is of the user's own Serve configuration: it need not have an OpenAI API."""
+    from rayllm_ctl.cluster.failures import UnreachableError
     from rayllm_ctl.cluster.services import find
 
     try:
         service = find(cluster, RAY_SERVICE, name, namespace)
+    except UnreachableError:
+        raise  # then it is not the service that does not answer
     except ClusterError:
         return
     if service is not None and MODEL not in service["metadata"].get("annotations", {}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def forwarder(cluster: Cluster, name: str, namespace: str, port: int) -> Forward
     from rayllm_ctl.cluster.permissions import explained
     from rayllm_ctl.cluster.services import require
 
-    kind = kind_of(cluster, name, namespace)
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("dashboard")):
+        kind = kind_of(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("dashboard")):
         clusters = kind.clusters_of(require(cluster, kind, name, namespace))
         if not clusters:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.workflows.services import kind_of
 
@@ -17,8 +18,10 @@ def delete(
 ) -> Iterator[Applied | Noted]:
     """Delete service `name`; see cluster.delete for what that includes and what is raised."""
     from rayllm_ctl.cluster.delete import delete_service
+    from rayllm_ctl.cluster.permissions import explained
 
-    kind = kind_of(cluster, name, namespace)
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("delete")):
+        kind = kind_of(cluster, name, namespace)
     yield from delete_service(
         cluster, kind, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
     )

@@ -24,8 +24,10 @@ _CHANGE = Rights(
 )
 _REMOVE = Rights(needed=(Right("get", "Secret"), Right("patch", "Secret")), display=_CHANGE.display)
 _READ = Rights(needed=(Right("get", "Secret"),))
+_LOOKUP = Rights(needed=(Right("get", "RayService"),), display=(Right("list", "RayService"), Right("get", "Namespace")))
+"""For the service that is named, where none names the Secret itself."""
 
-RIGHTS = _CHANGE | _REMOVE | _READ
+RIGHTS = _LOOKUP | _CHANGE | _REMOVE | _READ
 """Of all commands about keys."""
 
 _SECONDS = 90
@@ -68,6 +70,7 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
     Raises UserError for a service that does not exist or needs no keys.
     """
     from rayllm_ctl.cluster.gateway import gateway_of
+    from rayllm_ctl.cluster.permissions import explained
     from rayllm_ctl.cluster.services import find, not_found
     from rayllm_ctl.model.podfields import is_object_name
 
@@ -76,7 +79,8 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
             raise UsageError("--secret: expected the name of a Secret", hint="--secret qwen-keys")
         return KeyStore(secret, namespace)
     assert service is not None
-    found = find(cluster, RAY_SERVICE, service, namespace)
+    with explained(cluster, namespace, _LOOKUP):
+        found = find(cluster, RAY_SERVICE, service, namespace)
     if found is None:
         error = not_found(cluster, RAY_SERVICE, service, namespace)
         before = "keys can be created before the service: rayllm-ctl keys create --secret"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def forwarded(
     from rayllm_ctl.cluster.portlistener import listening
     from rayllm_ctl.cluster.services import require
 
-    kind = kind_of(cluster, name, namespace)
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("port-forward")):
+        kind = kind_of(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("port-forward")):
         item = require(cluster, kind, name, namespace)
         service = kind.serve_service(name)

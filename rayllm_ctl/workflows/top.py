@@ -67,6 +67,7 @@ class _Service:
     asked themselves. pause: seconds between two readings, so short that no report is missed."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str, interval: float) -> None:
+        from rayllm_ctl.cluster.permissions import explained
         from rayllm_ctl.cluster.toplook import RayServiceReplicas, ray_cluster_replicas
 
         self.meter = LoadMeter()
@@ -74,7 +75,8 @@ class _Service:
         self.pause = interval
         self._interval = interval
         self._cluster, self._name, self._namespace = cluster, name, namespace
-        self._kind = kind_of(cluster, name, namespace)
+        with explained(cluster, namespace, RAY_SERVICE.rights_for("top")):
+            self._kind = kind_of(cluster, name, namespace)
         self._look: Callable[[dict[str, Any]], ServiceLook] = (
             RayServiceReplicas(cluster) if self._kind is RAY_SERVICE else partial(ray_cluster_replicas, cluster)
         )

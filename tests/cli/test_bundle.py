@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -36,37 +38,109 @@ def deployed(deploy: Deploy) -> None:
 
 
 def plant(api: FakeAPI) -> None:
-    """Put a secret everywhere one can stand: environment, arguments, annotations, messages, Serve's answer, logs."""
+    """Put a secret everywhere one can stand, each with its place in its name: environment, arguments, annotations,
+    messages, configurations of Ray, Serve's answer, logs."""
+    applied = json.dumps({"kind": "RayService", "spec": {"env": [{"name": "X", "value": f"{PLAIN}-applied"}]}})
+    notes = {LAST_APPLIED: applied, "example.com/note": f"Bearer {PLAIN}-note", "example.com/token": f"{PLAIN}-token"}
+    fields = [{"manager": "x", "fieldsV1": {f'k:{{"name":"{PLAIN}-managed"}}': {}}}]
+    plant_in_pods(api, notes)
+    plant_in_objects(api, notes, fields)
+    plant_in_serve(api)
+    log = "\n".join([
+        f"Authorization: Bearer {PLAIN}-header", f"using {HUB}", f"HF_TOKEN={PLAIN}-variable", "serving",
+        f"ray start --head --redis-password={PLAIN}-redis --redis-username x", f"redis://:{PLAIN}-url@redis:6379",
+        f"x-ray-authorization: Bearer {PLAIN}-ray", f"{{'api_key': '{PLAIN}-dict', 'model': 'x'}}",
+        f"engine args: Namespace(api_key=['{PLAIN}-list'], hf_token='{PLAIN}-quoted')",
+        f"AWS_SECRET_ACCESS_KEY: {PLAIN}-aws", f'{{"env_vars": {{"DB_PASSWORD": "{PLAIN}-json"}}}}', "",
+    ]).encode()  # fmt: skip
+    api.answer("GET", "proxy/api/v0/logs/file$", (200, log))
+    api.answer("GET", "/pods/[^/]+/log$", (200, log))
+
+
+def plant_in_pods(api: FakeAPI, notes: dict[str, str]) -> None:
     pod = api.stored("Pod", WORKER)
+    environment = [
+        {"name": "HF_TOKEN", "value": f"{PLAIN}-env"}, {"name": "OTHER", "value": HUB},
+        {"name": "RAY_AUTH_TOKEN", "value": f"{PLAIN}-ray-env"},
+        {"name": "REDIS_PASSWORD", "value": f"{PLAIN}-redis-env"},
+        {"name": "KEPT", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
+        {"name": "RAYCLUSTER_CONFIG", "value": json.dumps({"env": {"API_KEY": f"{PLAIN}-env-json"}})},
+    ]  # fmt: skip
     box = {
-        "name": "ray-worker",
-        "env": [{"name": "HF_TOKEN", "value": PLAIN}, {"name": "OTHER", "value": HUB},
-                {"name": "KEPT", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
-        "args": ["--api-key", PLAIN, f"--hf-token={PLAIN}", f"login {HUB}"],
+        "name": "ray-worker", "env": environment, "command": ["sh", "-c", f"HF_TOKEN={PLAIN}-command exec ray start"],
+        "args": ["--api-key", f"{PLAIN}-arg", f"--hf-token={PLAIN}-flag", f"login {HUB}",
+                 f"ulimit -n 65536; ray start --redis-password={PLAIN}-ray-start --block"],
+        "lifecycle": {"postStart": {"exec": {"command": ["curl", "-H", f"Authorization: Bearer {PLAIN}-hook"]}}},
     }  # fmt: skip
-    failed = {"exitCode": 1, "reason": "Error", "message": f"401 for token={PLAIN}"}
+    probe = {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": f"{PLAIN}-probe"}]}}
+    failed = {"exitCode": 1, "reason": "Error", "message": f"401 for token={PLAIN}-status"}
     states = [{"name": "ray-worker", "ready": True, "restartCount": 1, "state": {"running": {}},
                "lastState": {"terminated": failed}}]  # fmt: skip
-    notes = {LAST_APPLIED: json.dumps({"x": PLAIN}), "example.com/note": f"Bearer {PLAIN}"}
     api.put(**{
         **pod,
         "metadata": {**pod["metadata"], "annotations": notes},
-        "spec": {**pod["spec"], "containers": [box]},
+        "spec": {**pod["spec"], "containers": [{**box, "livenessProbe": probe}], "initContainers": [box]},
         "status": {**pod["status"], "containerStatuses": states},
     })  # fmt: skip
+
+
+def plant_in_objects(api: FakeAPI, notes: dict[str, str], fields: list[dict[str, Any]]) -> None:
+    config = f"""
+applications:
+- name: tiny
+  runtime_env:
+    env_vars: {{HF_TOKEN: {PLAIN}-flow, "WANDB_API_KEY": "{PLAIN}-double"}}
+  args:
+    llm_configs:
+    - engine_kwargs: {{hf_token: '{PLAIN}-single'}}
+      runtime_env:
+        env_vars:
+          DB_PASSWORD: {PLAIN}-block
+          SOME_KEY: >-
+            {PLAIN}-folded
+"""
+    ray = {
+        "gcsFaultToleranceOptions": {"redisAddress": f"redis://:{PLAIN}-address@redis:6379",
+                                     "redisPassword": {"value": f"{PLAIN}-password"}},
+        "headGroupSpec": {"rayStartParams": {"redis-password": f"{PLAIN}-params"}},
+    }  # fmt: skip
     service = api.stored("RayService", "tiny")
-    spec = {**service["spec"], "serveConfigV2": f"runtime_env: {{env_vars: {{HF_TOKEN: {PLAIN}}}}}"}
-    api.put(**{**service, "metadata": {**service["metadata"], "annotations": notes}, "spec": spec})
-    event(api, "e", f"Pod/{WORKER}", "Failed", f"pull https://u:{PLAIN}@registry.example.com", type="Warning")
+    status = {**service["status"], "conditions": [
+        *service["status"]["conditions"], {"type": "X", "message": f"password: {PLAIN}-condition"},
+    ]}  # fmt: skip
+    api.put(**{
+        **service, "metadata": {**service["metadata"], "annotations": notes, "managedFields": fields},
+        "spec": {**service["spec"], "serveConfigV2": config, "rayClusterConfig": {
+            **service["spec"]["rayClusterConfig"], **ray,
+        }},
+        "status": status,
+    })  # fmt: skip
+    cluster = api.stored("RayCluster", "tiny-bcdfg")
+    api.put(**{
+        **cluster, "metadata": {**cluster["metadata"], "annotations": notes},
+        "spec": {**cluster["spec"], **ray, "authOptions": {"mode": "token", "secretName": "ray-token"}},
+    })  # fmt: skip
+    token = base64.b64encode(f"{PLAIN}-secret".encode()).decode()
+    api.put(kind="Secret", metadata={"name": "ray-token", "annotations": notes}, data={"auth_token": token})
+    event(api, "e", f"Pod/{WORKER}", "Failed", f"pull https://u:{PLAIN}-event@registry.example.com", type="Warning")
+    event(api, "f", f"Pod/{WORKER}", "FailedPostStartHook", f"--api-key {PLAIN}-event-flag ended", type="Warning")
+
+
+def plant_in_serve(api: FakeAPI) -> None:
     replica = {"actor_id": "a" * 32, "replica_id": "a", "state": "RUNNING", "node_instance_id": WORKER, "node_id": "n",
                "log_file_path": "/serve/replica_a.log"}  # fmt: skip
-    deployments = {"LLMServer:tiny": {"status": "HEALTHY", "target_num_replicas": 1, "replicas": [replica]}}
-    config = {"runtime_env": {"env_vars": {"HF_TOKEN": PLAIN}}, "args": {"api_key": PLAIN}}
+    options = {"runtime_env": {"env_vars": {"HF_TOKEN": f"{PLAIN}-actor"}}}
+    deployments = {"LLMServer:tiny": {
+        "status": "HEALTHY", "target_num_replicas": 1, "replicas": [replica],
+        "message": f"ValueError: HF_TOKEN={PLAIN}-message is invalid",
+        "deployment_config": {"ray_actor_options": options, "user_config": {"gateway": {"key": f"sk-{PLAIN}-user"}}},
+    }}  # fmt: skip
+    config = {
+        "runtime_env": {"env_vars": {"HF_TOKEN": f"{PLAIN}-app"}},
+        "args": {"api_key": f"{PLAIN}-args", "llm_configs": [{"engine_kwargs": {"hf_token": f"{PLAIN}-kwargs"}}]},
+    }
     application = {"status": "RUNNING", "deployments": deployments, "deployed_app_config": config}
     api.answer("GET", "proxy/api/serve/applications/$", (200, {"applications": {"tiny": application}}))
-    log = f"Authorization: Bearer {PLAIN}\nusing {HUB}\nHF_TOKEN={PLAIN}\nserving\n".encode()
-    api.answer("GET", "proxy/api/v0/logs/file$", (200, log))
-    api.answer("GET", "/pods/[^/]+/log$", (200, log))
 
 
 @pytest.mark.usefixtures("deployed")
@@ -76,8 +150,9 @@ def test_no_secret_is_in_it(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     assert result.code == 0, str(result)
     assert result.out == f"{tmp_path / 'b'}\n"
     held = contents(tmp_path / "b")
-    assert PLAIN not in held
+    assert re.findall(rf"{PLAIN}[\w-]*", held) == []
     assert HUB not in held
+    assert base64.b64encode(f"{PLAIN}-secret".encode()).decode() not in held
     assert LAST_APPLIED not in held
     assert '"secretKeyRef"' in held
     files = {str(path.relative_to(tmp_path / "b")) for path in (tmp_path / "b").rglob("*") if path.is_file()}
@@ -110,8 +185,8 @@ def test_status_says_the_same_of_it(run: Run, api: FakeAPI, tmp_path: Path, chan
     assert run("bundle", "tiny", "-o", str(tmp_path / target)).code == 0
     recorded = run("status", "tiny", "--from", str(tmp_path / target), "-o", "json")
     assert recorded.code == live.code
-    expected = json.loads(live.out.replace(f"token={PLAIN}", "token=***").replace(f"u:{PLAIN}@", "***@"))
-    assert json.loads(recorded.out) == expected
+    masked = re.sub(rf"((?:token|password)[=: ]+|--api-key )?(u:)?{PLAIN}[\w-]*", r"\1***", live.out)
+    assert json.loads(recorded.out) == json.loads(masked)
 
 
 def test_of_vllms_own_servers(run: Run, deploy: Deploy, tmp_path: Path) -> None:

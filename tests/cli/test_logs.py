@@ -96,25 +96,6 @@ def test_grep_searches_all_of_a_log_unless_told_otherwise(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("deployed")
-def test_follow_reads_all_logs_at_once(run: Run, api: FakeAPI) -> None:
-    serving(api, models=[replica("a", "w1"), replica("b", "w2")])
-    both = []
-
-    def slow(request: Request) -> tuple[int, Any]:
-        """Answers the first request only when the second has come."""
-        both.append(request.path.rpartition("/")[2])
-        api.ending.wait(0.02)
-        while len(both) < 2 and not api.ending.wait(0.01):
-            pass
-        return ray_log(request)
-
-    api.answer("GET", RAY_LOG, slow)
-    result = run("logs", "tiny", "-f", "--grep", "first")
-    assert sorted(result.out.splitlines()) == ["[w1] serve/replica_a.log first", "[w2] serve/replica_b.log first"]
-    assert both == ["stream", "stream"]
-
-
-@pytest.mark.usefixtures("deployed")
 def test_a_log_that_cannot_be_read_is_noted_beside_others(run: Run, api: FakeAPI) -> None:
     serving(api, models=[replica("a", "w1"), replica("b", "w2")])
     api.answer(

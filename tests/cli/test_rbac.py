@@ -32,7 +32,10 @@ def documents(*args: str) -> list[dict[str, Any]]:
 def test_a_role_grants_what_a_command_needs_and_no_more() -> None:
     (role,) = documents("--for", "keys", "--needed-only")
     assert role["metadata"] == {"name": "rayllm-keys"}
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "patch"]}]
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "patch"]},
+        {"apiGroups": ["ray.io"], "resources": ["rayservices"], "verbs": ["get"]},
+    ]
 
 
 def test_subresources_are_resources_of_their_own() -> None:
@@ -74,7 +77,7 @@ def test_without_subjects_it_says_that_nothing_is_bound() -> None:
 def test_a_role_of_several_commands_has_the_rights_of_each() -> None:
     (role,) = documents("--for", "keys", "--for", "chat", "--needed-only")
     assert role["metadata"]["name"] == "rayllm-keys-chat"
-    assert [rule["resources"] for rule in role["rules"]] == [["secrets"], ["services/proxy"]]
+    assert [rule["resources"] for rule in role["rules"]] == [["secrets"], ["services/proxy"], ["rayservices"]]
 
 
 def test_an_unknown_name_is_rejected_with_the_nearest_one() -> None:

@@ -42,7 +42,7 @@ def test_a_remark_is_no_cause() -> None:
 
 
 def test_a_service_that_is_not_there() -> None:
-    missing = Health(State.NOT_FOUND, "there is no RayService x in namespace llm; did you mean y?")
+    missing = Health(State.NOT_FOUND, "there is no service x in namespace llm; did you mean y?")
     assert service_status("x", "llm", missing, plain()) == f"x  NotFound  {missing.message}\n"
 
 

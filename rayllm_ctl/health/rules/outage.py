@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.losses import Loss, latest_losses
+from rayllm_ctl.health.losses import Loss, latest_losses, scaled_down
 from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.serve import Application, Deployment
@@ -129,11 +129,19 @@ def is_rolling_out(cluster: RayCluster, app: Application, deployment: Deployment
 
 
 def _losses(context: ServiceContext, cluster: RayCluster, gone: list[Deployment]) -> list[Loss]:
-    """The latest losses. Those from before a lost replica was even started do not explain its end."""
+    """The latest losses. Those from before a lost replica was even started do not explain its end.
+
+    Neither does a worker that was scaled down, which had none, unless there is nothing else: the autoscaler also ends
+    workers with replicas once there are more than the maximum.
+    """
     lost = [replica for one in gone for replica in (*one.dead, *(now for now in one.replicas if now.state in RUNNING))]
-    return latest_losses(
-        context, cluster, max((replica.started for replica in lost if replica.started is not None), default=None)
-    )
+    floor = max((replica.started for replica in lost if replica.started is not None), default=None)
+    surplus = scaled_down(context, cluster)
+    losses = latest_losses(context, cluster, floor, surplus)
+    live = {pod.name for pod in cluster.live_pods}
+    if losses or any(replica.pod in live for replica in lost):
+        return losses
+    return latest_losses(context, cluster, floor)
 
 
 def _known(moment: datetime | None) -> list[datetime]:
