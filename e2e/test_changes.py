@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from e2e.harness import LLAMA, Bench, Watched
+from e2e.simulate.shapes import SIMULATED
 
 SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -78,6 +79,10 @@ def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simula
     assert most_workers(simulated) == {3}
 
 
+ON_SIMULATED = ("--node-selector", f"{SIMULATED}=true", "--toleration", "kwok.x-k8s.io/node")
+"""What the namespace adds to its pods, for the checks, which cannot know that."""
+
+
 def occupied(bench: Bench, gpus: list[int]) -> None:
     """Let pods of somebody else hold GPUs of the simulated nodes."""
     bench.apply(*(
@@ -107,11 +112,12 @@ def active(bench: Bench) -> str:
 
 def test_a_second_ray_cluster_gets_its_gpus_from_the_first(simulated: Bench) -> None:
     """Two nodes with eight GPUs each: others hold eight, two replicas the rest."""
-    simulated.run(*flags(simulated, "--min-replicas", "2", "--max-replicas", "2"))
+    deploy = flags(simulated, *ON_SIMULATED, "--min-replicas", "2", "--max-replicas", "2", "--timeout", "240s")
+    simulated.run(*deploy)
     first = active(simulated)
     occupied(simulated, [4, 4])
     with Watched(simulated, "kept") as seen:
-        changed = simulated.run(*flags(simulated, "--min-replicas", "2", "--max-replicas", "2", "--env", "COLOR=blue"))
+        changed = simulated.run(*deploy, "--env", "COLOR=blue")
     assert "2 → 1 → 1 → 2" in changed.err, str(changed)
     assert active(simulated) != first
     assert most_workers(simulated) == {2}
@@ -121,10 +127,11 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(simulated: Bench) -> 
 
 
 def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Bench) -> None:
-    simulated.run(*flags(simulated))
+    deploy = flags(simulated, *ON_SIMULATED, "--timeout", "240s")
+    simulated.run(*deploy)
     first = active(simulated)
     occupied(simulated, [4, 8])
-    change = flags(simulated, "--env", "COLOR=blue")
+    change = [*deploy, "--env", "COLOR=blue"]
     refused = simulated.run(*change, code=1)
     assert "has no place beside the one that runs (each model has one replica)" in refused.err, str(refused)
     assert active(simulated) == first

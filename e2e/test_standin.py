@@ -298,6 +298,33 @@ def test_load_scales_to_two_groups_of_four_gpus_and_back(shared: Bench) -> None:
     assert "target 2 per replica, 1 to 2 replicas, trigger " in watched.notes
 
 
+LONG = 900
+"""Tokens of answers that take longer than the 30 s that Kubernetes gives a pod to end, at 20 a second."""
+
+
+def test_a_drained_worker_finishes_its_long_answers(shared: Bench) -> None:
+    """With two replicas: the pod of one is evicted while both write answers of 45 s, and no answer breaks off."""
+    shared.run("scale", NAME, "-n", shared.namespace, "--replicas", "2")
+    names = {str(pod["metadata"]["name"]) for pod in workers(shared)}
+    evicted = sorted(names)[0]
+    with (
+        shared.proxied(f"{NAME}-serve-svc") as url,
+        Load(url, MODEL, clients=4, max_tokens=LONG, timeout=180, streaming=2) as load,
+    ):
+        time.sleep(5)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
+        path = f"/api/v1/namespaces/{shared.namespace}/pods/{evicted}/eviction"
+        shared.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(eviction))
+        begin = time.monotonic()
+        shared.wait("the pod is gone", lambda: evicted not in pods(shared), timeout=200)
+        gone = time.monotonic() - begin
+        shared.wait("answers afterwards", lambda: load.answered >= 8, timeout=180)
+    print(f"the pod was gone after {gone:.0f} s; {load.figures(slow=60)}")
+    assert not load.failed, load.failed
+    assert gone < 120, "Ray ends when nothing runs on the node any more"
+    shared.run("scale", NAME, "-n", shared.namespace, "--min", "1", "--max", "2")
+
+
 SWEPT = "meta-llama/Llama-3.1-8B-Instruct"
 """A model that fits on one GPU, and whose heads four divide."""
 
