@@ -43,8 +43,8 @@ e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --ima
 
 test: lint types unit e2e ## everything; what CI runs
 
-chaos: install ## a service under load while it is changed and loses pods, nodes and the operator; 15 minutes, a table
-	$(BIN)/pytest -q -s e2e/chaos.py $(E2E_FLAGS)
+chaos: install ## a service under load while it is changed and loses pods, nodes and the operator; half an hour, a table
+	$(BIN)/pytest -q -s e2e/chaos.py $(E2E_FLAGS); code=$$?; $(BIN)/python -m e2e.cluster down; exit $$code
 
 demo: install ## a cluster, a model, a question, an answer
 	$(BIN)/python -m e2e.demo $(DEMO_FLAGS)

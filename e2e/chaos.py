@@ -1,7 +1,8 @@
 """One service under load from four clients while it is changed and what it runs in is lost: what clients and users see.
 
-`make chaos` runs it, in about 15 minutes, and prints a table. Two replicas with GCS fault tolerance on claimed GPUs, a
-stand-in for the engine, everything else real. Each test builds on those before.
+`make chaos` runs it, in about half an hour, and prints a table. Two replicas on two nodes with GCS fault tolerance, a
+stand-in for the engine, everything else real. Each test builds on those before. The last one takes a node away, so the
+cluster is taken down at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from e2e.load import Load
 from e2e.test_rayoptions import redis
 
 NAME = "chaos"
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+MODEL = "tiny"
+LONG = 900
+"""Tokens of answers that take longer than the 30 s that Kubernetes gives a pod by default, at 20 a second."""
 ANSWER = 5.0
 """Seconds in which `status` has to be right."""
 
@@ -58,15 +61,15 @@ class Service:
     def where(self) -> tuple[str, ...]:
         return (NAME, "-n", self.bench.namespace)
 
-    def deploy(self, *more: str) -> str:
-        """Write the spec as it is now and deploy it; what the command said."""
+    def command(self) -> list[str]:
+        """Write the spec as it is now; the command that deploys it."""
         password = {"name": "redis", "key": "password"}
         spec = {
             "model": {"id": MODEL, "path": "/models/tiny"},
-            "accelerator": {"gpu": "H100-80GB"},
-            "engine": {"image": self.image, "env": {**STAND_IN, **self.env}, "args": self.args},
+            "accelerator": {"kind": "cpu"},
+            "engine": {"image": self.image, "maxModelLen": 1024, "env": {**STAND_IN, **self.env}, "args": self.args},
             "replicas": self.replicas,
-            "resources": {"worker": {"cpu": "2", "memory": "2Gi"}},
+            "resources": {"worker": {"memory": "3Gi"}},
             "ray": {
                 "idleTimeout": "10s",
                 "faultTolerance": {"redisAddress": "redis:6379", "passwordSecret": password},
@@ -74,7 +77,11 @@ class Service:
         }
         head = {"apiVersion": "rayllm.io/v1alpha1", "kind": "LLMService", "metadata": {"name": NAME}}
         self.file.write_text(json.dumps({**head, "spec": spec}))
-        return self.bench.run("deploy", "-f", str(self.file), "--offline", "-n", self.bench.namespace, *more).err
+        return ["deploy", "-f", str(self.file), "--offline", "-n", self.bench.namespace]
+
+    def deploy(self, *more: str) -> str:
+        """Deploy the spec as it is now; what the command said."""
+        return self.bench.run(*self.command(), *more).err
 
     def state(self) -> str:
         found = self.bench.run("status", *self.where, "-o", "json", code=None).json()
@@ -88,13 +95,17 @@ class Service:
         return [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
 
     @contextmanager
-    def under_load(self, name: str) -> Iterator[Event]:
+    def under_load(self, name: str, tokens: int = 16) -> Iterator[Event]:
         """Four clients, two of them streaming, and a look at `status` every second, until all is well again."""
+        limit = 30 + tokens / 5
         with (
             self.bench.proxied(f"{NAME}-serve-svc") as url,
-            Load(url, MODEL, clients=4, max_tokens=16, pause=0.1, timeout=30, streaming=2) as load,
+            Load(url, MODEL, clients=4, max_tokens=tokens, pause=0.1, timeout=limit, streaming=2) as load,
         ):
-            self.bench.wait("answers", lambda: load.answered > 8, timeout=60)
+            if tokens == LONG:
+                time.sleep(5)
+            else:
+                self.bench.wait("answers", lambda: load.answered > 8, timeout=60)
             event, stop, begin = Event(name, load), threading.Event(), time.monotonic()
 
             def look() -> None:
@@ -108,7 +119,7 @@ class Service:
             yield event
             self.ready()
             done = load.answered
-            self.bench.wait("answers afterwards", lambda: load.answered > done + 8, timeout=60)
+            self.bench.wait("answers afterwards", lambda: load.answered > done + 8, timeout=limit * 3)
             stop.set()
             looking.join(30)
         self.events.append(event)
@@ -213,20 +224,38 @@ def test_the_operator_restarts(service: Service) -> None:
     assert not event.load.failed
 
 
-def test_a_drained_node(service: Service) -> None:
-    """The node of a worker that is not the head's: its pods move to the other one."""
-    pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in service.bench.items("pods")}
-    head = pods[service.pods("head")[0]]
-    node = next((pods[name] for name in service.pods("worker") if pods[name] != head), head)
-    with service.under_load("node drained") as event:
+@pytest.mark.parametrize("what", ["worker", "head"])
+def test_a_drained_node_and_long_answers(service: Service, what: str) -> None:
+    """Everything that runs on the node of a worker, or of the head, goes to the other one. No answer breaks off."""
+    nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in service.bench.items("pods")}
+    head = nodes[service.pods("head")[0]]
+    node = head if what == "head" else next(one for one in nodes.values() if one != head)
+    with service.under_load(f"node of the {what} drained, answers of {LONG / 20:.0f} s", LONG) as event:
         try:
             service.bench.kubectl(
-                "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=100s", "--force",
-                "--pod-selector=ray.io/is-ray-node=yes",
+                "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=400s", "--force",
+                f"--pod-selector=rayllm.io/service={NAME}", timeout=420,
             )  # fmt: skip
         finally:
             service.bench.kubectl("uncordon", node)
     assert not event.load.failed
+    service.bench.run("restart", *service.where)  # over both nodes again
+
+
+def test_two_commands_at_once(service: Service) -> None:
+    """Both end by themselves, and the service is as one of them has it."""
+    with service.under_load("two deployments at once") as event:
+        commands = []
+        for number, value in enumerate((True, False)):
+            service.args, service.file = {"enable_prefix_caching": value}, service.file.with_name(f"{number}.json")
+            commands.append(service.command())
+        started = [service.bench.start(*command) for command in commands]
+        ended = [(process.communicate(timeout=400)[1], process.returncode) for process in started]
+    assert all(code in (0, 4) for _, code in ended), ended
+    assert any(code == 0 for _, code in ended), ended
+    assert not event.load.failed
+    differences = [service.bench.run("diff", *command[1:], code=None).code for command in commands]
+    assert sorted(differences) == [0, 1], differences
 
 
 def test_the_api_server_stands_still(service: Service) -> None:
@@ -243,3 +272,17 @@ def test_the_api_server_stands_still(service: Service) -> None:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     service.bench.run("scale", *service.where, "--replicas", "3")
+
+
+def test_a_node_is_gone(service: Service) -> None:
+    """That of a worker, which is not the head's, without notice."""
+    nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in service.bench.items("pods")}
+    head = nodes[service.pods("head")[0]]
+    node = next(one for one in nodes.values() if one != head)
+    processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
+    (pid,) = (one["pid"] for one in processes if one["name"] == f"{node}-holder")
+    with service.under_load("node gone") as event:
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(60)
+        service.bench.kubectl("delete", "node", node)  # as a cloud's controller does
+    print(event.load.figures())

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import OWN_CLUSTER, Bench, Target, rig
+from e2e.cluster.layout import HOST_ADDRESS
+from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
 from e2e.simulate.shapes import SIMULATED
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
@@ -128,20 +129,38 @@ def own(target: Target) -> Target:
     return target
 
 
-def _bench(target: Target, name: str) -> Bench:
+OWN_POLICIES = ("test_network.py",)
+"""Modules that test what policies admit."""
+
+
+def _policy() -> Object:
+    """Closes Ray's pods to other namespaces, as `spec.security.network: restricted` does, for every test."""
+    peers = [
+        {"podSelector": {}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay-system"}}},
+        {"ipBlock": {"cidr": f"{HOST_ADDRESS}/32"}},
+    ]
+    pods = {"matchExpressions": [{"key": "ray.io/is-ray-node", "operator": "Exists"}]}
+    spec = {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "ray"}, "spec": spec}
+
+
+def _bench(target: Target, request: pytest.FixtureRequest, name: str) -> Bench:
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].rstrip("-")
     bench = Bench(target, f"e2e-{label}-{secrets.token_hex(2)}")
     # Every test thus shows that the pods of a service are accepted there.
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bench.namespace, "labels": labels}}
     bench.kubectl("create", "-f", "-", input_text=json.dumps(namespace))
+    if target.own and request.node.path.name not in OWN_POLICIES:
+        bench.apply(_policy())
     return bench
 
 
 @pytest.fixture
 def bench(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A namespace for one test."""
-    made = _bench(target, request.node.name)
+    made = _bench(target, request, request.node.name)
     yield made
     _finish(made, request)
 
@@ -149,7 +168,7 @@ def bench(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
 @pytest.fixture(scope="module")
 def shared(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A namespace for the tests of one module, which build on one another."""
-    made = _bench(target, Path(request.node.name).stem)
+    made = _bench(target, request, Path(request.node.name).stem)
     yield made
     _finish(made, request)
 

@@ -116,14 +116,14 @@ class Bench:
             assert result.code == code, str(result)
         return result
 
-    def kubectl(self, *args: str, check: bool = True, input_text: str | None = None) -> str:
+    def kubectl(self, *args: str, check: bool = True, input_text: str | None = None, timeout: float = 120) -> str:
         """kubectl's standard output."""
         done = subprocess.run(
             [kubectl_program(), *args],
             env=self.target.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout,
             input=input_text,
         )
         if check and done.returncode:

@@ -36,6 +36,20 @@ with concurrent.futures.ThreadPoolExecutor(len(targets)) as pool:
 """
 
 
+SUBMIT = """
+import json, sys, urllib.error, urllib.request
+body = json.dumps({"entrypoint": "id"}).encode()
+request = urllib.request.Request(f"http://{sys.argv[1]}:8265/api/jobs/", body, {"Content-Type": "application/json"})
+try:
+    print(urllib.request.urlopen(request, timeout=5).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+except OSError as error:
+    print("no connection", error)
+"""
+"""Submits a job to Ray without its token; what becomes of it."""
+
+
 def client(bench: Bench, name: str, node: str, app: str) -> Object:
     """A pod that only waits."""
     context = {
@@ -114,6 +128,19 @@ def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench,
     bench.kubectl("wait", "-n", bench.namespace, "--for=condition=Ready", *(f"pod/{name}" for name in clients))
     for name, (_, app) in clients.items():
         settles(bench, name, every, api if app == "web" else set())
+
+    # A job is submitted from another namespace, and from a pod that the policy admits.
+    stranger = Bench(bench.target, f"{bench.namespace}-2")
+    bench.kubectl("create", "namespace", stranger.namespace)
+    try:
+        stranger.apply(client(bench, "stranger", "n2", "web"))
+        bench.kubectl("wait", "-n", stranger.namespace, "--for=condition=Ready", "pod/stranger", "--timeout=60s")
+        submit = ("--", "python3", "-c", SUBMIT, head)
+        assert "no connection" in bench.kubectl("exec", "-n", stranger.namespace, "stranger", *submit)
+        worker_pod = pods["worker"]["metadata"]["name"]
+        assert bench.kubectl("exec", "-n", bench.namespace, worker_pod, *submit).strip() == "401"
+    finally:
+        stranger.close()
 
     # The dashboard for the API server as well: the policy alone changes, and status sees the replicas.
     generation = bench.get("rayservice", NAME)["metadata"]["generation"]
