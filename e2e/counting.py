@@ -20,6 +20,7 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 class Counting(ThreadingHTTPServer):
     """Passes requests on to `upstream`. `requests`: method and path with query of each, as in `GET /api/v1/pods`.
+    `answered`: the bytes of all answers, as they are on the wire but for their headers.
 
     before, after: called with such a request before it is passed on, and before its answer is.
     """
@@ -31,6 +32,7 @@ class Counting(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = urlsplit(upstream).netloc
         self.requests: list[str] = []
+        self.answered = 0
         self.before: Callable[[str], None] = lambda _request: None
         self.after: Callable[[str], None] = lambda _request: None
 
@@ -55,6 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.send_header(name, value)
             self.end_headers()  # HTTP/1.0: the end of the connection ends the answer, a watch's too.
             while data := answer.read1():
+                self.server.answered += len(data)
                 self.wfile.write(data)
         except (OSError, http.client.HTTPException):
             return  # One end of a watch has gone.

@@ -1,68 +1,145 @@
-"""Two hundred services: what `status -A` and `watch` ask of the API server does not grow with their number."""
+"""A thousand services and ten thousand pods: what `status -A` and `watch` ask of the API server does not grow with
+their number, and `wait` ends as soon as `kubectl wait` does."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import statistics
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from e2e.counting import counted
-from e2e.harness import Bench, Object, Result, Target
+from e2e.counting import counted, counting
+from e2e.crowd import Client, Request, send_all
+from e2e.harness import Bench, Object, Result, Target, kubectl_program
+from e2e.simulate.shapes import SIMULATED
 
-FEW, SERVICES = 5, 200
+FEW, SERVICES, MANY, PODS = 5, 200, 1_000, 10_000
 CPU_SECONDS = 2.0
 OPERATOR = ("deployment/kuberay-operator", "-n", "kuberay-system")
+RAY, CORE = "/apis/ray.io/v1/namespaces", "/api/v1/namespaces"
+WATCHED = "watched"
+"""The service that is watched: it runs on simulated nodes, with a Serve that answers."""
+
+IDLE_SECONDS = 18.0
+ROUNDS = 7
+SHARDS = 40
+"""What is made is deleted in as many parts: the API server ends a request that takes longer than a minute."""
+
+COMPLIANT = {
+    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def unattended(own: Target, shared: Bench) -> Iterator[Bench]:
-    """A namespace with a few services in which KubeRay does nothing, since its operator does not run."""
+    """A namespace with a service that serves and a few that say so, in which KubeRay does nothing any more."""
     assert shared.target is own
+    shared.kubectl(
+        "annotate", "namespace", shared.namespace,
+        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
+        'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
+    )  # fmt: skip
+    shared.run(*shared.tiny(WATCHED))
     shared.kubectl("scale", *OPERATOR, "--replicas=0")
     shared.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=kuberay", "-n", "kuberay-system")
     services(shared, range(FEW))
     yield shared
-    shared.kubectl("delete", "rayservices,rayclusters", "--all", "-n", shared.namespace, "--wait=false")
-    shared.kubectl("scale", *OPERATOR, "--replicas=1")
-    shared.kubectl("rollout", "status", *OPERATOR, "--timeout=60s")
+    try:
+        for path in (f"{RAY}/{shared.namespace}/rayservices", f"{RAY}/{shared.namespace}/rayclusters",
+                     f"{CORE}/{shared.namespace}/pods"):  # fmt: skip
+            shards = (f"{path}?gracePeriodSeconds=0&labelSelector=shard%3D{shard}" for shard in range(SHARDS))
+            send_all(own, (Request("DELETE", part) for part in shards))
+    finally:
+        shared.kubectl("scale", *OPERATOR, "--replicas=1")
+        shared.kubectl("rollout", "status", *OPERATOR, "--timeout=60s")
 
 
 def services(bench: Bench, numbers: range) -> None:
     """Services that say of themselves, as KubeRay would, that they serve from a RayCluster of their own."""
     rendered = bench.run("render", *bench.tiny("model")[1:], "-o", "json").json()["items"]
-    made: list[Object] = []
+    template = next(item for item in rendered if item["kind"] == "RayService")
+    made, states = [], []
     for number in numbers:
-        service = deepcopy(next(item for item in rendered if item["kind"] == "RayService"))
-        service["metadata"]["name"] = f"model-{number}"
+        service = deepcopy(template)
+        service["metadata"] |= {"name": f"model-{number}", "namespace": bench.namespace}
+        service["metadata"]["labels"]["shard"] = str(number % SHARDS)
         cluster = {
             "apiVersion": "ray.io/v1", "kind": "RayCluster",
             "metadata": {
                 "name": f"model-{number}-abcde",
                 "labels": {
-                    "ray.io/originated-from-cr-name": f"model-{number}",
+                    "ray.io/originated-from-cr-name": f"model-{number}", "shard": str(number % SHARDS),
                     "ray.io/originated-from-crd": "RayService",
                 },
             },
             "spec": service["spec"]["rayClusterConfig"],
         }  # fmt: skip
-        made += [service, cluster]
-    listed = {"apiVersion": "v1", "kind": "List", "items": made}
-    bench.kubectl("create", "-n", bench.namespace, "-f", "-", input_text=json.dumps(listed))
-    status = {"conditions": [], "activeServiceStatus": {"rayClusterName": ""}, "observedGeneration": 1}
-    # One request each, and kubectl does not send them together: a few services with a status stand for all.
-    for number in list(numbers)[:3]:
-        status["activeServiceStatus"] = {"rayClusterName": f"model-{number}-abcde"}
-        bench.kubectl(
-            "patch", "rayservice", f"model-{number}", "-n", bench.namespace, "--subresource=status", "--type=merge",
-            "-p", json.dumps({"status": status}),
-        )  # fmt: skip
+        status = {"conditions": [], "activeServiceStatus": {"rayClusterName": f"model-{number}-abcde"}}
+        made.append(Request("POST", f"{RAY}/{bench.namespace}/rayservices", service))
+        made.append(Request("POST", f"{RAY}/{bench.namespace}/rayclusters", cluster))
+        states.append(status_patch(bench, f"model-{number}", {**status, "observedGeneration": 1}))
+    send_all(bench.target, made)
+    send_all(bench.target, states)
+
+
+def status_patch(bench: Bench, service: str, status: Object) -> Request:
+    return Request("PATCH", f"{RAY}/{bench.namespace}/rayservices/{service}/status", {"status": status})
+
+
+def pods(bench: Bench) -> None:
+    """Pods of Ray, ten of each service, which no scheduler places on a node."""
+    box = {"name": "ray-worker", "image": "ray", "securityContext": COMPLIANT}
+    made = []
+    for number in range(PODS):
+        labels = {"ray.io/cluster": f"model-{number % MANY}-abcde", "ray.io/node-type": "worker"}
+        metadata = {"name": f"model-{number}", "labels": {**labels, "shard": str(number % SHARDS)}}
+        spec = {"schedulerName": "none", "containers": [box], "automountServiceAccountToken": False}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        made.append(Request("POST", f"{CORE}/{bench.namespace}/pods", pod))
+    send_all(bench.target, made)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """What `watch` of one service costs in IDLE_SECONDS in which nothing changes. CPU: share of one core."""
+
+    requests: int
+    answered: int
+    cpu: float
+    peak_kib: int
+
+
+def idle(bench: Bench, folder: Path) -> tuple[Idle, list[str]]:
+    """Two of them side by side: one to count its requests, which are returned, and one without a proxy."""
+    with counting(bench, folder) as (counted_bench, proxy):
+        counted_bench.start("watch", WATCHED, "-n", bench.namespace)
+        plain = bench.start("watch", WATCHED, "-n", bench.namespace)
+        bench.wait("watch has looked twice", lambda: len(proxy.requests) > 40, timeout=90)
+        asked = list(proxy.requests)
+        before, answered, cpu = len(proxy.requests), proxy.answered, cpu_seconds(plain)
+        time.sleep(IDLE_SECONDS)
+        used = cpu_seconds(plain) - cpu
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{plain.pid}/status").read_text())
+        assert peak is not None
+        found = Idle(len(proxy.requests) - before, proxy.answered - answered, used / IDLE_SECONDS, int(peak[1]))
+        plain.kill()
+        plain.wait()
+    return found, [unquote(request) for request in asked]
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def status_of_all(bench: Bench) -> tuple[Result, float]:
@@ -73,6 +150,13 @@ def status_of_all(bench: Bench) -> tuple[Result, float]:
     return result, sum(after[2:4]) - sum(before[2:4])
 
 
+@pytest.fixture(scope="module")
+def idle_of_few(unattended: Bench, tmp_path_factory: pytest.TempPathFactory) -> Idle:
+    """What watching costs beside a few services."""
+    return idle(unattended, tmp_path_factory.mktemp("few"))[0]
+
+
+@pytest.mark.usefixtures("idle_of_few")
 def test_status_of_200_services_takes_as_many_requests_as_of_few(unattended: Bench, tmp_path: Path) -> None:
     with counted(unattended, tmp_path) as (bench, requests):
         few, _ = status_of_all(bench)
@@ -82,19 +166,84 @@ def test_status_of_200_services_takes_as_many_requests_as_of_few(unattended: Ben
         many, seconds = status_of_all(bench)
     ours = [[row for row in each.json() if row["namespace"] == bench.namespace] for each in (few, many)]
     print(f"status -A: {len(ours[1])} services, {len(requests)} requests, {seconds:.2f} s CPU, {many.seconds:.2f} s")
-    assert [len(rows) for rows in ours] == [FEW, SERVICES]
+    assert [len(rows) for rows in ours] == [FEW + 1, SERVICES + 1]
     assert len(requests) == asked_for_few, sorted(requests)
     assert seconds <= CPU_SECONDS, str(many)
 
 
-def test_watch_of_one_service_asks_for_nothing_of_others(unattended: Bench, tmp_path: Path) -> None:
-    with counted(unattended, tmp_path) as (bench, requests):
-        bench.start("watch", "model-1", "-n", bench.namespace, "-o", "json")
-        unattended.wait("watch has asked for the service", lambda: len(requests) > 3, timeout=90)
-        time.sleep(8)
-        asked = [unquote(request) for request in requests]
-    told = re.compile(rf"/namespaces/{bench.namespace}/(rayservices|rayclusters|pods|services|endpointslices|events)\b")
+def test_watching_one_service_among_a_thousand_costs_what_it_costs_among_few(
+    unattended: Bench, idle_of_few: Idle, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    services(unattended, range(SERVICES, MANY))
+    pods(unattended)
+    print(f"{MANY - SERVICES} services and {PODS} pods made in {time.monotonic() - begun:.0f} s")
+    found, asked = idle(unattended, tmp_path)
+    print(f"watch, {IDLE_SECONDS:.0f} s: {idle_of_few} among {FEW + 1} services, {found} among {MANY + 1}")
+    told = re.compile(
+        rf"/namespaces/{unattended.namespace}/(rayservices|rayclusters|pods|services|endpointslices|events)\b"
+    )
     of_services = [request for request in asked if told.search(request)]
     assert of_services
-    assert [request for request in of_services if not re.search(r"model-1\b", request)] == []
+    assert [request for request in of_services if not re.search(rf"{WATCHED}\b", request)] == []
     assert [request for request in asked if "/pods?" in request and "Selector=" not in request] == []
+    # A look more or less, as the period happens to begin.
+    assert found.requests <= 1.3 * idle_of_few.requests
+    assert found.answered <= 1.3 * idle_of_few.answered
+    assert found.cpu < 0.02
+    assert found.peak_kib < 120 * 1024
+
+
+def test_wait_ends_when_kubectl_wait_does(unattended: Bench) -> None:
+    """Both wait for the same change of the same object, side by side."""
+    ready = unattended.get("rayservice", WATCHED)["status"]
+    conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in ready["conditions"]]
+    active = ready["activeServiceStatus"]
+    starting = {"conditions": conditions, "activeServiceStatus": None, "pendingServiceStatus": active}
+    serving = {"conditions": ready["conditions"], "activeServiceStatus": active, "pendingServiceStatus": None}
+    client = Client(unattended.target)
+    kubectl, ours = [], []
+    for number in range(ROUNDS):
+        client.send(status_patch(unattended, WATCHED, starting))
+        began = [start_wait(unattended), start_kubectl_wait(unattended)]
+        time.sleep(0.3 * number)  # so that the change comes at another moment between two looks
+        assert [process.poll() for process in began] == [None, None]
+        ended: dict[int, float] = {}
+
+        def note(process: subprocess.Popen[str], ended: dict[int, float] = ended) -> None:
+            process.wait()  # with a time-out it would look every 50 ms only
+            ended[process.pid] = time.monotonic()
+
+        threads = [threading.Thread(target=note, args=(process,)) for process in began]
+        for thread in threads:
+            thread.start()
+        client.send(status_patch(unattended, WATCHED, serving))
+        changed = time.monotonic()
+        for thread in threads:
+            thread.join()
+        assert [process.returncode for process in began] == [0, 0]
+        ours.append(ended[began[0].pid] - changed)
+        kubectl.append(ended[began[1].pid] - changed)
+    for what, seconds in (("rayllm-ctl", ours), ("kubectl", kubectl)):
+        print(f"{what} wait: {[round(1000 * one, 1) for one in seconds]} ms, p50 {statistics.median(seconds):.4f} s")
+    assert statistics.median(ours) < 2 * statistics.median(kubectl) + 0.1
+
+
+def start_wait(bench: Bench) -> subprocess.Popen[str]:
+    """`rayllm-ctl wait` once it has looked."""
+    process = bench.start("wait", WATCHED, "-n", bench.namespace, "--timeout", "60s")
+    assert process.stderr is not None
+    lines = iter(process.stderr.readline, "")
+    assert any(" state " in line for line in lines), "wait ended"
+    return process
+
+
+def start_kubectl_wait(bench: Bench) -> subprocess.Popen[str]:
+    """`kubectl wait` once it is sure to watch."""
+    process = subprocess.Popen(
+        [kubectl_program(), "wait", "--for=condition=Ready", f"rayservice/{WATCHED}", "-n", bench.namespace,
+         "--timeout=60s"],
+        env=bench.target.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(2.0)
+    return process

@@ -16,7 +16,7 @@ from typing import Any
 
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.dashboard import dashboard_of
+from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.cluster.exposure import in_front_of
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
@@ -25,7 +25,7 @@ from rayllm_ctl.cluster.ownership import OwnedResources
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.queue import queue_source
 from rayllm_ctl.cluster.reader import Objects, Reader
-from rayllm_ctl.cluster.watch import Subscription
+from rayllm_ctl.cluster.watch import Subscription, Watch
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Snapshot
@@ -33,6 +33,9 @@ from rayllm_ctl.model.workload import WorkloadKind
 
 SLOW_SECONDS = 15.0
 """How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
+
+RECENT_SECONDS = 5.0
+"""How long what cannot be watched is taken to be as it was, when something else has changed."""
 
 _ENDED = re.compile(r"Deleted (?:worker|head) Pod [^/\s]+/([^;\s]+); Pod status: ")
 """What KubeRay says of a pod that it deleted because it had ended."""
@@ -54,43 +57,83 @@ class Collector:
 
     following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
     of pods that are gone; a follower has seen those pods and remembers their names.
+    watch: is told what to follow, and then has the objects that need not be asked for.
     """
 
     def __init__(
-        self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, *, following: bool = False
+        self,
+        cluster: Cluster,
+        kind: WorkloadKind,
+        name: str,
+        namespace: str,
+        *,
+        following: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         self._cluster = cluster
         self.kind = kind
         self._name = name
         self._namespace = namespace
         self._following = following
+        self._watch = watch
         self._kept: dict[str, tuple[float, Objects]] = {}
         self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
         self._seen_pods: dict[str, bool] = {}
         self._ended_pods: dict[str, Objects] = {}
+        self._dashboards: dict[tuple[str, str], Dashboard] = {}
+        self._last: tuple[float, Snapshot, Objects] | None = None
 
-    def collect(self) -> Snapshot:
-        """A Snapshot of now."""
+    def collect(self, answers: Mapping[str, Mapping[str, Any]] | None = None) -> Snapshot:
+        """A Snapshot of now. answers: Serve's, where it was just asked."""
         self._reader = Reader(self._cluster)
+        self._follow()
+        begun = time.monotonic()
         with Tasks() as tasks:
             owned = self._owned(tasks)
             exposure = tasks.submit(in_front_of, self._reader.get, owned.workload) if owned.workload else None
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
-            found, pods = self._round(tasks, owned)
+            pods, endpoints, others = self._round(tasks, owned)
             nodes = self._nodes(tasks, pods)
-            answers = self._serve_states(tasks, owned, pods)
-            made = () if self.kind.is_cluster else owned.clusters
-            objects = [*made, *found, *around.result()]
-            objects += [item for part in nodes for item in part.result()]
-            objects += exposure.result() if exposure else []
+            if answers is None:
+                answers = self._serve_states(tasks, owned, pods)
+            rest = [*others, *around.result()]
+            rest += [item for part in nodes for item in part.result()]
+            rest += exposure.result() if exposure else []
             waiting = tasks.submit(self._queue, owned, answers)
             logs = self._logs(tasks, owned, pods, answers, around.result())
             queue = waiting.result()
-        if owned.workload is not None:
-            objects.insert(0, dict(owned.workload))
-        elif not owned.clusters:
-            objects += self._keep("services", self._namesakes)
+        if owned.workload is None and not owned.clusters:
+            rest += self._keep("services", self._namesakes)
+        objects = [*_workload_and_clusters(owned), *pods, *endpoints, *rest]
+        snapshot = self._snapshot(objects, answers, logs, queue)
+        self._last = (begun, snapshot, rest)
+        return snapshot
+
+    def refresh(self) -> Snapshot | None:
+        """A Snapshot after a change: what is watched and Serve's state as they are now, all else as collected last.
+
+        None where that cannot be had: that is too long ago, a watch is interrupted, or there is another RayCluster.
+        """
+        if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
+            return None
+        _, last, rest = self._last
+        watched = {one.kind: self._watch.objects(one) for one in self.subscriptions()}
+        found = {kind: items for kind, items in watched.items() if items is not None}
+        if len(found) < len(watched) or "Pod" not in found:
+            return None
+        workload = next(iter(found[self.kind.name]), None)
+        owned = self._owned_by(workload, found[kuberay.RAY_CLUSTER])
+        if owned.cluster_names != self._seen_clusters:
+            return None
+        with Tasks() as tasks:
+            answers = self._serve_states(tasks, owned, found["Pod"])
+        objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
+        return self._snapshot(objects, answers, last.logs, last.queue)
+
+    def _snapshot(
+        self, objects: Objects, answers: Mapping[str, Any], logs: Mapping[str, str], queue: Mapping[str, Any]
+    ) -> Snapshot:
         notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
         return Snapshot(tuple(tidy(objects)), datetime.now(UTC), answers, logs, notes, unread, queue)
 
@@ -105,16 +148,23 @@ class Collector:
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
         if not self.kind.is_cluster:
-            found.append(Subscription("RayCluster", label_selector=self.kind.made_for(self._name)))
+            found.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
         return [*found, Subscription("Pod", label_selector=pods)] if pods else found
+
+    def _follow(self) -> None:
+        if self._watch is not None:
+            self._watch.follow(self.subscriptions())
 
     @property
     def _endpoints(self) -> str:
         return f"{kuberay.SERVICE_NAME}={self.kind.serve_service(self._name)}"
 
     def _owned(self, tasks: Tasks) -> OwnedResources:
+        """Its own object is asked for even where it is watched: that tells an API server that does not answer."""
         kind = self.kind
+        if self._watch is not None:
+            self._watch.objects(self.subscriptions()[0])  # What is asked for now is at least as new.
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
         workload: dict[str, Any] | None = None
         try:
@@ -122,19 +172,24 @@ class Collector:
         except NotFoundError as error:
             if not error.about:
                 raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-        named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
-        clusters = tuple(made.result()) if made else (workload,) if workload else ()
-        owned = OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
+        owned = self._owned_by(workload, made.result() if made else [])
         if self._following:
             self._seen_clusters = owned.cluster_names
+            self._follow()
         return owned
 
-    def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects]:
-        """Pods, services, endpoints, events and claims of the service; and the pods among them."""
+    def _owned_by(self, workload: dict[str, Any] | None, made: Objects) -> OwnedResources:
+        """made: the RayClusters that KubeRay made for the workload."""
+        named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
+        clusters = tuple(made) if not self.kind.is_cluster else (workload,) if workload else ()
+        return OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
+
+    def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects, Objects]:
+        """Pods and addresses of the service; and its Services, events and claims."""
         listed = [tasks.submit(self._list, "Service", self.kind.made_for(self._name))]
-        listed.append(tasks.submit(self._list, "EndpointSlice", self._endpoints))
         if owned.cluster_names:
             listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
+        endpoints = tasks.submit(self._list, "EndpointSlice", self._endpoints)
         pods = self._pods(owned)
         claims = {claim for pod in pods for claim in claims_of(pod)}
         listed += [
@@ -144,7 +199,7 @@ class Collector:
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
         found = [item for future in listed for item in future.result()]
-        return [*pods, *found, *(item for part in events for item in part)], pods
+        return pods, endpoints.result(), [*found, *(item for part in events for item in part)]
 
     def _pods(self, owned: OwnedResources) -> Objects:
         if owned.alive or self._seen_clusters:
@@ -227,12 +282,23 @@ class Collector:
 
     def _serve_state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            dashboard = dashboard_of(self._cluster, ray_cluster)
+            dashboard = self._dashboard(ray_cluster)
         except ForbiddenError as error:
             return {"error": f"not permitted to {error.right}", "status": 403}
         except UserError as error:
             return {"error": error.message}
-        return serve.state(dashboard)
+        answer = serve.state(dashboard)
+        if "error" in answer:
+            self._dashboards.clear()
+        return answer
+
+    def _dashboard(self, ray_cluster: Mapping[str, Any]) -> Dashboard:
+        """Kept as long as it answers, so that the Secret with the token is not read at every look."""
+        head = (ray_cluster.get("status") or {}).get("head") or {}
+        key = str(ray_cluster["metadata"]["uid"]), str(head.get("serviceName") or "")
+        if key not in self._dashboards:
+            self._dashboards[key] = dashboard_of(self._cluster, ray_cluster)
+        return self._dashboards[key]
 
     def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
         """The queue of a gateway that serves; empty where there is none."""
@@ -258,7 +324,7 @@ class Collector:
             answer = answers.get(item["metadata"]["name"])
             if answer:
                 with suppress(UserError):  # noted with Serve's state
-                    found |= serve.failed_replica_logs(dashboard_of(self._cluster, item), answer, tasks)
+                    found |= serve.failed_replica_logs(self._dashboard(item), answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
         if self.kind.is_cluster:
             found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
@@ -267,6 +333,10 @@ class Collector:
         return found
 
     def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:
+        if self._watch is not None:
+            watched = self._watch.objects(Subscription(kind, label_selector, field_selector))
+            if watched is not None:
+                return watched
         return self._reader.list(kind, self._namespace, label_selector, field_selector)
 
     def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
@@ -274,6 +344,11 @@ class Collector:
         if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
             kept = self._kept[key] = (time.monotonic(), read())
         return kept[1]
+
+
+def _workload_and_clusters(owned: OwnedResources) -> Objects:
+    own = [dict(owned.workload)] if owned.workload is not None else []
+    return own if owned.is_cluster else [*own, *owned.clusters]
 
 
 def tidy(objects: Objects) -> Objects:

@@ -1,18 +1,18 @@
 """Follow objects of several kinds at once: list, watch from there, and list again when the thread of events is lost.
 
-One daemon thread per kind puts changes into one queue. A server that restarts, a connection that dies silently and a
-resourceVersion that is too old only cost a new list; what changed meanwhile is reported as changes.
+One daemon thread per kind keeps the objects as the API server last told them, and reports changes. A server that
+restarts, a connection that dies silently and a resourceVersion that is too old only cost a new list; what changed
+meanwhile is reported as changes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,8 +65,7 @@ class Watch:
     def __init__(self, cluster: Cluster, namespace: str | None) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._queue: queue.SimpleQueue[Change | UserError] = queue.SimpleQueue()
-        self._ahead: list[Change] = []
+        self._news = _News()
         self._followers: dict[Subscription, _Follower] = {}
 
     def follow(self, subscriptions: Iterable[Subscription]) -> None:
@@ -76,9 +75,25 @@ class Watch:
             self._followers.pop(subscription).stop()
         for subscription in wanted:
             if subscription not in self._followers:
-                follower = _Follower(self._cluster, subscription, self._namespace, self._queue.put)
+                follower = _Follower(self._cluster, subscription, self._namespace, self._news)
                 self._followers[subscription] = follower
                 follower.start()
+
+    def objects(self, subscription: Subscription) -> list[dict[str, Any]] | None:
+        """The objects of a subscription as they are now, once they were listed. Who reads them here knows their
+        changes so far, which are no longer reported. The objects are the Watch's own.
+
+        None where it is not followed, or its watch is interrupted: then only a request tells.
+        """
+        follower = self._followers.get(subscription)
+        if follower is None:
+            return None
+        with self._news.condition:
+            self._news.condition.wait_for(lambda: follower.current is not None)
+            if not follower.current:
+                return None
+            self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
+            return list(follower.known.values())
 
     @property
     def trouble(self) -> str | None:
@@ -87,18 +102,20 @@ class Watch:
 
     def wait(self, seconds: float) -> bool:
         """Block until something changed, at most `seconds`. What changed is left for `drain`."""
-        if not self._ahead:
-            change = self._next(seconds)
-            if change is not None:
-                self._ahead.append(change)
-        return bool(self._ahead)
+        with self._news.condition:
+            self._news.condition.wait_for(lambda: self._news.changes or self._news.failure, seconds)
+            return bool(self._next())
 
     def drain(self) -> list[Change]:
         """All changes so far, without blocking."""
-        changes, self._ahead = self._ahead, []
-        while (change := self._next(0)) is not None:
-            changes.append(change)
-        return changes
+        with self._news.condition:
+            changes, self._news.changes = self._next(), []
+            return [change for _, change in changes]
+
+    def reconnect(self) -> None:
+        """Open the watches anew: after an outage of the network their connections may be dead without a sign."""
+        for follower in self._followers.values():
+            follower.disconnect()
 
     def close(self) -> None:
         """End the threads. They hold nothing but a connection each, so nothing waits for them."""
@@ -113,33 +130,36 @@ class Watch:
     ) -> None:
         self.close()
 
-    def _next(self, seconds: float) -> Change | None:
-        try:
-            found = self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(found, UserError):
-            raise found
-        return found
+    def _next(self) -> list[tuple[Subscription, Change]]:
+        if not self._news.changes and self._news.failure:
+            raise self._news.failure
+        return self._news.changes
+
+
+class _News:
+    """What the threads tell. The condition guards it all, and what the followers know."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition()
+        self.changes: list[tuple[Subscription, Change]] = []
+        self.failure: UserError | None = None
 
 
 class _Follower:
-    """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it."""
+    """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it.
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        subscription: Subscription,
-        namespace: str | None,
-        put: Callable[[Change | UserError], None],
-    ) -> None:
+    current: whether `known` is told of every change; None before the first answer.
+    """
+
+    def __init__(self, cluster: Cluster, subscription: Subscription, namespace: str | None, news: _News) -> None:
         self.trouble: str | None = None
+        self.current: bool | None = None
+        self.known: dict[str, dict[str, Any]] = {}
         self._cluster = cluster
         self._kind = kind(subscription.kind)
         self._namespace = namespace
         self._subscription = subscription
-        self._put = put
-        self._known: dict[str, dict[str, Any]] = {}
+        self._news = news
         self._version = ""
         self._succeeded_once = False
         self._failing_since: float | None = None
@@ -152,6 +172,9 @@ class _Follower:
 
     def stop(self) -> None:
         self._stopped.set()
+        self.disconnect()
+
+    def disconnect(self) -> None:
         response = self._response
         if response is not None:
             # Closing would wait for the reading thread's lock; shutting the socket down wakes it.
@@ -159,6 +182,12 @@ class _Follower:
                 response.shutdown()
 
     def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._set_current(False)  # whatever ended it, nobody may wait for it
+
+    def _follow(self) -> None:
         failures = 0
         while not self._stopped.is_set():
             begun = time.monotonic()
@@ -169,36 +198,53 @@ class _Follower:
                 self._succeeded()
             except GoneError:
                 self._version = ""
+                self._set_current(False)
             except UserError as error:
-                if not self._may_pass(error):
-                    self._put(error)
-                    return
+                ends = not self._may_pass(error)
                 self.trouble = error.message
+                self._set_current(False, error if ends else None)
+                if ends:
+                    return
             # A round that ends at once is a failure too, whatever the server calls it.
             failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
             if failures:
+                self._set_current(False)
                 first, most = BACK_OFF
                 # Two clients that lost the same server must not come back in step.
                 self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _set_current(self, current: bool, failure: UserError | None = None) -> None:
+        with self._news.condition:
+            self.current = current
+            if failure is not None and not self._stopped.is_set():
+                self._news.failure = failure
+            self._news.condition.notify_all()
 
     def _list(self) -> None:
         listing = self._cluster.listing(
             self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
             field_selector=self._subscription.field_selector,
         )  # fmt: skip
-        self._succeeded()
-        present = {_uid(item): item for item in listing.items}
+        present = {_uid(item): _without_managed_fields(item) for item in listing.items}
+        changes = []
         for uid, item in present.items():
-            old = self._known.get(uid)
+            old = self.known.get(uid)
             if old is None:
-                self._put(Change("ADDED", item))
+                changes.append(Change("ADDED", item))
             elif _version(old) != _version(item):
-                self._put(Change("MODIFIED", item))
-        for uid, item in self._known.items():
-            if uid not in present:
-                self._put(Change("DELETED", item))
-        self._known = present
+                changes.append(Change("MODIFIED", item))
+        changes += [Change("DELETED", item) for uid, item in self.known.items() if uid not in present]
+        with self._news.condition:
+            self.known = present
+            self._tell(changes)
         self._version = listing.resource_version
+        self._succeeded()
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        """Under the lock, with what the changes led to."""
+        if not self._stopped.is_set():
+            self._news.changes += [(self._subscription, change) for change in changes]
+            self._news.condition.notify_all()
 
     def _watch(self) -> None:
         """One round: until the server ends it. Leaves the newest resourceVersion behind."""
@@ -228,6 +274,7 @@ class _Follower:
 
     def _succeeded(self) -> None:
         self.trouble, self._failing_since, self._succeeded_once = None, None, True
+        self._set_current(True)
 
     def _may_pass(self, error: UserError) -> bool:
         if self._failing_since is None:
@@ -245,14 +292,21 @@ class _Follower:
             self._version = _version(item)
             if type_ == "BOOKMARK":
                 return
-            uid = _uid(item)
+            uid = _uid(_without_managed_fields(item))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
-        if type_ == "DELETED":
-            self._known.pop(uid, None)
-        else:
-            self._known[uid] = item
-        self._put(Change(type_, item))
+        with self._news.condition:
+            if type_ == "DELETED":
+                self.known.pop(uid, None)
+            else:
+                self.known[uid] = item
+            self._tell([Change(type_, item)])
+
+
+def _without_managed_fields(item: dict[str, Any]) -> dict[str, Any]:
+    """They are a third of an object, and nobody who follows it asks who set what."""
+    item["metadata"].pop("managedFields", None)
+    return item
 
 
 def _uid(item: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ def wait_for_job(
     collector = JobCollector(cluster, name, namespace)
     known = uid
 
-    def look(changes: Watch) -> BatchHealth:
+    def look(changes: Watch, _changed: bool) -> BatchHealth:
         nonlocal known
         # Before the look: what changes during it is a reason for the next one.
         changes.follow(collector.subscriptions())

@@ -34,8 +34,8 @@ START_SECONDS = 600.0
 LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
 
-SETTLE = 0.4
-"""Seconds to let a burst of changes end before a look."""
+SETTLE = 0.2
+"""Seconds between two looks while changes go on. The first change of a burst is looked at at once."""
 
 OUTAGE = 60.0
 """Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
@@ -43,6 +43,9 @@ OUTAGE = 60.0
 OLD_EVIDENCE_GRACE = 15.0
 """Seconds for which evidence from before the wait does not end it: the cause may have been removed and deploy run
 again, and Kubernetes and Ray need some seconds to try once more."""
+
+_EXPLAINED = frozenset({State.READY, State.NOT_FOUND})
+"""States for which the watched objects are explanation enough. Others have causes, which events and logs tell."""
 
 _STOP_POLL = 0.25
 """Seconds in which a stop is noticed."""
@@ -138,14 +141,15 @@ def looks_at(
     begin = time.monotonic()
     collector: Collector | None = None
 
-    def look(changes: Watch) -> Look:
+    def look(changes: Watch, changed: bool) -> Look:
         nonlocal collector
         found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
-        collector = collector or Collector(cluster, found, name, namespace, following=True)
-        # Before the look: what changes during it is a reason for the next one.
-        changes.follow(collector.subscriptions())
-        snapshot = collector.collect()
-        health = found.diagnose(snapshot, name, namespace)
+        collector = collector or Collector(cluster, found, name, namespace, following=True, watch=changes)
+        snapshot = collector.refresh() if changed else None
+        health = found.diagnose(snapshot, name, namespace) if snapshot else None
+        if snapshot is None or health is None or health.state not in _EXPLAINED:
+            snapshot = collector.collect(snapshot.serve if snapshot else None)
+            health = found.diagnose(snapshot, name, namespace)
         if health.state is State.NOT_FOUND:
             collector = None
         return Look(snapshot, health, time.monotonic() - begin)
@@ -154,42 +158,51 @@ def looks_at(
 
 
 def repeated(
-    cluster: Cluster, namespace: str, look: Callable[[Watch], T], timeout: float | None, stop: Stop | None
+    cluster: Cluster, namespace: str, look: Callable[[Watch, bool], T], timeout: float | None, stop: Stop | None
 ) -> Iterator[T | Noted]:
     """What `look` returns: now, at every change of what it follows, and at least every LOOK_EVERY seconds.
 
-    While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
+    look: is told whether something has changed. While the API server does not answer the trouble is noted once; after
+    OUTAGE seconds of it the error is raised.
     """
     from rayllm_ctl.cluster.failures import ServerFailingError, UnreachableError
     from rayllm_ctl.cluster.watch import Watch
 
     begin = time.monotonic()
     out_since: float | None = None
+    changed = False
     with Watch(cluster, namespace) as changes:
         while True:
+            looked = time.monotonic()
             try:
-                yield look(changes)
+                yield look(changes, changed)
                 out_since = None
             except (UnreachableError, ServerFailingError) as error:
+                changes.reconnect()
                 if out_since is None:
                     out_since = time.monotonic()
                     yield Noted(f"{error.message}; retrying")
                 elif time.monotonic() - out_since > OUTAGE:
                     raise
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
-            if left <= 0 or not _pause(changes, left, stop):
+            if left <= 0:
+                return
+            changed = _pause(changes, left, looked + SETTLE, stop)
+            if stop is not None and stop.is_set():
                 return
 
 
-def _pause(changes: Watch, seconds: float, stop: Stop | None) -> bool:
-    """Until something changes, at most `seconds`; False after a stop."""
+def _pause(changes: Watch, seconds: float, earliest: float, stop: Stop | None) -> bool:
+    """Until something changes or a stop, at most `seconds`; but after a change not before `earliest`. Whether something
+    changed."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
         if changes.wait(left if stop is None else min(left, _STOP_POLL)):
-            time.sleep(SETTLE)
+            time.sleep(max(0.0, earliest - time.monotonic()))
+            # Before the look: what changes during it is a reason for the next one.
             changes.drain()
-            break
-    return not (stop is not None and stop.is_set())
+            return True
+    return False
 
 
 def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot) -> None:

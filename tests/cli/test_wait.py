@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -130,6 +132,33 @@ def test_deleted_holds_when_nothing_is_left(run: Run, api: FakeAPI) -> None:
     result = run("wait", "tiny", "--for=deleted", "--timeout", "20s")
     assert result.code == 0, str(result)
     assert "tiny is deleted after" in result.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_change_that_makes_it_ready_ends_it_with_one_more_request(
+    run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one to Serve; the change itself is known from the watch."""
+    monkeypatch.setattr("rayllm_ctl.workflows.wait.LOOK_EVERY", 4.0)
+    ready = api.stored("RayService", "tiny")["status"]
+    api.update("kuberay", "RayService", "tiny", status={**ready, "observedGeneration": 0})
+    before: list[int] = []
+
+    def change() -> None:
+        while api.watching() < 4:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        before.append(len(api.requests))
+        api.update("kuberay", "RayService", "tiny", status=ready)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    result = run("wait", "tiny", "--timeout", "20s")
+    changing.join()
+    assert result.code == 0, str(result)
+    assert [request.path.rpartition(":")[2] for request in api.requests[before[0] :]] == [
+        "dashboard/proxy/api/serve/applications/"
+    ]
 
 
 @pytest.mark.usefixtures("deployed")

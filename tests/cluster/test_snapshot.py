@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster import Cluster, snapshot
 from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.snapshot import Collector, collect
+from rayllm_ctl.cluster.watch import Watch
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.health import diagnose
 from rayllm_ctl.kinds import RAY_SERVICE
@@ -90,6 +92,111 @@ def test_who_follows_a_service_reads_what_became_of_pods_that_were_gone_before(
         assert f"{RC}-worker-zzzzz" in {event["involvedObject"]["name"] for event in events}
     asked = [one for one in running.requests if f"{RC}-worker-zzzzz" in one.query.get("fieldSelector", "")]
     assert len(asked) == 1
+
+
+WATCHED = r"/(rayclusters|pods|endpointslices)$"
+
+
+@pytest.fixture
+def watching(running: FakeAPI, cluster: Cluster) -> Iterator[tuple[Collector, Watch]]:
+    """A Collector that has looked once at `running`, and the Watch that it reads from."""
+    with Watch(cluster, "llm") as changes:
+        collector = Collector(cluster, RAY_SERVICE, "tiny", "llm", following=True, watch=changes)
+        collector.collect()
+        while running.watching() < 4:
+            time.sleep(0.01)
+        running.requests.clear()
+        yield collector, changes
+
+
+def of_service(found: Snapshot | None) -> list[tuple[str, str]]:
+    """Kind, name and version of the objects that are watched."""
+    assert found is not None
+    kinds = ("RayService", "RayCluster", "Pod", "EndpointSlice")
+    versions = ((item["kind"], item["metadata"]) for item in found.objects if item["kind"] in kinds)
+    return sorted((kind, f"{metadata['name']} {metadata['resourceVersion']}") for kind, metadata in versions)
+
+
+def test_what_is_watched_is_not_asked_for_again(
+    running: FakeAPI, cluster: Cluster, watching: tuple[Collector, Watch]
+) -> None:
+    collector, changes = watching
+    assert changes.drain() == []  # the first look has seen it all
+    ray_pod(running, "new")
+    running.remove("Pod", "worker")
+    while len(changes.drain()) < 2:
+        changes.wait(0.01)
+    found = collector.collect()
+    assert running.count("GET", WATCHED) == 0
+    assert names(found.objects, "Pod") == ["head", "new"]
+    assert of_service(found) == of_service(Collector(cluster, RAY_SERVICE, "tiny", "llm").collect())
+
+
+def test_after_a_change_serve_alone_is_asked(
+    running: FakeAPI, cluster: Cluster, watching: tuple[Collector, Watch]
+) -> None:
+    collector, changes = watching
+    running.update("kuberay", "RayService", "tiny", status={"activeServiceStatus": {"rayClusterName": RC}, "new": 1})
+    running.answer("GET", "proxy/api/serve/applications/$", (200, {"applications": {"new": {}}}))
+    assert changes.wait(5)
+    found = collector.refresh()
+    assert found is not None
+    assert [request.path.partition("proxy")[2] for request in running.requests] == ["/api/serve/applications/"]
+    assert found.serve == {RC: {"applications": {"new": {}}}}
+    assert names(found.objects, "Event") == names(collector.collect().objects, "Event")
+    assert of_service(found) == of_service(Collector(cluster, RAY_SERVICE, "tiny", "llm").collect())
+
+
+def test_after_a_change_all_is_asked_where_the_last_look_was_too_long_ago(
+    watching: tuple[Collector, Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector, _ = watching
+    assert collector.refresh() is not None
+    monkeypatch.setattr(snapshot, "RECENT_SECONDS", 0.0)
+    assert collector.refresh() is None
+
+
+def test_after_a_change_all_is_asked_where_a_watch_is_interrupted(
+    running: FakeAPI, watching: tuple[Collector, Watch]
+) -> None:
+    collector, _ = watching
+    running.answer("GET", "/pods$", status(503, "apiserver is starting", "ServiceUnavailable"), times=1)
+    running.send(None)
+    while collector.refresh() is not None:
+        time.sleep(0.001)
+
+
+def test_pods_of_a_ray_cluster_that_becomes_known_later_are_followed(
+    running: FakeAPI, watching: tuple[Collector, Watch]
+) -> None:
+    collector, changes = watching
+    ray_pod(running, "next-head", "tiny-next", "head")
+    running.put(kind="RayCluster", metadata={"name": "tiny-next", "labels": FROM})
+    assert changes.wait(5)
+    assert collector.refresh() is None
+    assert names(collector.collect().objects, "Pod") == ["head", "next-head", "worker"]
+    changes.drain()
+    ray_pod(running, "next-worker", "tiny-next")
+    assert changes.wait(5)
+    found = collector.refresh()
+    assert found is not None
+    assert names(found.objects, "Pod") == ["head", "next-head", "next-worker", "worker"]
+
+
+def test_the_token_of_a_dashboard_is_read_once_and_again_when_it_does_not_answer(
+    running: FakeAPI, cluster: Cluster
+) -> None:
+    spec = {"authOptions": {"mode": "token"}}
+    running.put(**{**running.stored("RayCluster", RC), "spec": spec})
+    running.put(kind="Secret", metadata={"name": RC}, data={"auth_token": "dG9rZW4="})
+    collector = Collector(cluster, RAY_SERVICE, "tiny", "llm", following=True)
+    for _ in range(2):
+        collector.collect()
+    assert running.count("GET", f"/secrets/{RC}$") == 1
+    running.answer("GET", "proxy/api/serve/applications/$", status(401, "Unauthorized", "Unauthorized"), times=1)
+    for _ in range(2):
+        collector.collect()
+    assert running.count("GET", f"/secrets/{RC}$") == 2
 
 
 def test_objects_are_short_and_the_time_has_a_zone(running: FakeAPI, cluster: Cluster) -> None:

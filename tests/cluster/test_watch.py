@@ -193,6 +193,80 @@ def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
     assert api.count("GET", "pods") < 8
 
 
+def test_objects_are_those_of_the_newest_changes_which_are_then_known(api: FakeAPI, cluster: Cluster) -> None:
+    pod(api, "a", status={"phase": "Pending"})
+    api.put(kind="Pod", metadata={"name": "other"})
+    pods = Subscription("Pod", "ray.io/cluster=c")
+    with watch(cluster, ["Pod"], "llm", "ray.io/cluster=c") as changes:
+        assert phases(changes, pods) == {"a": "Pending"}
+        assert changes.drain() == []
+        pod(api, "a", status={"phase": "Running"})
+        pod(api, "b")
+        assert changes.wait(5)
+        eventually(lambda: phases(changes, pods) == {"a": "Running", "b": None})
+        assert changes.drain() == []
+        api.remove("Pod", "a")
+        assert changes.wait(5)
+        assert phases(changes, pods) == {"b": None}
+        pod(api, "a")
+        assert changes.wait(5)
+        assert phases(changes, pods) == {"a": None, "b": None}
+    assert api.count("GET", "pods") == 2
+
+
+def phases(changes: Watch, pods: Subscription) -> dict[str, str | None]:
+    found = changes.objects(pods)
+    assert found is not None
+    return {item["metadata"]["name"]: (item.get("status") or {}).get("phase") for item in found}
+
+
+def test_objects_are_kept_without_managed_fields(api: FakeAPI, cluster: Cluster) -> None:
+    managed = [{"manager": "x"}]
+    api.put(kind="Pod", metadata={"name": "listed", "managedFields": managed})
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert [item["metadata"]["name"] for item in changes.objects(Subscription("Pod")) or ()] == ["listed"]
+        api.put(kind="Pod", metadata={"name": "watched", "managedFields": managed})
+        assert changes.wait(5)
+        found = changes.objects(Subscription("Pod")) or []
+        assert [(item["metadata"]["name"], item["metadata"].get("managedFields")) for item in found] == [
+            ("listed", None), ("watched", None),
+        ]  # fmt: skip
+
+
+def test_objects_of_an_interrupted_watch_are_not_told(api: FakeAPI, cluster: Cluster) -> None:
+    """Until it goes on: then they are as they are by then, what was deleted and created again meanwhile included."""
+    pods = Subscription("Pod")
+    pod(api, "a", status={"phase": "Pending"})
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert phases(changes, pods) == {"a": "Pending"}
+        eventually(lambda: api.watching() == 1)
+        api.answer("GET", "pods", status(503, "apiserver is starting", "ServiceUnavailable"), times=10)
+        api.send(None)
+        eventually(lambda: changes.objects(pods) is None)
+        api.remove("Pod", "a")
+        pod(api, "a", status={"phase": "Running"})
+        api.oldest = api._version
+        eventually(lambda: changes.objects(pods) is not None and phases(changes, pods) == {"a": "Running"})
+
+
+def test_objects_that_cannot_be_listed_or_are_not_followed_are_not_told(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "pods", FORBIDDEN)
+    with watch(cluster, ["Pod"], "llm") as changes:
+        assert changes.objects(Subscription("Pod")) is None
+        assert changes.objects(Subscription("RayCluster")) is None
+
+
+def test_watches_can_be_opened_anew(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: api.watching() == 1)
+        pod(api, "a")
+        assert seen(changes, 1) == ["ADDED Pod/a"]
+        changes.reconnect()
+        eventually(lambda: api.count("GET", "pods") == 3)
+        pod(api, "b")
+        assert seen(changes, 1) == ["ADDED Pod/b"]
+
+
 def test_waiting_ends_when_nothing_changes(cluster: Cluster) -> None:
     with watch(cluster, ["Pod"], "llm") as changes:
         assert not changes.wait(0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -151,7 +152,7 @@ class Quiet:
     def __init__(self, *_: object) -> None:
         pass
 
-    def follow(self, subscriptions: object) -> None:
+    def reconnect(self) -> None:
         pass
 
     def __enter__(self) -> Quiet:
@@ -174,10 +175,10 @@ class Collector:
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def subscriptions(self) -> list[object]:
-        return []
+    def refresh(self) -> None:
+        return None
 
-    def collect(self) -> Snapshot:
+    def collect(self, *_: object) -> Snapshot:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -213,3 +214,34 @@ def test_an_api_server_that_stays_away_ends_it(
     assert isinstance(next(looked), Noted)
     with pytest.raises(UnreachableError):
         next(looked)
+
+
+class Noisy(Quiet):
+    """A watch in which something changes again and again for a while, and then nothing."""
+
+    ends: ClassVar[float] = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        if time.monotonic() < self.ends:
+            return True
+        time.sleep(seconds)
+        return False
+
+    def drain(self) -> list[object]:
+        return []
+
+
+def test_a_change_is_looked_at_at_once_and_a_burst_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Noisy)
+    monkeypatch.setattr(wait, "SETTLE", 0.2)
+    monkeypatch.setattr(Noisy, "ends", time.monotonic() + 0.9)
+    looked: list[float] = []
+    for _ in wait.repeated(CLUSTER, "llm", lambda *_: looked.append(time.monotonic()), 1.0, None):
+        pass
+    assert 2 <= len(looked) <= 7
+    assert min(after - before for before, after in itertools.pairwise(looked[:-1])) >= 0.2
+    # The first change after a pause is not kept waiting.
+    monkeypatch.setattr(Noisy, "ends", time.monotonic() + 60)
+    begun = time.monotonic()
+    assert wait._pause(cast("Any", Noisy()), 60.0, begun - 1, None)
+    assert time.monotonic() - begun < 0.2
