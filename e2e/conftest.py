@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.layout import HOST_ADDRESS
+from e2e.cluster.layout import NODE_RANGE
 from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
 from e2e.simulate.shapes import SIMULATED
 
@@ -45,6 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="own: bring one up; existing: use the kubeconfig's",
     )
     group.addoption("--image", default="", help="with --cluster existing: an image with Ray, vLLM and /models/tiny")
+    group.addoption(
+        "--network-policy",
+        action="store_true",
+        help="close Ray's pods to other namespaces in the project's own cluster",
+    )
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
 
 
@@ -134,11 +139,11 @@ OWN_POLICIES = ("test_network.py",)
 
 
 def _policy() -> Object:
-    """Closes Ray's pods to other namespaces, as `spec.security.network: restricted` does, for every test."""
+    """Closes Ray's pods to other namespaces, as `spec.security.network: restricted` does."""
     peers = [
         {"podSelector": {}},
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay-system"}}},
-        {"ipBlock": {"cidr": f"{HOST_ADDRESS}/32"}},
+        {"ipBlock": {"cidr": NODE_RANGE}},  # the host, also where it reaches Services by way of a node
     ]
     pods = {"matchExpressions": [{"key": "ray.io/is-ray-node", "operator": "Exists"}]}
     spec = {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]}
@@ -152,7 +157,7 @@ def _bench(target: Target, request: pytest.FixtureRequest, name: str) -> Bench:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bench.namespace, "labels": labels}}
     bench.kubectl("create", "-f", "-", input_text=json.dumps(namespace))
-    if target.own and request.node.path.name not in OWN_POLICIES:
+    if request.config.option.network_policy and request.node.path.name not in OWN_POLICIES:
         bench.apply(_policy())
     return bench
 

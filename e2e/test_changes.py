@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from e2e.harness import LLAMA, Bench, Watched
+from e2e.harness import LLAMA, Bench
 from e2e.simulate.shapes import SIMULATED
 
 SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -108,22 +108,6 @@ def occupied(bench: Bench, gpus: list[int]) -> None:
 
 def active(bench: Bench) -> str:
     return str(bench.get("rayservice", "kept")["status"]["activeServiceStatus"]["rayClusterName"])
-
-
-def test_a_second_ray_cluster_gets_its_gpus_from_the_first(simulated: Bench) -> None:
-    """Two nodes with eight GPUs each: others hold eight, two replicas the rest."""
-    deploy = flags(simulated, *ON_SIMULATED, "--min-replicas", "2", "--max-replicas", "2", "--timeout", "240s")
-    simulated.run(*deploy)
-    first = active(simulated)
-    occupied(simulated, [4, 4])
-    with Watched(simulated, "kept") as seen:
-        changed = simulated.run(*deploy, "--env", "COLOR=blue")
-    assert "2 → 1 → 1 → 2" in changed.err, str(changed)
-    assert active(simulated) != first
-    assert most_workers(simulated) == {2}
-    assert min(seen.running) == 1, seen.running
-    outcome = simulated.run("history", "kept", "-n", simulated.namespace, "-o", "json").json()[-1]
-    assert outcome["outcome"].startswith("Ready after"), outcome
 
 
 def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Bench) -> None:
