@@ -33,8 +33,11 @@ def written(folder: Path, *applications: dict[str, Any], **spec: Any) -> LLMServ
 
 
 def rendered(service: LLMService) -> list[dict[str, Any]]:
-    """The objects but the gateway's code."""
-    return [item for item in render(make_plan(service, OFFLINE)) if "-serving-" not in item["metadata"]["name"]]
+    """The objects but the gateway's code and the budget of evictions."""
+    return [
+        item for item in render(make_plan(service, OFFLINE))
+        if "-serving-" not in item["metadata"]["name"] and item["kind"] != "PodDisruptionBudget"
+    ]  # fmt: skip
 
 
 def test_replicas_of_applications_have_workers_of_their_own(tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ applications:
 {{- /* What stands here changes without restarting a replica; a change of args restarts them all. */}}
   {{- include "rayllm.modelDeployment" (dict "serve" $.Values.serve) | replace "\n" "\n  " }}
   - name: OpenAiIngress
+{{- /* The answers of the model pass through it. */}}
+    graceful_shutdown_timeout_s: {{ include "rayllm.yaml" $.Values.serve.gracefulShutdownTimeout }}
     {{- include "rayllm.autoscaling" (dict "scaling" $.Values.serve.ingressAutoscaling) | replace "\n" "\n    " }}
 {{- end }}
 {{- range $application := $.Values.applications }}
