@@ -35,7 +35,7 @@ LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
 
 SETTLE = 0.2
-"""Seconds between two looks while changes go on. The first change of a burst is looked at at once."""
+"""Seconds between two looks at changes while they go on. The first change of a burst is looked at at once."""
 
 OUTAGE = 60.0
 """Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
@@ -187,7 +187,8 @@ def repeated(
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
             if left <= 0:
                 return
-            changed = _pause(changes, left, looked + SETTLE, stop)
+            # Only a look at a change can be one in a burst.
+            changed = _pause(changes, left, looked + SETTLE if changed else 0.0, stop)
             if stop is not None and stop.is_set():
                 return
 
