@@ -114,7 +114,7 @@ def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Be
     deploy = flags(simulated, *ON_SIMULATED, "--timeout", "240s")
     simulated.run(*deploy)
     first = active(simulated)
-    occupied(simulated, [4, 8])
+    occupied(simulated, [8, 4])  # the large one first, on the node that is free
     change = [*deploy, "--env", "COLOR=blue"]
     refused = simulated.run(*change, code=1)
     assert "has no place beside the one that runs (each model has one replica)" in refused.err, str(refused)
