@@ -84,8 +84,7 @@ def shrinking(
 ) -> Shrink | NoShrink | None:
     """How many replicas of the RayService `service` have to go so that what `manifests` start has a place beside it.
 
-    None where none has to, as another RayCluster that has not taken over goes first. Raises UserError where replicas
-    are not laid out as rayllm-ctl does.
+    None where none has to, as another RayCluster that has not taken over goes first.
     """
     from rayllm_ctl.cluster.nodes import all_nodes
 
@@ -95,7 +94,10 @@ def shrinking(
     if not active or found is None:
         return NoShrink("not permitted to list nodes" if active else "no RayCluster serves yet")
     manifest = workload(manifests)[1]
-    fitting = Fitting(service, active, manifest, *found)
+    try:
+        fitting = Fitting(service, active, manifest, *found)
+    except UserError as error:  # its replicas are not laid out as rayllm-ctl does
+        return NoShrink(error.message)
     if fitting.check(fitting.now, fitting.wanted).ok:
         return None
     if (most := fitting.most()) is not None:
@@ -103,7 +105,9 @@ def shrinking(
     alone = fitting.check(None, fitting.wanted)
     if not alone.ok:
         return NoShrink(f"and would have none without it: {alone.detail}")
-    one = max(fitting.now.values(), default=0) <= 1
+    if not fitting.now:
+        return NoShrink("its Serve configuration has no model with replica bounds", replaceable=True)
+    one = max(fitting.now.values()) <= 1
     return NoShrink("each model has one replica" if one else "fewer replicas are not enough", replaceable=True)
 
 

@@ -162,8 +162,10 @@ def test_after_a_change_all_is_asked_where_a_watch_is_interrupted(
     collector, _ = watching
     running.answer("GET", "/pods$", status(503, "apiserver is starting", "ServiceUnavailable"), times=1)
     running.send(None)
-    while collector.refresh() is not None:
+    deadline = time.monotonic() + 5
+    while (found := collector.refresh()) is not None and time.monotonic() < deadline:
         time.sleep(0.001)
+    assert found is None
 
 
 def test_pods_of_a_ray_cluster_that_becomes_known_later_are_followed(
