@@ -325,6 +325,22 @@ def test_a_drained_worker_finishes_its_long_answers(shared: Bench) -> None:
     assert gone < 120, "Ray ends when nothing runs on the node any more"
 
 
+def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: Spec) -> None:
+    """Two replicas hold all eight GPUs: one gives its four to the second RayCluster, and comes back afterwards."""
+    first = cluster(shared)
+    with (
+        shared.proxied(f"{NAME}-serve-svc") as url,
+        Load(url, MODEL, clients=4, max_tokens=16, pause=0.1, timeout=60, streaming=2) as load,
+    ):
+        flags = spec.flags({"min": 2, "max": 2}, args=ARGUMENTS, env={**STAND_IN, "COLOR": "blue"})
+        changed = shared.run("deploy", *flags, "-n", shared.namespace, "--timeout", "300s")
+    print(f"{changed.seconds:.0f} s; {load.figures()}")
+    assert "2 → 1 → 1 → 2" in changed.err, str(changed)
+    assert not load.failed, load.failed
+    shared.wait("the first RayCluster is gone", lambda: cluster(shared) != first, timeout=120)
+    assert [gpus(pod) for pod in workers(shared)] == [4, 4]
+
+
 SWEPT = "meta-llama/Llama-3.1-8B-Instruct"
 """A model that fits on one GPU, and whose heads four divide."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rayllm_ctl.errors import ConflictError, UserError
+from rayllm_ctl.errors import ConflictError, OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Event, Noted, Rendered
@@ -63,11 +64,15 @@ def deploy_or_roll_back(
         again = DeployOptions(
             timeout=good.start_seconds,
             force_conflicts=options.force_conflicts,
-            upgrade=None,
+            said=True,
             change=f"rollback to {good.number}: revision {failed.number} failed",
         )
+        earlier = [Rendering(before.name, before.namespace, manifests, (), None)]
         try:
-            yield from deploy([Rendering(before.name, before.namespace, manifests, (), None)], again, once)
+            try:
+                yield from deploy(earlier, again, once)
+            except OutageError:  # asked for before anything is applied; to leave the failed revision helps nobody
+                yield from deploy(earlier, replace(again, upgrade=None), once)
         except UserError as second:
             both = f"the rollback to revision {good.number} failed as well: {second.message}"
             raise _with(error, both, before) from second

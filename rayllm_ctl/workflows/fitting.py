@@ -66,7 +66,7 @@ class Fitting:
 
         The smaller of both numbers counts: so many answer all the time.
         """
-        for most in range(max(self.now.values(), default=0) - 1, 0, -1):
+        for most in range(max([*self.now.values(), *self.wanted.values()], default=0) - 1, 0, -1):
             first, second = (
                 {model: min(count, most) for model, count in side.items()} for side in (self.now, self.wanted)
             )

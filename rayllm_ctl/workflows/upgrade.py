@@ -88,6 +88,8 @@ def upgrading(
     asked = options.way == "surge"
     if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
         _refuse(diff, service, options)
+        if options.way == "shrink":
+            yield Noted("--upgrade shrink is not needed: the change starts no second RayCluster")
         return Upgrade(restart=restart)
     if not _restart_stops(item):
         _refuse(diff, service, options)
@@ -136,7 +138,9 @@ def _scarce(
     accepted or nothing answers anyway.
     """
     strategy = ((item.after or {}).get("spec", {}).get("upgradeStrategy") or {}).get("type")
-    if options.way == "new-cluster" or strategy == INCREMENTAL:  # KubeRay itself moves capacity, step by step
+    if options.way == "new-cluster" or strategy == INCREMENTAL:
+        if options.way == "shrink":
+            yield Noted(f"--upgrade shrink is not needed: KubeRay itself moves capacity in steps ({INCREMENTAL})")
         return Upgrade(restart=restart)
     found = shrinking(cluster, service, manifests)
     if found is None:

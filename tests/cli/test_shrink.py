@@ -219,6 +219,24 @@ def test_the_replicas_come_back_if_others_take_their_places(
     assert len(api.names("ControllerRevision")) == 1
 
 
+def test_after_the_first_step_the_rest_follows(run: Run, api: FakeAPI, workers: Workers) -> None:
+    """The command was interrupted when the service had its fewer replicas, and is run again."""
+    deployed(run, workers, 2, room=2)
+    assert run("scale", "tiny", "-n", "llm", "--replicas", "1").code == 0
+    seen = len(api.requests)
+    result = run(*TINY, *OTHER, "--min-replicas", "2", "--max-replicas", "2")
+    assert result.code == 0, str(result)
+    assert "tiny 1 → 1 → 1 → 2" in result.err
+    assert applied(api, seen) == [((1, 2), True), ((2, 2), True)]
+
+
+def test_a_change_in_place_needs_no_second_ray_cluster(run: Run, workers: Workers) -> None:
+    deployed(run, workers, 2, room=2)
+    bounds = ("--min-replicas", "2", "--max-replicas", "3")
+    result = run(*TINY, *bounds, "--upgrade", "shrink", "--no-wait")
+    assert "--upgrade shrink is not needed: the change starts no second RayCluster" in result.err, str(result)
+
+
 def test_an_interrupted_sequence_goes_on(run: Run, api: FakeAPI, workers: Workers) -> None:
     """The second RayCluster has not taken over when the command is run again: all replicas come after that."""
     deployed(run, workers, 2, room=2)
