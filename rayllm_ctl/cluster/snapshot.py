@@ -5,9 +5,8 @@ Only the service's own object has to be readable. What else cannot be read is le
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,15 +15,16 @@ from typing import Any
 
 from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.cluster.exposure import in_front_of
-from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.nodes import live_pods, short_node
 from rayllm_ctl.cluster.ownership import OwnedResources
+from rayllm_ctl.cluster.ownevents import OwnEvents, is_well
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.queue import queue_source
 from rayllm_ctl.cluster.reader import Objects, Reader
+from rayllm_ctl.cluster.servestates import ServeStates, denied
 from rayllm_ctl.cluster.watch import Subscription, Watch
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
@@ -36,12 +36,6 @@ SLOW_SECONDS = 15.0
 
 RECENT_SECONDS = 5.0
 """How long what cannot be watched is taken to be as it was, when something else has changed."""
-
-_ENDED = re.compile(r"Deleted (?:worker|head) Pod [^/\s]+/([^;\s]+); Pod status: ")
-"""What KubeRay says of a pod that it deleted because it had ended."""
-
-MOST_SUBJECTS = 20
-"""Objects whose events a follower asks for one by one; with more of them one list of the namespace is less work."""
 
 
 def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Snapshot:
@@ -79,9 +73,8 @@ class Collector:
         self._kept: dict[str, tuple[float, Objects]] = {}
         self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
-        self._seen_pods: dict[str, bool] = {}
-        self._ended_pods: dict[str, Objects] = {}
-        self._dashboards: dict[tuple[str, str], Dashboard] = {}
+        self._events = OwnEvents(self._events_of)
+        self._serve = ServeStates(cluster)
         self._last: tuple[float, Snapshot, Objects] | None = None
 
     def collect(self, answers: Mapping[str, Mapping[str, Any]] | None = None) -> Snapshot:
@@ -195,7 +188,10 @@ class Collector:
         listed += [
             tasks.submit(self._reader.get, "PersistentVolumeClaim", claim, self._namespace) for claim in sorted(claims)
         ]
-        events = self._own_events(tasks, owned, pods, claims) if self._following else None
+        events: list[Objects] | None = None
+        if self._following:
+            named = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
+            events = self._events.ask(tasks, named, pods)
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
         found = [item for future in listed for item in future.result()]
@@ -216,24 +212,6 @@ class Collector:
             if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
                 found.append(event)
         return found
-
-    def _own_events(
-        self, tasks: Tasks, owned: OwnedResources, pods: Objects, claims: Iterable[str]
-    ) -> list[Objects] | None:
-        """Events of the service's objects, of pods only while they are not well; None where these are too many."""
-        well = {pod["metadata"]["name"]: _well(pod) for pod in pods}
-        gone = [name for name in self._seen_pods if name not in well]
-        self._seen_pods = {**dict.fromkeys(gone, False), **well}
-        subjects = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
-        subjects |= {name for name, is_well in self._seen_pods.items() if not is_well}
-        if len(subjects) > MOST_SUBJECTS:
-            return None
-        found = tasks.map(self._events_of, sorted(subjects))
-        # What became of pods that were gone before the first look: whether they were deleted on purpose, above all.
-        ended = {match[1] for part in found for event in part for match in _ENDED.finditer(str(event.get("message")))}
-        unread = sorted(ended - subjects - self._ended_pods.keys())[:MOST_SUBJECTS]
-        self._ended_pods |= zip(unread, tasks.map(self._events_of, unread), strict=True)
-        return [*found, *self._ended_pods.values()]
 
     def _events_of(self, subject: str) -> Objects:
         return self._list("Event", "", f"involvedObject.name={subject}")
@@ -264,41 +242,12 @@ class Collector:
 
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
-    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> dict[str, Mapping[str, Any]]:
+    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> Mapping[str, Mapping[str, Any]]:
         if self.kind.is_cluster:
             return {}
-        running = {
-            pod["metadata"]["labels"][kuberay.CLUSTER]
-            for pod in pods
-            if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
-            and pod["status"].get("phase") == "Running"
-        }
-        heads = {item["metadata"]["name"]: item for item in owned.clusters if item["metadata"]["name"] in running}
-        answers = tasks.map(self._serve_state, heads.values())
-        for answer in answers:
-            if answer.get("status") in (401, 403):
-                self._reader.notes.add(f"Serve state could not be read: {answer['error']}")
-        return dict(zip(heads, answers, strict=True))
-
-    def _serve_state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            dashboard = self._dashboard(ray_cluster)
-        except ForbiddenError as error:
-            return {"error": f"not permitted to {error.right}", "status": 403}
-        except UserError as error:
-            return {"error": error.message}
-        answer = serve.state(dashboard)
-        if "error" in answer:
-            self._dashboards.clear()
-        return answer
-
-    def _dashboard(self, ray_cluster: Mapping[str, Any]) -> Dashboard:
-        """Kept as long as it answers, so that the Secret with the token is not read at every look."""
-        head = (ray_cluster.get("status") or {}).get("head") or {}
-        key = str(ray_cluster["metadata"]["uid"]), str(head.get("serviceName") or "")
-        if key not in self._dashboards:
-            self._dashboards[key] = dashboard_of(self._cluster, ray_cluster)
-        return self._dashboards[key]
+        answers = self._serve.ask(tasks, owned.clusters, pods)
+        self._reader.notes.update(denied(answers))
+        return answers
 
     def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
         """The queue of a gateway that serves; empty where there is none."""
@@ -324,7 +273,7 @@ class Collector:
             answer = answers.get(item["metadata"]["name"])
             if answer:
                 with suppress(UserError):  # noted with Serve's state
-                    found |= serve.failed_replica_logs(self._dashboard(item), answer, tasks)
+                    found |= serve.failed_replica_logs(self._serve.dashboard(item), answer, tasks)
         found |= failed_logs(self._cluster, pods, tasks)
         if self.kind.is_cluster:
             found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
@@ -367,15 +316,10 @@ def _overlooked(workload: Mapping[str, Any] | None) -> bool:
     return bool((workload.get("status") or {}).get("observedGeneration") != workload["metadata"].get("generation"))
 
 
-def _well(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
 def _is_starting(pod: Mapping[str, Any]) -> bool:
     """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-    return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not _well(pod)
+    return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not is_well(pod)
 
 
 def claims_of(pod: Mapping[str, Any]) -> Iterator[str]:
