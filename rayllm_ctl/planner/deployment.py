@@ -21,7 +21,7 @@ from rayllm_ctl.model.serveoptions import ServeProxies, proxies_of
 from rayllm_ctl.model.service import ExtraWorkers, LLMService, Scheduling
 from rayllm_ctl.model.severalmodels import each_model, has_ingress, short_name
 from rayllm_ctl.model.surroundings import Backend
-from rayllm_ctl.planner.disruptions import budget, drained, graceful_shutdown, spread, takes_the_head_out
+from rayllm_ctl.planner.disruptions import budget, drained, excludes_the_head, graceful_shutdown, spread
 from rayllm_ctl.planner.gateway import gateway_config, gateway_notes, redis_server, with_gateway
 from rayllm_ctl.planner.images import image_notes, image_problem, lacking_packages
 from rayllm_ctl.planner.ingress import ingress_application, ingress_workers
@@ -91,7 +91,7 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
         serving_code=service.engine.serving_code == "mounted",
         worker_groups=groups,
         pod_disruption_budget=service.availability.pod_disruption_budget or budget(groups, 1),
-        head_serves=not takes_the_head_out(found[0].proxies.on_workers, groups[0].min_workers),
+        head_serves=not excludes_the_head(found[0].proxies.on_workers, groups[0].min_workers),
     )
 
 
@@ -153,7 +153,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         network=network_rules(service.security),
         pod_disruption_budget=service.availability.pod_disruption_budget
         or budget(workers[:1], pods.workers_per_replica),
-        head_serves=not (by_serve and takes_the_head_out(proxies.on_workers, workers[0].min_workers)),
+        head_serves=not (by_serve and excludes_the_head(proxies.on_workers, workers[0].min_workers)),
         pod_monitor=scraping(service.monitoring.pod_monitor),
         service_monitor=scraping(service.monitoring.service_monitor),
         patches=service.patches,

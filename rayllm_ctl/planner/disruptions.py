@@ -77,7 +77,7 @@ def budget(groups: Iterable[WorkerGroup], workers_per_replica: int) -> PodDisrup
     return PodDisruptionBudget(sum(fewest) - workers_per_replica)
 
 
-def takes_the_head_out(proxies_on_workers: bool, fewest: int) -> bool:
+def excludes_the_head(proxies_on_workers: bool, fewest: int) -> bool:
     """Whether clients need not connect to the head, whose pod takes their requests with it when it ends.
 
     fewest: workers that always have a proxy. With a single one, or none, requests wait at the head for a replica.
