@@ -227,7 +227,7 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
     hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
     if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit, and what runs goes on serving"
-        hints.append(f"rayllm-ctl delete {item.name} -n {item.namespace}    # then deploy: an outage, one RayCluster")
+        hints.append("rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first")
     return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
 
 

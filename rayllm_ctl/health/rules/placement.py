@@ -39,7 +39,8 @@ def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None
         return _mismatch(context, pod, nodes, found[0], sentence) if found else None
     roomy = [node for node in usable if node.fits(pod.requests)]
     if roomy:
-        return _tainted(context, pod, roomy, sentence)
+        full = [node for node in open_ if node.could_fit(pod.requests)]
+        return _tainted(context, pod, roomy, full, sentence)
     lost = [node for node in down if node.fits(pod.requests)]
     if lost:
         return _nodes_down(pod, lost, sentence)
@@ -112,7 +113,8 @@ def _resource_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool,
     return (*smaller, *(() if never and smaller else (asked,)))
 
 
-def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
+def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], full: Sequence[Node], sentence: str) -> Finding:
+    """Nodes with room are tainted. full: others that would take the pod if enough was freed on them."""
     taints = sorted({str(taint) for node in nodes for taint in node.untolerated(pod)})
     keys = {taint.key for node in nodes for taint in node.untolerated(pod)}
     names = ", ".join(node.name for node in nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
@@ -123,14 +125,15 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence:
     return finding(
         "UntoleratedTaint",
         pod.subject,
-        f"the nodes with capacity for {pod.subject} are {what}: {names}; it does not tolerate {', '.join(taints)}",
+        f"the nodes with capacity for {pod.subject} are {what}: {names}; it does not tolerate {', '.join(taints)}"
+        + (f"; it waits until enough is freed on {full[0].name}" if full else ""),
         headline=f"the nodes with capacity are {what}",
         evidence=(
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
             scheduling_event(context, pod, sentence),
         ),
         hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"{context.deploy} --toleration {toleration}",),
-        terminal=not (cordoned or grows) and context.age(unscheduled_since(pod)) >= _CERTAIN,
+        terminal=not (cordoned or grows or full) and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, *taints),
     )  # fmt: skip
