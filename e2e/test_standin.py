@@ -26,6 +26,9 @@ MODEL = "meta-llama/Llama-3.1-70B-Instruct"
 FIXED = {"min": 1, "max": 1}
 SCALED = {"min": 1, "max": 2, "targetOngoingRequests": 2, "upscaleDelay": "2s", "downscaleDelay": "10s"}
 
+ENVIRONMENT = {**STAND_IN, "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": "5"}
+"""Pods end sooner: Serve's proxies wait 30 s by default for load balancers to notice that they end."""
+
 ARGUMENT = {"enable_prefix_caching": False}
 ARGUMENTS = {**ARGUMENT, "enable_chunked_prefill": True}
 
@@ -43,7 +46,7 @@ class Spec:
             "model": {"id": MODEL, "path": "/models/tiny"},
             "accelerator": {"gpu": "H100-80GB"},
             "parallelism": {"tensor": 4},
-            "engine": {"image": self.image, "env": STAND_IN, **engine},
+            "engine": {"image": self.image, "env": ENVIRONMENT, **engine},
             "upgrade": {"deletionDelay": "10s"},
             "replicas": replicas,
             "resources": {"worker": {"cpu": "2", "memory": "3Gi"}},
@@ -332,7 +335,7 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
         shared.proxied(f"{NAME}-serve-svc") as url,
         Load(url, MODEL, clients=4, max_tokens=16, pause=0.1, timeout=60, streaming=2) as load,
     ):
-        flags = spec.flags({"min": 2, "max": 2}, args=ARGUMENTS, env={**STAND_IN, "COLOR": "blue"})
+        flags = spec.flags({"min": 2, "max": 2}, args=ARGUMENTS, env={**ENVIRONMENT, "COLOR": "blue"})
         changed = shared.run("deploy", *flags, "-n", shared.namespace, "--timeout", "300s")
     print(f"{changed.seconds:.0f} s; {load.figures()}")
     assert "2 → 1 → 1 → 2" in changed.err, str(changed)
