@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.quantities import canonical_quantity, parse_quantity
 from rayllm_ctl.model.rayoptions import INCREMENTAL, RayOptions, Upgrade
@@ -90,9 +91,15 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
         redis=redis_server(service),
         serving_code=service.engine.serving_code == "mounted",
         worker_groups=groups,
-        pod_disruption_budget=service.availability.pod_disruption_budget or budget(groups, 1),
+        pod_disruption_budget=service.availability.pod_disruption_budget or _budget_of(groups),
         head_serves=not excludes_the_head(found[0].proxies.on_workers, groups[0].min_workers),
     )
+
+
+def _budget_of(groups: Iterable[WorkerGroup]) -> PodDisruptionBudget | None:
+    """Of an ingress and models: one worker at a time, whichever it is."""
+    fewest = [group.min_workers for group in groups]
+    return budget(max(fewest), sum(fewest), 1)
 
 
 def _reading_all(service: LLMService) -> LLMService:
@@ -152,7 +159,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         backend=Backend(in_front, proxies.http_port),
         network=network_rules(service.security),
         pod_disruption_budget=service.availability.pod_disruption_budget
-        or budget(workers[:1], pods.workers_per_replica),
+        or budget(parallelism.replicas, parallelism.replicas * pods.workers_per_replica, pods.workers_per_replica),
         head_serves=not (by_serve and excludes_the_head(proxies.on_workers, workers[0].min_workers)),
         pod_monitor=scraping(service.monitoring.pod_monitor),
         service_monitor=scraping(service.monitoring.service_monitor),

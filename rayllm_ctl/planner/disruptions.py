@@ -10,7 +10,6 @@ has. Ray's default is 30 s, as is that of Kubernetes: too short for the answers 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 from rayllm_ctl.model import kuberay
@@ -32,7 +31,7 @@ _TEARDOWN_SECONDS = 10
 """For Ray's processes to end after the drain, before the kubelet kills them."""
 
 _REDUNDANT = 2
-"""Workers of which one may go while the others answer."""
+"""Replicas, or workers with a proxy, of which one may go while the others answer."""
 
 
 def graceful_shutdown(service: LLMService) -> int:
@@ -69,12 +68,12 @@ def spread(group: WorkerGroup) -> WorkerGroup:
     return replace(group, pod=replace(group.pod, topology_spread_constraints=(constraint,)))
 
 
-def budget(groups: Iterable[WorkerGroup], workers_per_replica: int) -> PodDisruptionBudget | None:
-    """Evictions take one replica at a time, where the others answer meanwhile; None where there is no other."""
-    fewest = [group.min_workers for group in groups]
-    if max(fewest, default=0) < _REDUNDANT * workers_per_replica:
-        return None
-    return PodDisruptionBudget(sum(fewest) - workers_per_replica)
+def budget(replicas: int, workers: int, workers_per_replica: int) -> PodDisruptionBudget | None:
+    """Evictions take one replica at a time, where another one answers meanwhile; None where there is none.
+
+    replicas, workers: as many as there always are.
+    """
+    return PodDisruptionBudget(workers - workers_per_replica) if replicas >= _REDUNDANT else None
 
 
 def excludes_the_head(proxies_on_workers: bool, fewest: int) -> bool:

@@ -12,6 +12,7 @@ from rayllm_ctl.model.podoptions import EnvironmentVariable, PodOptions, Pods
 from rayllm_ctl.model.serveoptions import HTTPOptions, Serve
 from rayllm_ctl.model.service import Replicas
 from tests.render.plans import H100, plan
+from tests.render.test_raycluster import TWO_PODS
 from tests.render.test_render import GPU, rendered, worker_group
 
 DRAIN = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
@@ -51,6 +52,17 @@ def test_with_two_replicas_one_may_be_evicted_and_the_head_is_no_address(
     deployed = deployment(replicas=Replicas(low, 4))
     found = deployed.pod_disruption_budget
     assert (found and found.min_available, deployed.head_serves) == (budget, head_serves)
+
+
+def test_a_replica_of_several_pods_is_one_of_them() -> None:
+    for mode in ("rayservice", "raycluster"):
+        found = []
+        for replicas in (Replicas(2, 2), Replicas(1, 1)):
+            service = dataclasses.replace(GPU, replicas=replicas, mode=mode)
+            made = plan(service, H100, tensor=8, pipeline=2, pods=TWO_PODS).deployment
+            assert made is not None
+            found.append(made.pod_disruption_budget)
+        assert found == [PodDisruptionBudget(2), None], mode
 
 
 def test_what_the_spec_says_counts() -> None:
