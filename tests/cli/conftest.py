@@ -18,6 +18,7 @@ _VOLATILE = (
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://SERVER"),
     (re.compile(r"\b(for|after|age) +(\d+d\d+h|\d+h\d+m|\d+m\d+s|\d+s)\b"), r"\1 AGE"),
     (re.compile(r"(?<=  )(\d+d\d+h|\d+h\d+m|\d+m\d+s|\d+s)(?=  )"), "AGE"),
+    (re.compile(r"\b(FOR|AGE|LEFT) {2,}"), r"\1  "),  # as wide as the ages below
     (re.compile(r'"(since|observedAt)": "[^"]*"'), r'"\1": "TIME"'),
 )
 
