@@ -359,11 +359,11 @@ def test_failures_on_the_way(
         assert lines.until(word) == [f"[w1] {word}"]
     failing = status(500, "etcdserver: leader changed", "InternalError")
     api.answer("GET", "/rayservices/tiny$", lambda _: failing, times=5)
-    logs["x"] = Log("x first")
-    assert lines.until("x first") == [
-        "the API server cannot get RayService llm/tiny now: etcdserver: leader changed: trying again",
-        "[w2] x first",
+    assert lines.until("trying again") == [
+        "the API server cannot get RayService llm/tiny now: etcdserver: leader changed: trying again"
     ]
+    logs["x"] = Log("x first")
+    assert lines.until("x first") == ["[w2] x first"]
     monkeypatch.setattr(cluster_watch, "GRACE_SECONDS", 0.2)
     api.granted = set()
     with pytest.raises(UserError, match=r"not permitted to get rayservices\.ray\.io"):
