@@ -105,6 +105,7 @@ def _said(one: Rendering) -> Iterator[Event | Rendered]:
 
 def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     from rayllm_ctl.cluster.apply import apply
+    from rayllm_ctl.cluster.delete import delete_all
     from rayllm_ctl.cluster.prune import leftovers, prune, require_deletable
     from rayllm_ctl.cluster.services import find
     from rayllm_ctl.workflows.diff import start_seconds
@@ -177,7 +178,8 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
             if options.record:
                 kept = yield from record(cluster, state, done, options.change, wait=options.wait)
             if upgrade.replaced is not None:
-                yield from prune(cluster, [upgrade.replaced])
+                # Before its dependents: KubeRay would go on creating pods for it, without its service account.
+                yield from delete_all(cluster, [upgrade.replaced], background=True)
         last = number == len(steps) - 1
         yield from taken_over(cluster, kind, stored, kept, limit if options.wait else None, stop, last=last)
         if stop is not None and stop.is_set():
