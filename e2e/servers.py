@@ -15,9 +15,10 @@ _START_SECONDS = 20.0
 
 @contextmanager
 def running(command: Sequence[str | Path], url: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """`command`, from when it answers at `url` until the block ends."""
+    """`command`, from when it answers at `url` until the block ends, or this process does, however it ends."""
     name = Path(command[0]).name
-    process = subprocess.Popen(command, env=env)
+    assert not _answers(url), f"something else answers at {url}, where {name} is to"
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], env=env)
     try:
         end = time.monotonic() + _START_SECONDS
         while not _answers(url):
