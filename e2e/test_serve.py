@@ -80,14 +80,20 @@ def test_wait_events_logs_and_a_bundle_agree_with_the_service(shared: Bench, tmp
 def test_bench_says_what_vllm_did_meanwhile(shared: Bench) -> None:
     # Ray exports the engine's metrics every ten seconds.
     load = ("--concurrency", "3", "--duration", "25s", "--output-tokens", "400", "--set", "ignore_eos=true")
-    result = shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()
+
+    def measured() -> Any:
+        result = shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()
+        service = result["service"]
+        # On two cores that compute, the dashboard is late now and then; the next look says more.
+        assert all("no answer within" in problem for problem in service["problems"]), service["problems"]
+        known = [sample["replicas"] for sample in service["samples"] if sample["replicas"] is not None]
+        assert known == [1] * len(known)
+        return result if len(known) >= 2 and service["max"]["running"] else None
+
+    # When it is late all the time, nothing is known of the engine under this load, and the next load tells.
+    result = shared.wait("a load test with looks at the engine", measured, timeout=240)
     service = result["service"]
-    # On two cores that compute, the dashboard is late now and then; the next look says more.
-    assert all("no answer within" in problem for problem in service["problems"]), service["problems"]
-    known = [sample["replicas"] for sample in service["samples"] if sample["replicas"] is not None]
-    assert known == [1] * len(known)
-    assert len(known) >= 2
-    assert 0 < service["max"]["running"] <= 3
+    assert service["max"]["running"] <= 3
     assert 0 <= service["max"]["kvCacheUsage"] <= 1
     assert service["max"]["preemptions"] == 0
     assert result["notPredicted"] == "the speed of CPUs is not planned"
