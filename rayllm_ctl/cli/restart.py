@@ -8,10 +8,20 @@ from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.waitflags import wait_options
 from rayllm_ctl.errors import INTERRUPTED, UserError
+from rayllm_ctl.model.changes import Way
 
 
 @click.command(short_help="Restart the pods of a service step by step.")
 @click.argument("name")
+@click.option(
+    "--upgrade",
+    "way",
+    type=click.Choice(["auto", "shrink", "new-cluster"]),
+    default="auto",
+    show_default=True,
+    help="Where the nodes have no room for a second RayCluster. shrink, auto: fewer replicas until it has taken over; "
+    "new-cluster: it waits for a place.",
+)
 @click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
 @wait_options
 @output_option("json", "name")
@@ -20,6 +30,7 @@ from rayllm_ctl.errors import INTERRUPTED, UserError
 def command(
     ctx: click.Context,
     name: str,
+    way: Way,
     accept_outage: bool,
     wait: bool,
     timeout: float | None,
@@ -29,20 +40,24 @@ def command(
     """Restart service NAME while it goes on answering.
 
     KubeRay starts a second RayCluster next to the one that runs, and deletes that when the second serves: for a while
-    the service needs twice its GPUs. In mode raycluster the worker pods are deleted one at a time, and each is waited
-    for, with --no-wait too. With one replica nothing answers meanwhile, which --accept-outage accepts.
+    the service needs twice its GPUs. Where the nodes do not have them, it has fewer replicas meanwhile; with one
+    replica the first RayCluster is deleted before, which --accept-outage accepts.
+
+    In mode raycluster the worker pods are deleted one at a time, and each is waited for, with --no-wait too. With one
+    replica nothing answers meanwhile, which --accept-outage accepts.
     """
     from rayllm_ctl.cli.session import connect, print_meaning, show
-    from rayllm_ctl.workflows.restart import prepare, restart
+    from rayllm_ctl.workflows.restart import RestartOptions, prepare, restart
 
+    options = RestartOptions(way, accept_outage, wait, timeout)
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
-    found = prepare(cluster, name, namespace, accept_outage=accept_outage)
+    found = prepare(cluster, name, namespace, options)
     if found.diff is not None:
         print_meaning(ctx, found.diff)
     with show(ctx, output) as display:
         try:
-            for event in restart(cluster, found, wait=wait, timeout=timeout):
+            for event in restart(cluster, found, options):
                 display.handle(event)
         except KeyboardInterrupt:
             follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"

@@ -74,7 +74,8 @@ RAY_SERVICE = WorkloadKind(
         "history": HISTORY,
         "restart": Rights(
             needed=(Right("get", _KIND), Right("patch", _KIND)),
-            display=(Right("get", "RayCluster"), *HISTORY.needed),
+            # Patching and deleting a RayCluster are for a second one that has no place beside the first.
+            display=(*(Right(verb, "RayCluster") for verb in ("get", "patch", "delete")), *HISTORY.needed),
         ),
         "suspend": Rights(
             needed=(Right("get", _KIND), Right("patch", _KIND)),

@@ -9,18 +9,22 @@ from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.changes import Diff
+from rayllm_ctl.model.changes import Diff, Way
 from rayllm_ctl.model.events import Event, Noted
-from rayllm_ctl.model.labels import RESTARTER
+from rayllm_ctl.model.labels import MANAGER, RESTARTER
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.scaling import group_bounds
 from rayllm_ctl.workflows.foresee import answers
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.restarted import with_restart
+from rayllm_ctl.workflows.shrink import Shrink, shrunk
+from rayllm_ctl.workflows.takeover import taken_over
+from rayllm_ctl.workflows.upgrade import UpgradeOptions, restarting
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.inventory import Entry
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,17 @@ class Restart:
     diff: Diff | None = None
 
 
-def prepare(cluster: Cluster, name: str, namespace: str, *, accept_outage: bool) -> Restart:
+@dataclass(frozen=True)
+class RestartOptions:
+    """way: of a RayService, see Way. timeout: seconds; None: as its last plan says."""
+
+    way: Way = "auto"
+    accept_outage: bool = False
+    wait: bool = True
+    timeout: float | None = None
+
+
+def prepare(cluster: Cluster, name: str, namespace: str, options: RestartOptions) -> Restart:
     """What a restart of service `name` does.
 
     Raises UserError where nothing would restart, and OutageError where nothing would answer for a while, unless
@@ -50,7 +64,13 @@ def prepare(cluster: Cluster, name: str, namespace: str, *, accept_outage: bool)
         raise not_permitted(cluster, namespace, lacking)
     seconds = start_seconds(known_revisions(cluster, service))
     if kind.is_cluster:
-        if not accept_outage:
+        if options.way != "auto":
+            raise UserError(
+                f"{service.label} is a RayCluster of its own: --upgrade {options.way} is for RayServices; nothing was "
+                "restarted",
+                hint="remove --upgrade",
+            )
+        if not options.accept_outage:
             _refuse_outage(service, seconds)
         return Restart(service, seconds)
     strategy = (service.item["spec"].get("upgradeStrategy") or {}).get("type")
@@ -63,29 +83,69 @@ def prepare(cluster: Cluster, name: str, namespace: str, *, accept_outage: bool)
     return Restart(service, seconds, manifest, diff_change(cluster, kind, service.item, manifest, RESTARTER))
 
 
-def restart(cluster: Cluster, found: Restart, *, wait: bool, timeout: float | None) -> Iterator[Event]:
+def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:
     """Restart a service and, with `wait`, go on until it is Ready; pods of a RayCluster are waited for in any case.
 
-    timeout: seconds; None: as its last plan says. Raises as wait_ready does, and WaitTimeoutError where a pod of a
-    RayCluster is not replaced in that time.
+    Raises OutageError where nothing would answer as a second RayCluster has no place, unless that is accepted; later as
+    wait_ready does, and WaitTimeoutError where a pod of a RayCluster is not replaced in time.
     """
-    from rayllm_ctl.cluster.apply import apply
+    from rayllm_ctl.cluster.permissions import missing, not_permitted
     from rayllm_ctl.cluster.restart import restart_workers
 
-    limit = found.start_seconds if timeout is None else timeout
+    limit = found.start_seconds if options.timeout is None else options.timeout
     service = found.service
-    stored = service.item
-    if found.manifest is None:
+    if found.manifest is None or found.diff is None:
         yield Noted("the head restarts only with all other pods, and stays: kubectl delete pod restarts it")
         yield from restart_workers(cluster, service.name, service.namespace, limit)
+        if options.wait:
+            yield from wait_ready(cluster, service.kind, service.item, limit)
+        return
+    how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
+    upgrade = yield from restarting(cluster, service, found.diff, how)
+    if upgrade.shrink is not None:
+        lacking = missing(cluster, service.namespace, service.kind.rights_for("bounds").needed)
+        if lacking:
+            raise not_permitted(cluster, service.namespace, lacking)
+        yield from _with_fewer_replicas(cluster, service, found.manifest, upgrade.shrink, limit)
     else:
-        generation = int(service.item["metadata"].get("generation") or 0)
-        for applied, stored in apply(  # noqa: B007  the last one is waited for
-            cluster, [found.manifest], field_manager=RESTARTER, unchanged={service.kind.name: generation}
-        ):
-            yield applied
-    if wait:
+        yield from _beside(cluster, service, found.manifest, upgrade.replaced, limit if options.wait else None)
+
+
+def _beside(
+    cluster: Cluster, service: LiveService, manifest: dict[str, Any], replaced: Entry | None, limit: float | None
+) -> Iterator[Event]:
+    """A second RayCluster beside the one that runs, or in its place. limit: seconds to wait; None: do not."""
+    from rayllm_ctl.cluster.apply import apply
+    from rayllm_ctl.cluster.delete import delete_all
+
+    stored = service.item
+    generation = {service.kind.name: int(service.item["metadata"].get("generation") or 0)}
+    for applied, stored in apply(  # noqa: B007  the last one is waited for
+        cluster, [manifest], field_manager=RESTARTER, unchanged=generation
+    ):
+        yield applied
+    if replaced is not None:
+        yield from delete_all(cluster, [replaced], background=True)
+    if limit is not None:
         yield from wait_ready(cluster, service.kind, stored, limit)
+
+
+def _with_fewer_replicas(
+    cluster: Cluster, service: LiveService, manifest: dict[str, Any], plan: Shrink, limit: float
+) -> Iterator[Event]:
+    """Fewer replicas until a second RayCluster has taken over, and all of them again. limit: seconds for each step."""
+    from rayllm_ctl.cluster.apply import apply
+
+    yield from shrunk(cluster, service, plan, limit, force=False, stop=None)
+    stored = service.item
+    # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
+    for part, manager in ((plan.second, MANAGER), (manifest, RESTARTER)):
+        for applied, stored in apply(cluster, [part], field_manager=manager):  # noqa: B007
+            yield applied
+    yield from taken_over(cluster, service.kind, stored, None, limit, None, last=False)
+    for applied, stored in apply(cluster, [plan.own]):  # noqa: B007
+        yield applied
+    yield from taken_over(cluster, service.kind, stored, None, limit, None)
 
 
 def _refuse_outage(service: LiveService, seconds: float) -> None:

@@ -21,7 +21,7 @@ from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.foresee import answers, meaning, refuse_outage, stops, with_bounds_written
-from rayllm_ctl.workflows.live import LiveService
+from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished
 
@@ -126,6 +126,28 @@ def _surge(
     replicas = ", ".join(f"{model}: {_SURGE}" for model in pods)
     yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {place.detail}")
     return Upgrade(first)
+
+
+def restarting(
+    cluster: Cluster, service: LiveService, diff: Diff, options: UpgradeOptions
+) -> Generator[Noted, None, Upgrade]:
+    """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. Raises as upgrading does.
+
+    What another tool applied is left to it: there the second RayCluster waits until it has a place.
+    """
+    item = _configured(diff, service)
+    if item is None or not item.waits or options.way == "new-cluster":
+        return Upgrade()
+    known = known_revisions(cluster, service)
+    try:
+        manifests = applied_manifests(cluster, service, known)
+    except UserError:
+        return Upgrade()
+    upgrade = yield from _scarce(cluster, service, manifests, item, options, None)
+    if upgrade.shrink is not None and known:
+        back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
+        yield Noted(f"shrink: should this be interrupted, {back} brings all replicas back")
+    return upgrade
 
 
 def _scarce(

@@ -249,3 +249,63 @@ def test_an_interrupted_sequence_goes_on(run: Run, api: FakeAPI, workers: Worker
     assert result.code == 3, str(result)
     assert "the second RayCluster takes over first" in result.err
     assert applied(api, seen) == [((1, 2), True)], "not all replicas while it has no place for them"
+
+
+def restarted(api: FakeAPI, seen: int) -> list[tuple[int, int] | str]:
+    """What was applied since, as `applied` says; "restart" for the annotation that starts a second RayCluster."""
+    found: list[tuple[int, int] | str] = []
+    for request in api.requests[seen:]:
+        if request.method == "PATCH" and request.path.endswith("/rayservices/tiny") and "dryRun" not in request.query:
+            config = json.loads(request.body)["spec"]["rayClusterConfig"]
+            groups = config.get("workerGroupSpecs")
+            found.append((groups[0]["minReplicas"], groups[0]["maxReplicas"]) if groups else "restart")
+    return found
+
+
+def test_a_restart_makes_room_for_the_second_ray_cluster(run: Run, api: FakeAPI, workers: Workers) -> None:
+    deployed(run, workers, 2, room=2)
+    seen = len(api.requests)
+    refused = run("restart", "tiny", "-n", "llm", "--no-wait")
+    assert (refused.code, "cannot be combined with --no-wait" in refused.err) == (1, True), str(refused)
+    assert restarted(api, seen) == []
+    result = run("restart", "tiny", "-n", "llm", "--timeout", "20s")
+    assert result.code == 0, str(result)
+    assert "tiny 2 → 1 → 1 → 2" in result.err
+    assert "rayllm-ctl rollback tiny -n llm --to 1 brings all replicas back" in result.err
+    assert restarted(api, seen) == [(1, 1), (1, 2), "restart", (2, 2)]
+    assert len(api.names("ControllerRevision")) == 1
+
+
+def test_a_restart_waits_for_a_place_if_that_is_asked_for(run: Run, api: FakeAPI, workers: Workers) -> None:
+    deployed(run, workers, 2, room=2)
+    seen = len(api.requests)
+    result = run("restart", "tiny", "-n", "llm", "--upgrade", "new-cluster", "--no-wait")
+    assert result.code == 0, str(result)
+    assert restarted(api, seen) == ["restart"]
+
+
+def test_a_restart_of_the_only_replica_without_a_place_is_an_outage(run: Run, api: FakeAPI, workers: Workers) -> None:
+    deployed(run, workers, 1, room=1)
+    seen = len(api.requests)
+    refused = run("restart", "tiny", "-n", "llm")
+    assert (refused.code, "has no place beside the one that runs" in refused.err) == (1, True), str(refused)
+    assert "--accept-outage to go on nevertheless" in refused.err
+    assert restarted(api, seen) == []
+    made = run("restart", "tiny", "-n", "llm", "--accept-outage", "--timeout", "20s")
+    assert (made.code, f"raycluster/{CLUSTER} deleted" in made.err) == (0, True), str(made)
+    assert restarted(api, seen) == ["restart"]
+
+
+def test_what_another_tool_applied_is_left_to_it(run: Run, api: FakeAPI, workers: Workers) -> None:
+    deployed(run, workers, 2, room=2)
+    stored = api.stored("RayService", "tiny")
+    stored["metadata"]["managedFields"] = [
+        {**field, "manager": "argocd-controller"} for field in stored["metadata"]["managedFields"]
+    ]
+    api.put(**stored)
+    for name in api.names("ControllerRevision"):
+        api.remove("ControllerRevision", name)
+    seen = len(api.requests)
+    result = run("restart", "tiny", "-n", "llm", "--no-wait")
+    assert (result.code, "shrink:" in result.err) == (0, False), str(result)
+    assert restarted(api, seen) == ["restart"]
