@@ -89,7 +89,7 @@ def kills(simulated: Bench, bench: Bench, proxy: Counting, when: str, args: list
             assert done.code == 0 or gone or same, f"exit {done.code}: {done.err}"
             return killed
         killed.append(done.killed)
-        seen = simulated.run("status", NAME, "-n", simulated.namespace, code=None, timeout=10)
+        seen = simulated.run("status", NAME, "-n", simulated.namespace, code=None, timeout=30)
         assert seen.code in (0, 1), str(seen)
     raise AssertionError(f"still writing after {killed}")
 

@@ -136,9 +136,9 @@ class Processes:
 
     def wait(self, what: str, condition: Callable[[], bool]) -> float:
         """Wait until it holds; the time then."""
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 150
         while not condition():
-            assert time.monotonic() < limit, f"not within 60 s: {what}"
+            assert time.monotonic() < limit, f"not within 150 s: {what}"
             time.sleep(0.1)
         return time.time()
 

@@ -27,6 +27,9 @@ _READ_BYTES = 1 << 20
 _GCS_SECONDS = 60.0
 """How long requests are tried. By default it is 15 minutes, also where there are no credentials."""
 
+_S3_SECONDS = {"connect_timeout": 5.0, "request_timeout": 30.0}
+"""How long a connection, and then an answer, may take. The AWS SDK's 1 and 3 are too short for a busy endpoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -67,7 +70,7 @@ def _s3(bucket: str, options: settings.Storage) -> Any:
     ):
         with storage_errors(f"s3://{bucket}"):
             known["region"] = fs.resolve_s3_region(bucket)
-    return fs.S3FileSystem(anonymous=options.anonymous, **known)
+    return fs.S3FileSystem(anonymous=options.anonymous, **_S3_SECONDS, **known)
 
 
 def lacks_bucket(files: Any, path: str) -> bool:

@@ -67,3 +67,11 @@ def test_rejected(
     assert failed["code"] == code, failed
     assert words in failed["message"]
     assert failed["hint"]
+
+
+def test_a_busy_endpoint_has_time_to_answer() -> None:
+    from rayllm_ctl.serving.batch import settings, storage
+
+    made = storage._s3("data", settings.Storage(endpoint="http://127.0.0.1:1", region="eu-central-1"))
+    _, (given,) = made.__reduce__()
+    assert (given["connect_timeout"], given["request_timeout"]) == (5.0, 30.0)
