@@ -272,7 +272,7 @@ def test_replicas_of_two_gpus_come_from_nothing_and_are_gone_when_the_job_is_can
 
     assert gpus() == []
     jobs.bench.wait("two workers of two GPUs", lambda: gpus() == [2, 2], timeout=180)
-    jobs.bench.wait("some parts", lambda: parts(jobs, "gpus") >= 1, timeout=120)
+    jobs.bench.wait("some parts", lambda: parts(jobs, "gpus") >= 1, timeout=300)
     jobs.bench.run("batch", "cancel", "gpus", "-n", jobs.bench.namespace)
     assert not jobs.pods("gpus")
     rows = [row["number"] for row in jobs.rows("gpus")]
