@@ -377,7 +377,8 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     bench = gateway.bench
     gateway.scale(2)
-    with Load(gateway.url, NARROW, clients=4, max_tokens=60, key=gateway.key, streaming=2) as load:
+    # So many that some request waits for its first token when the replica ends.
+    with Load(gateway.url, NARROW, clients=8, max_tokens=60, key=gateway.key, streaming=2) as load:
         bench.wait("answers", lambda: load.answered > 10, timeout=60)
         killed = bench.items("pods", "ray.io/group=narrow")[0]["metadata"]["name"]
         # A pod that is deleted, by force as well, lets its processes end requests of a second.
