@@ -377,8 +377,8 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     bench = gateway.bench
     gateway.scale(2)
-    # So many that some request waits for its first token when the replica ends.
-    with Load(gateway.url, NARROW, clients=8, max_tokens=60, key=gateway.key, streaming=2) as load:
+    # Of two requests at each replica one at least waits for its whole answer, so that it can be sent again.
+    with Load(gateway.url, NARROW, clients=4, max_tokens=60, key=gateway.key, streaming=1) as load:
         bench.wait("answers", lambda: load.answered > 10, timeout=60)
         killed = bench.items("pods", "ray.io/group=narrow")[0]["metadata"]["name"]
         # A pod that is deleted, by force as well, lets its processes end requests of a second.
@@ -394,7 +394,7 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
     # Nothing but streams, each with a part of an answer before the error.
     begun = re.compile(r'the stream broke off: .*"finish_reason":null.*"code":"replica_lost"')
     assert not [one for one in load.failed if not begun.match(one.error)]
-    assert len(load.failed) <= 2
+    assert len(load.failed) <= 1
     gateway.scale(1)
 
 
