@@ -16,11 +16,11 @@ from rayllm_ctl.model.changes import Way
 @click.option(
     "--upgrade",
     "way",
-    type=click.Choice(["auto", "shrink", "new-cluster"]),
+    type=click.Choice(["auto", "new-cluster"]),
     default="auto",
     show_default=True,
-    help="Where the nodes have no room for a second RayCluster. shrink, auto: fewer replicas until it has taken over; "
-    "new-cluster: it waits for a place.",
+    help="Where the nodes have no room for a second RayCluster. auto: it gets its place from the first; new-cluster: "
+    "it waits for one.",
 )
 @click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
 @wait_options

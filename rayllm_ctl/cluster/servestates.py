@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 
-Answers = Mapping[str, Mapping[str, Any]]
+Answers = dict[str, Mapping[str, Any]]
 """By the name of a RayCluster, what Serve says on it; `error` and perhaps `status` where it does not answer."""
 
 

@@ -24,7 +24,6 @@ from rayllm_ctl.cluster.ownevents import OwnEvents, is_well
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.queue import queue_source
 from rayllm_ctl.cluster.reader import Objects, Reader
-from rayllm_ctl.cluster.servestates import Answers as ServeAnswers
 from rayllm_ctl.cluster.servestates import ServeStates, denied
 from rayllm_ctl.cluster.watch import Subscription, Watch
 from rayllm_ctl.errors import UserError
@@ -77,9 +76,8 @@ class Collector:
         self._events = OwnEvents(self._events_of)
         self._serve = ServeStates(cluster)
         self._last: tuple[float, Snapshot, Objects] | None = None
-        self._told: tuple[object, ServeAnswers] | None = None
 
-    def collect(self, answers: ServeAnswers | None = None) -> Snapshot:
+    def collect(self, answers: Mapping[str, Mapping[str, Any]] | None = None) -> Snapshot:
         """A Snapshot of now. answers: Serve's, where it was just asked."""
         self._reader = Reader(self._cluster)
         self._follow()
@@ -105,13 +103,10 @@ class Collector:
         self._last = (begun, snapshot, rest)
         return snapshot
 
-    def refresh(self, *, ask: bool) -> Snapshot | None:
-        """A Snapshot after a change: what is watched as it is now, all else as collected last.
+    def refresh(self) -> Snapshot | None:
+        """A Snapshot after a change: what is watched and Serve's state as they are now, all else as collected last.
 
-        ask: ask Serve for its state. Else it is as it was said last, at most RECENT_SECONDS ago, of the same pods and
-        the same generation as KubeRay knows it; KubeRay's own status is no newer.
-        None where that cannot be had: that is too long ago, a watch is interrupted, there is another RayCluster, or
-        Serve was not asked of these pods and this generation.
+        None where that cannot be had: that is too long ago, a watch is interrupted, or there is another RayCluster.
         """
         if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
             return None
@@ -124,13 +119,8 @@ class Collector:
         owned = self._owned_by(workload, found[kuberay.RAY_CLUSTER])
         if owned.cluster_names != self._seen_clusters:
             return None
-        if ask:
-            with Tasks() as tasks:
-                answers = self._serve_states(tasks, owned, found["Pod"])
-        elif self._told is not None and self._told[0] == _version(owned, found["Pod"]):
-            answers = self._told[1]
-        else:
-            return None
+        with Tasks() as tasks:
+            answers = self._serve_states(tasks, owned, found["Pod"])
         objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
         return self._snapshot(objects, answers, last.logs, last.queue)
 
@@ -252,15 +242,14 @@ class Collector:
 
         return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
-    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> ServeAnswers:
+    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> Mapping[str, Mapping[str, Any]]:
         if self.kind.is_cluster:
             return {}
         answers = self._serve.ask(tasks, owned.clusters, pods)
-        self._told = _version(owned, pods), answers
         self._reader.notes.update(denied(answers))
         return answers
 
-    def _queue(self, owned: OwnedResources, answers: ServeAnswers) -> Mapping[str, Any]:
+    def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
         """The queue of a gateway that serves; empty where there is none."""
         source = None
         if owned.workload is not None and not self.kind.is_cluster:
@@ -276,7 +265,7 @@ class Collector:
         tasks: Tasks,
         owned: OwnedResources,
         pods: Objects,
-        answers: ServeAnswers,
+        answers: Mapping[str, Mapping[str, Any]],
         surroundings: Objects,
     ) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -309,14 +298,6 @@ class Collector:
 def _workload_and_clusters(owned: OwnedResources) -> Objects:
     own = [dict(owned.workload)] if owned.workload is not None else []
     return own if owned.is_cluster else [*own, *owned.clusters]
-
-
-def _version(owned: OwnedResources, pods: Objects) -> object:
-    """What changes before Serve's state does: the generation, whether KubeRay has seen it, and the pods."""
-    workload = owned.workload or {}
-    metadata, status = workload.get("metadata") or {}, workload.get("status") or {}
-    shown = {pod["metadata"]["uid"]: pod["metadata"]["resourceVersion"] for pod in pods}
-    return metadata.get("generation"), status.get("observedGeneration"), owned.cluster_names, shown
 
 
 def tidy(objects: Objects) -> Objects:

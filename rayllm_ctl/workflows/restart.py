@@ -11,14 +11,14 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff, Way
 from rayllm_ctl.model.events import Event, Noted
-from rayllm_ctl.model.labels import MANAGER, RESTARTER
+from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.scaling import group_bounds
 from rayllm_ctl.workflows.foresee import answers
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrunk
-from rayllm_ctl.workflows.takeover import taken_over
+from rayllm_ctl.workflows.takeover import applied_step
 from rayllm_ctl.workflows.upgrade import UpgradeOptions, restarting
 from rayllm_ctl.workflows.wait import wait_ready
 
@@ -137,15 +137,11 @@ def _with_fewer_replicas(
     from rayllm_ctl.cluster.apply import apply
 
     yield from shrunk(cluster, service, plan, limit, force=False, stop=None)
-    stored = service.item
     # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
-    for part, manager in ((plan.second, MANAGER), (manifest, RESTARTER)):
-        for applied, stored in apply(cluster, [part], field_manager=manager):  # noqa: B007
-            yield applied
-    yield from taken_over(cluster, service.kind, stored, None, limit, None, last=False)
-    for applied, stored in apply(cluster, [plan.own]):  # noqa: B007
+    for applied, _ in apply(cluster, [plan.second]):
         yield applied
-    yield from taken_over(cluster, service.kind, stored, None, limit, None)
+    yield from applied_step(cluster, service.kind, manifest, limit, None, field_manager=RESTARTER)
+    yield from applied_step(cluster, service.kind, plan.own, limit, None, last=True)
 
 
 def _refuse_outage(service: LiveService, seconds: float) -> None:

@@ -22,7 +22,7 @@ from rayllm_ctl.model.scaling import Bounds, with_group_bounds
 from rayllm_ctl.workflows.fitting import Fitting, Replicas, ray_cluster
 from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions
 from rayllm_ctl.workflows.scale import scaled_service
-from rayllm_ctl.workflows.takeover import taken_over
+from rayllm_ctl.workflows.takeover import applied_step
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -169,14 +169,9 @@ def shrunk(
 
     Raises UserError, with the old bounds applied again, where others have taken the GPUs in the meantime.
     """
-    from rayllm_ctl.cluster.apply import apply
 
     def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
-        stored: dict[str, Any] = {}
-        for applied, item in apply(cluster, [manifest], force_conflicts=force):
-            yield applied
-            stored = item
-        yield from taken_over(cluster, service.kind, stored, None, limit, stop, last=False)
+        return applied_step(cluster, service.kind, manifest, limit, stop, force=force)
 
     if plan.smaller != plan.own:
         yield from bounded(plan.smaller)

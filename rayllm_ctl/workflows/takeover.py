@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.model.events import Event, Noted, Observed, Ready
+from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.recording import Kept, followed
 from rayllm_ctl.workflows.wait import wait_ready
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+
+def applied_step(
+    cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], limit: float, stop: Stop | None,
+    *, field_manager: str = MANAGER, force: bool = False, last: bool = False,
+) -> Iterator[Event]:  # fmt: skip
+    """Apply one object of several steps of a change, and wait until what follows from it is done; see taken_over."""
+    from rayllm_ctl.cluster.apply import apply
+
+    stored: dict[str, Any] = {}
+    for applied, item in apply(cluster, [manifest], field_manager=field_manager, force_conflicts=force):
+        yield applied
+        stored = item
+    yield from taken_over(cluster, kind, stored, None, limit, stop, last=last)
 
 
 def taken_over(

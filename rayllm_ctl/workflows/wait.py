@@ -145,13 +145,8 @@ def looks_at(
         nonlocal collector
         found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
         collector = collector or Collector(cluster, found, name, namespace, following=True, watch=changes)
-        snapshot: Snapshot | None = None
-        health: Health | None = None
-        for ask in (False, True) if changed else ():
-            snapshot = collector.refresh(ask=ask)
-            health = found.diagnose(snapshot, name, namespace) if snapshot else None
-            if health is not None and health.state in _EXPLAINED:
-                break
+        snapshot = collector.refresh() if changed else None
+        health = found.diagnose(snapshot, name, namespace) if snapshot else None
         if snapshot is None or health is None or health.state not in _EXPLAINED:
             snapshot = collector.collect(snapshot.serve if snapshot else None)
             health = found.diagnose(snapshot, name, namespace)

@@ -276,6 +276,24 @@ def test_a_restart_makes_room_for_the_second_ray_cluster(run: Run, api: FakeAPI,
     assert len(api.names("ControllerRevision")) == 1
 
 
+def test_a_restart_that_was_interrupted_gets_its_replicas_back_as_it_says(
+    run: Run, api: FakeAPI, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(run, workers, 2, room=2)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shrink, "_await_place", interrupted)
+        result = run("restart", "tiny", "-n", "llm", "--timeout", "20s")
+    assert result.code == 130, str(result)
+    seen = len(api.requests)
+    back = run("rollback", "tiny", "-n", "llm", "--to", "1", "--timeout", "20s")
+    assert back.code == 0, str(back)
+    assert applied(api, seen) == [((2, 2), False)]
+
+
 def test_a_restart_waits_for_a_place_if_that_is_asked_for(run: Run, api: FakeAPI, workers: Workers) -> None:
     deployed(run, workers, 2, room=2)
     seen = len(api.requests)

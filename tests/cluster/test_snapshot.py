@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -139,7 +139,7 @@ def test_after_a_change_serve_alone_is_asked(
     running.update("kuberay", "RayService", "tiny", status={"activeServiceStatus": {"rayClusterName": RC}, "new": 1})
     running.answer("GET", "proxy/api/serve/applications/$", (200, {"applications": {"new": {}}}))
     assert changes.wait(5)
-    found = collector.refresh(ask=True)
+    found = collector.refresh()
     assert found is not None
     assert [request.path.partition("proxy")[2] for request in running.requests] == ["/api/serve/applications/"]
     assert found.serve == {RC: {"applications": {"new": {}}}}
@@ -147,54 +147,13 @@ def test_after_a_change_serve_alone_is_asked(
     assert of_service(found) == of_service(Collector(cluster, RAY_SERVICE, "tiny", "llm").collect())
 
 
-SEEN = {"observedGeneration": 1, "activeServiceStatus": {"rayClusterName": RC}}
-
-
-def test_a_change_of_kuberays_status_alone_needs_no_new_answer_of_serve(
-    running: FakeAPI, watching: tuple[Collector, Watch]
-) -> None:
-    collector, changes = watching
-    asked = len(running.requests)
-    running.update("kuberay", "RayService", "tiny", status={**SEEN, "new": 1})
-    assert changes.wait(5)
-    found = collector.refresh(ask=False)
-    assert found is not None
-    assert next(item for item in found.objects if item["kind"] == "RayService")["status"]["new"] == 1
-    assert found.serve == {RC: {"applications": {}}}
-    assert len(running.requests) == asked
-
-
-def new_generation(api: FakeAPI) -> None:
-    api.update("user", "RayService", "tiny", spec={"a": 2})
-
-
-def seen_generation(api: FakeAPI) -> None:
-    api.update("kuberay", "RayService", "tiny", status={**SEEN, "observedGeneration": 2})
-
-
-def pod_unready(api: FakeAPI) -> None:
-    api.update("kubelet", "Pod", "worker", status={"phase": "Running", "conditions": []})
-
-
-@pytest.mark.parametrize("change", [new_generation, seen_generation, pod_unready])
-def test_serve_is_asked_again_where_its_state_may_have_changed(
-    running: FakeAPI, watching: tuple[Collector, Watch], change: Callable[[FakeAPI], None]
-) -> None:
-    collector, changes = watching
-    change(running)
-    assert changes.wait(5)
-    assert collector.refresh(ask=False) is None
-    assert collector.refresh(ask=True) is not None
-    assert collector.refresh(ask=False) is not None
-
-
 def test_after_a_change_all_is_asked_where_the_last_look_was_too_long_ago(
     watching: tuple[Collector, Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collector, _ = watching
-    assert collector.refresh(ask=True) is not None
+    assert collector.refresh() is not None
     monkeypatch.setattr(snapshot, "RECENT_SECONDS", 0.0)
-    assert collector.refresh(ask=True) is None
+    assert collector.refresh() is None
 
 
 def test_after_a_change_all_is_asked_where_a_watch_is_interrupted(
@@ -204,7 +163,7 @@ def test_after_a_change_all_is_asked_where_a_watch_is_interrupted(
     running.answer("GET", "/pods$", status(503, "apiserver is starting", "ServiceUnavailable"), times=1)
     running.send(None)
     deadline = time.monotonic() + 5
-    while (found := collector.refresh(ask=True)) is not None and time.monotonic() < deadline:
+    while (found := collector.refresh()) is not None and time.monotonic() < deadline:
         time.sleep(0.001)
     assert found is None
 
@@ -216,12 +175,12 @@ def test_pods_of_a_ray_cluster_that_becomes_known_later_are_followed(
     ray_pod(running, "next-head", "tiny-next", "head")
     running.put(kind="RayCluster", metadata={"name": "tiny-next", "labels": FROM})
     assert changes.wait(5)
-    assert collector.refresh(ask=True) is None
+    assert collector.refresh() is None
     assert names(collector.collect().objects, "Pod") == ["head", "next-head", "worker"]
     changes.drain()
     ray_pod(running, "next-worker", "tiny-next")
     assert changes.wait(5)
-    found = collector.refresh(ask=True)
+    found = collector.refresh()
     assert found is not None
     assert names(found.objects, "Pod") == ["head", "next-head", "next-worker", "worker"]
 

@@ -175,7 +175,7 @@ class Collector:
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def refresh(self, **_: object) -> None:
+    def refresh(self) -> None:
         return None
 
     def collect(self, *_: object) -> Snapshot:
