@@ -22,7 +22,7 @@ from rayllm_ctl.serving import logs, rayrouter, retries
 from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
 from rayllm_ctl.serving.errors import EngineError, check_event, has_ended, is_lost
-from rayllm_ctl.serving.gateway.application import RETRIED
+from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN
 from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
 from rayllm_ctl.serving.gateway.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
@@ -112,7 +112,7 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
         """What a replica of the model answers, or another one if it is lost before. Raises UnknownModel."""
         name = self._routes.model_id(body.model)
         model, handle = self._routes.model(name), self._routes.handle(name)
-        sent = rayrouter.Call(handle)
+        sent = rayrouter.Call(handle, raw_request.scope.get(TAKEN) if raw_request is not None else None)
 
         def call() -> AsyncGenerator[Any, None]:
             asks = _Request(name, sent)

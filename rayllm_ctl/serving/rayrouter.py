@@ -6,6 +6,7 @@ averages them, the metrics are exported every 10 s (ray/serve/_private/router.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ class Routed(NamedTuple):
     waiting: int
     """Not yet sent to a replica."""
     assigned: int
-    """Sent to a replica that has not finished them."""
+    """Sent to a replica that has not finished them, or not yet said that it has no place for them."""
     replicas: int
     capacity: int
     """The sum of the replicas' `max_ongoing_requests`."""
@@ -48,12 +49,6 @@ def routed(handle: DeploymentHandle[Any]) -> Routed:
     )
 
 
-def assigned(handle: DeploymentHandle[Any]) -> int:
-    """`routed(handle).assigned`, for the path of every request."""
-    router = _router(handle)
-    return sum(router._metrics_manager.num_requests_sent_to_replicas.values()) if router else 0
-
-
 def replicas(handle: DeploymentHandle[Any]) -> int:
     """How many replicas the deployment has that run."""
     router = _router(handle)
@@ -61,10 +56,15 @@ def replicas(handle: DeploymentHandle[Any]) -> int:
 
 
 class Call:
-    """A handle for one request, which knows its last response."""
+    """A handle for one request, which knows its last response.
 
-    def __init__(self, handle: Any) -> None:
+    taken: is called when a replica accepts the request. Its having been sent says little: where several ingresses send
+    to one replica, each finds out that all of its places are taken by being turned away.
+    """
+
+    def __init__(self, handle: Any, taken: Callable[[], None] | None = None) -> None:
         self._handle = self._last = handle
+        self._taken = taken
         self._response: Any = None
 
     def options(self, **options: Any) -> Call:
@@ -78,7 +78,13 @@ class Call:
     def remote(self, *args: Any) -> Any:
         """Send the request."""
         self._response = self._last.remote(*args)
+        if self._taken is not None:
+            self._response._replica_result_future.add_done_callback(self._assigned)
         return self._response
+
+    def _assigned(self, future: Any) -> None:
+        if self._taken is not None and not future.cancelled() and future.exception() is None:
+            self._taken()
 
     def avoid(self) -> None:
         """Send nothing more to the replica that took the request, until Serve says anew which replicas there are."""

@@ -54,11 +54,6 @@ class ServeLoad:
         """The load of every model whose deployment exists."""
         return combined([self.report()]) if self._loads is None else self._loads
 
-    def assigned(self, model: str) -> int:
-        """Requests of this process that replicas of the model process."""
-        handle = self._handles.get(model)
-        return rayrouter.assigned(handle) if handle is not None else 0
-
     def ingress_replicas(self) -> int:
         """Replicas of the ingress; at least 1."""
         return max(1, rayrouter.replicas(self._ingress)) if self._ingress is not None else 1

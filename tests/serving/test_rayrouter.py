@@ -1,7 +1,8 @@
-"""Which replica a request was sent to, and that the router sends no more to it."""
+"""Which replica a request was sent to, whether it accepted the request, and that the router sends no more to it."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,8 @@ class RequestRouter:
 
     def __init__(self, **actors: str) -> None:
         self.curr_replicas = {name: SimpleNamespace(actor_id=actor) for name, actor in actors.items()}
+        self.futures: list[Future[None]] = []
+        """Of the requests, each of which ends when a replica has accepted it."""
 
     def on_replica_actor_died(self, name: str) -> None:
         del self.curr_replicas[name]
@@ -32,7 +35,8 @@ class Handle:
         task = SimpleNamespace(actor_id=lambda: self._actor)
         stream = SimpleNamespace(_generator_ref=SimpleNamespace(task_id=lambda: task))
         result = SimpleNamespace(to_object_ref_gen=lambda: stream) if self._actor else None
-        return SimpleNamespace(_replica_result=result, sent=(args, self._options))
+        self._given.futures.append(future := Future[None]())
+        return SimpleNamespace(_replica_result=result, _replica_result_future=future, sent=(args, self._options))
 
 
 def test_a_request_is_sent_with_its_options() -> None:
@@ -59,3 +63,15 @@ def test_a_request_that_no_replica_took_excludes_none() -> None:
     for call in (not_sent, waits):
         call.avoid()
     assert set(router.curr_replicas) == {"a"}
+
+
+def test_a_request_is_taken_when_a_replica_has_accepted_it() -> None:
+    router, taken = RequestRouter(a="1"), []
+    for _ in range(3):
+        Call(Handle(router, "1"), lambda: taken.append(True)).chat.remote("body")
+    accepted, cancelled, failed = router.futures
+    cancelled.cancel()
+    failed.set_exception(RuntimeError("no such deployment"))
+    assert not taken, "it was sent, and may be turned away"
+    accepted.set_result(None)
+    assert taken == [True]

@@ -15,6 +15,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 RETRIED = "rayllm.retried"
 """The key in a request's scope of what the application calls when it sends the request to another replica."""
 
+TAKEN = "rayllm.taken"
+"""The key of what the application calls when a replica accepted the request; only where there is a queue."""
+
 
 async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) -> None:
     """Give the request to the application: without the key, with the request id and the body as it is now."""
@@ -37,6 +40,8 @@ async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) 
 
     try:
         scope = {**exchange.scope, "headers": headers, "extensions": {}, RETRIED: exchange.retried}
+        if exchange.slot is not None:
+            scope[TAKEN] = exchange.slot.taken
         await app(scope, receive, forwarder.send)
     except Exception:
         if exchange.disconnected and not exchange.complete:

@@ -1,7 +1,7 @@
 """The queue in front of the models: how many requests wait, and when no more may.
 
 What waits is counted where it waits: of the requests that entered in this process, those that no replica of their model
-processes. The replicas of the ingress have equal shares of the bound, so that it holds without asking one another.
+has taken. The replicas of the ingress have equal shares of the bound, so that it holds without asking one another.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class SharedQueue:
         self._settings = settings
         self._source = source
         self._entered: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        """Of those that entered, the ones that replicas took."""
         self._arrived = 0
         """How many entered so far."""
         self._completions = _Completions(now)
@@ -73,11 +75,16 @@ class SharedQueue:
         self._arrived += 1
         return Place(self, model)
 
-    def left(self, model: str, *, completed: bool) -> None:
+    def taken(self, model: str) -> None:
+        """A replica took a request."""
+        self._taken[model] += 1
+
+    def left(self, model: str, *, taken: bool, completed: bool) -> None:
         """A request gave up its place."""
         self._entered[model] -= 1
+        self._taken[model] -= taken
         if not self._entered[model]:
-            del self._entered[model]
+            del self._entered[model], self._taken[model]
         if completed:
             self._completions.add()
         if not self._entered:
@@ -111,8 +118,8 @@ class SharedQueue:
         return waiting
 
     def _waiting(self, model: str) -> int:
-        """Requests of this process that no replica of the model processes (yet)."""
-        return max(0, self._entered[model] - self._source.assigned(model))
+        """Requests of this process that no replica of the model has taken."""
+        return self._entered[model] - self._taken[model]
 
     def _busy(self, model: str) -> bool:
         """Whether the replicas of the model processed all that they can when Serve reported last."""
@@ -133,15 +140,22 @@ class SharedQueue:
 class Place:
     """The place of one request."""
 
-    __slots__ = ("_model", "_queue")
+    __slots__ = ("_model", "_queue", "_taken")
 
     def __init__(self, queue: SharedQueue, model: str) -> None:
         self._queue = queue
         self._model = model
+        self._taken = False
+
+    def taken(self) -> None:
+        """A replica accepted the request. It may do so again after the replica was lost, which changes nothing."""
+        if not self._taken:
+            self._taken = True
+            self._queue.taken(self._model)
 
     def leave(self, *, completed: bool) -> None:
         """Called exactly once; `completed` if the application's response ended, which the estimated wait is made of."""
-        self._queue.left(self._model, completed=completed)
+        self._queue.left(self._model, taken=self._taken, completed=completed)
 
 
 class _Completions:

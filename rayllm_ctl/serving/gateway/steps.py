@@ -86,6 +86,9 @@ class Limits(Protocol):
 class Slot(Protocol):
     """The place of one request in the queue."""
 
+    def taken(self) -> None:
+        """A replica of the model accepted the request, which waits no more."""
+
     def leave(self, *, completed: bool) -> None:
         """Called exactly once; `completed` if the application's response ended, which the estimated wait is made of."""
 
@@ -119,9 +122,6 @@ class LoadSource(Protocol):
 
     def load(self) -> Mapping[str, Load]:
         """The last report by model id; empty before the first."""
-
-    def assigned(self, model: str) -> int:
-        """Requests of this process that a replica of the model processes at this moment, as Serve's router counts."""
 
     def ingress_replicas(self) -> int:
         """Replicas of the ingress, which share `queue.maxPending`; at least 1."""

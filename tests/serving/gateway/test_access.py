@@ -24,14 +24,12 @@ class Replicas:
 
     def __init__(self, case: Case, capacity: int) -> None:
         self.case = case
-        self.capacity = capacity
+        self.case.upstream.capacity = capacity
         self.answered = 0
 
-    def assigned(self, model: str) -> int:
-        return min(self.capacity, len(self.case.upstream.bodies) - self.answered)
-
     def load(self) -> dict[str, Load]:
-        return {"small": Load(0, self.assigned("small"), 1, self.capacity)}
+        capacity = self.case.upstream.capacity
+        return {"small": Load(0, min(capacity, len(self.case.upstream.bodies) - self.answered), 1, capacity)}
 
     def ingress_replicas(self) -> int:
         return 1

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rayllm_ctl.serving.gateway.application import RETRIED
+from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.settings import by_name
@@ -37,6 +37,8 @@ class Upstream:
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
         self.bodies: list[bytes] = []
+        self.capacity = 1000
+        """How many requests replicas take; those that come later wait for ever as far as a queue can see."""
         self.gate: asyncio.Event | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,6 +50,8 @@ class Upstream:
                 break
         self.scopes.append(scope)
         self.bodies.append(body)
+        if TAKEN in scope and len(self.bodies) <= self.capacity:
+            scope[TAKEN]()
         if b"lost once" in body:
             scope[RETRIED]()
         if scope["path"] == "/v1/models":
@@ -273,6 +277,7 @@ class Queue:
     most: int = 1000
     inside: int = 0
     left: list[bool] = field(default_factory=list)
+    reached: int = 0
 
     async def enter(self, model: str) -> Queue | Rejection:
         assert model in ("small", "big")
@@ -280,6 +285,9 @@ class Queue:
             return Rejection(503, "Too many requests wait", "queue_full", headers=((b"retry-after", b"3"),))
         self.inside += 1
         return self
+
+    def taken(self) -> None:
+        self.reached += 1
 
     def leave(self, *, completed: bool) -> None:
         self.inside -= 1
