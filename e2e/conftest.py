@@ -1,4 +1,7 @@
-"""A cluster per test session, a namespace per test module or test, and dumps of both when a test fails."""
+"""A cluster per test session, a namespace per test module or test, and dumps of both when a test fails.
+
+Every namespace enforces Pod Security "restricted" and, in the project's own cluster, closes Ray's pods to the others.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="own: bring one up; existing: use the kubeconfig's",
     )
     group.addoption("--image", default="", help="with --cluster existing: an image with Ray, vLLM and /models/tiny")
-    group.addoption(
-        "--network-policy",
-        action="store_true",
-        help="close Ray's pods to other namespaces in the project's own cluster",
-    )
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
 
 
@@ -153,11 +151,12 @@ def _policy() -> Object:
 def _bench(target: Target, request: pytest.FixtureRequest, name: str) -> Bench:
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].rstrip("-")
     bench = Bench(target, f"e2e-{label}-{secrets.token_hex(2)}")
-    # Every test thus shows that the pods of a service are accepted there.
+    # Every test thus shows that the pods of a service are accepted there, and that all they need gets through.
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bench.namespace, "labels": labels}}
     bench.kubectl("create", "-f", "-", input_text=json.dumps(namespace))
-    if request.config.option.network_policy and request.node.path.name not in OWN_POLICIES:
+    # Not elsewhere: the addresses from which other clusters reach their pods are not known.
+    if target.own and request.node.path.name not in OWN_POLICIES:
         bench.apply(_policy())
     return bench
 
