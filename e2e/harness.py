@@ -45,6 +45,11 @@ STAND_IN = {"RAYLLM_VLLM_ENGINE_CLS": "rayllm_standin.engine:StandInEngine"}
 
 STAND_IN_FLAGS = tuple(part for name, value in STAND_IN.items() for part in ("--env", f"{name}={value}"))
 
+ENDS_SOON = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "10"}
+"""Environment of a service that tests delete: its answers take a second, and its pods would wait for two minutes."""
+
+ENDS_SOON_FLAGS = tuple(part for name, value in ENDS_SOON.items() for part in ("--env", f"{name}={value}"))
+
 
 @dataclass(frozen=True)
 class Result:

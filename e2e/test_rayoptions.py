@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness import STAND_IN, Bench, Object, Target
+from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object, Target
 from e2e.load import Load
 
 NAME = "safe"
@@ -61,7 +61,7 @@ SPEC = {
     "spec": {
         "model": {"id": "tiny", "path": "/models/tiny"},
         "accelerator": {"kind": "cpu"},
-        "engine": {"maxModelLen": 512, "env": STAND_IN},
+        "engine": {"maxModelLen": 512, "env": {**STAND_IN, **ENDS_SOON}},
         "replicas": {"min": 1, "max": 1},
         "ray": {
             "faultTolerance": {

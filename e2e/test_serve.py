@@ -10,11 +10,11 @@ from typing import Any
 
 import openai
 
-from e2e.harness import Bench, Watched
+from e2e.harness import ENDS_SOON_FLAGS, Bench, Watched
 from e2e.load import Load
 
 NAME = "talk"
-FLAGS = ("--min-replicas", "1", "--max-replicas", "2", "--max-model-len", "1024")
+FLAGS = ("--min-replicas", "1", "--max-replicas", "2", "--max-model-len", "1024", *ENDS_SOON_FLAGS)
 
 
 def clusters(bench: Bench) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.asked import APPLICATIONS, posted, said_over_grpc
-from e2e.harness import STAND_IN, Bench, Target
+from e2e.harness import ENDS_SOON, STAND_IN, Bench, Target
 from e2e.load import Load
 from e2e.severalmodels import MIDDLE, QWEN, model, written
 
@@ -26,7 +26,7 @@ def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_remo
         "args": {"model": "/models/tiny"}, "deployments": [{"name": "Chat", **replica}],
     }  # fmt: skip
     common = {
-        "engine": {"image": own.image, "env": STAND_IN},
+        "engine": {"image": own.image, "env": {**STAND_IN, **ENDS_SOON}},
         "resources": {"head": {"cpu": "500m", "memory": "4Gi"}, "ingress": pods},
         "applications": [translate, say],
         "upgrade": {"deletionDelay": "5s"},

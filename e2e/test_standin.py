@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import STAND_IN, STAND_IN_FLAGS, Bench, Object, Target, Watched
+from e2e.harness import ENDS_SOON_FLAGS, STAND_IN, STAND_IN_FLAGS, Bench, Object, Target, Watched
 from e2e.load import Load
 
 NAME = "standin"
@@ -26,8 +26,11 @@ MODEL = "meta-llama/Llama-3.1-70B-Instruct"
 FIXED = {"min": 1, "max": 1}
 SCALED = {"min": 1, "max": 2, "targetOngoingRequests": 2, "upscaleDelay": "2s", "downscaleDelay": "10s"}
 
-ENVIRONMENT = {**STAND_IN, "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": "5"}
-"""Pods end sooner: Serve's proxies wait 30 s by default for load balancers to notice that they end."""
+ENVIRONMENT = {**STAND_IN, "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": "10"}
+"""Pods end sooner: Serve's proxies wait 30 s by default for load balancers to notice that they end.
+
+The kubelet, which asks every 5 s, and the endpoints have to notice it here as well.
+"""
 
 ARGUMENT = {"enable_prefix_caching": False}
 ARGUMENTS = {**ARGUMENT, "enable_chunked_prefill": True}
@@ -353,11 +356,13 @@ def is_gone(bench: Bench, kind: str) -> bool:
 
 
 def test_a_sweep_of_tp_1_2_4(shared: Bench, spec: Spec, tmp_path: Path) -> None:
-    shared.run("delete", NAME, "-n", shared.namespace)  # its pods would leave too little memory
+    # Pods would leave too little memory, and have two minutes to end; without an owner nobody replaces them.
+    shared.kubectl("delete", "rayservices,rayclusters", "--all", "--cascade=orphan", "-n", shared.namespace)
+    shared.kubectl("delete", "pods", "--all", "--grace-period=1", "-n", shared.namespace)
     folder = tmp_path / "results"
     command = (
         "bench", "sweep", "--model", SWEPT, "--model-path", "/models/tiny", "--gpu", "H100-80GB", "--offline",
-        "--image", spec.image, *STAND_IN_FLAGS, "--cpu", "2", "--memory", "3Gi", "--name", "swept",
+        "--image", spec.image, *STAND_IN_FLAGS, *ENDS_SOON_FLAGS, "--cpu", "2", "--memory", "3Gi", "--name", "swept",
         "--requests", "4", "--concurrency", "2", "--output-tokens", "8",
         "--output-dir", str(folder), "-n", shared.namespace,
     )  # fmt: skip
