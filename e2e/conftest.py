@@ -31,7 +31,7 @@ SECOND = (
     "test_severalshapes.py", "test_shapes.py",
     # From here on they run Ray, without GPUs and without close limits on time.
     "test_failures.py", "test_serveconfig.py", "test_raycluster.py", "test_network.py", "test_gitops.py",
-    "test_transformers_engine.py", "test_bench.py", "test_rayoptions.py",
+    "test_bench.py", "test_rayoptions.py",
 )  # fmt: skip
 """Modules for the second of two processes, in this order: at first those that need no cluster, or simulated nodes."""
 

@@ -8,6 +8,7 @@ from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.serve import Deployment, Replica
+from rayllm_ctl.model import kuberay
 
 
 def is_serving(context: ServiceContext) -> bool:
@@ -37,7 +38,7 @@ def has_served(context: ServiceContext) -> bool:
         return False
     if not context.by_serve:
         return True
-    return service.ready.get("status") == "True" or service.ready.get("reason") == "ZeroServeEndpoints"
+    return service.ready.get("status") == "True" or service.ready.get("reason") == kuberay.LOST_ADDRESSES
 
 
 def serving_since(context: ServiceContext) -> datetime | None:

@@ -44,6 +44,9 @@ ORIGIN_NAME = "ray.io/originated-from-cr-name"
 ORIGIN_KIND = "ray.io/originated-from-crd"
 """Label beside ORIGIN_NAME: the kind of that object."""
 
+LOST_ADDRESSES = "ZeroServeEndpoints"
+"""Reason of the condition Ready of a RayService that had addresses, and has none."""
+
 INITIALIZING_TIMEOUT = "ray.io/initializing-timeout"
 """Annotation of a RayService: the time after which KubeRay gives a start up."""
 

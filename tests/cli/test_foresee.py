@@ -149,9 +149,23 @@ def test_a_second_replica_that_answers_meanwhile_is_no_outage(run: Run, api: Fak
 @pytest.mark.usefixtures("service")
 def test_a_service_that_never_answered_can_be_changed(run: Run, api: FakeAPI) -> None:
     stored = api.stored("RayService", "tiny")
-    api.put(**{**stored, "status": {**stored["status"], "numServeEndpoints": 0}})
+    active = stored["status"]["activeServiceStatus"]
+    status = {"numServeEndpoints": 0, "activeServiceStatus": None, "pendingServiceStatus": active}
+    api.put(**{**stored, "status": {**stored["status"], **status}})
     result = run(*TINY, *RESTART, "--no-wait")
     assert result.code == 0, str(result)
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(("reason", "code"), [("Initializing", 1), ("ZeroServeEndpoints", 0)])
+def test_kuberay_counts_addresses_later_than_they_are_there(run: Run, api: FakeAPI, reason: str, code: int) -> None:
+    """Initializing: it has served for a second or two; ZeroServeEndpoints: it did, and does no longer."""
+    stored = api.stored("RayService", "tiny")
+    conditions = [{"type": "Ready", "status": "False", "reason": reason}]
+    api.put(**{**stored, "status": {**stored["status"], "numServeEndpoints": 0, "conditions": conditions}})
+    result = run(*TINY, *RESTART, "--no-wait")
+    assert result.code == code, str(result)
+    assert ("--accept-outage" in result.err) is (code == 1), str(result)
 
 
 @pytest.mark.usefixtures("service")

@@ -190,7 +190,8 @@ def test_a_service_that_does_not_answer_is_replaced_without_a_question(
 ) -> None:
     deployed(run, workers, 1, room=1)
     stored = api.stored("RayService", "tiny")
-    api.put(**{**stored, "status": {**stored["status"], "numServeEndpoints": 0}})
+    conditions = [{"type": "Ready", "status": "False", "reason": "ZeroServeEndpoints"}]
+    api.put(**{**stored, "status": {**stored["status"], "numServeEndpoints": 0, "conditions": conditions}})
     result = run(*TINY, *OTHER, "--no-wait")
     assert (result.code, f"raycluster/{CLUSTER} deleted" in result.err) == (0, True), str(result)
 
