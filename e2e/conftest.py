@@ -25,15 +25,12 @@ ARTIFACTS = Path(__file__).parent / ".artifacts"
 ALONE = ("test_rig.py", "test_scale.py")
 """Modules that take away what the others need: the cluster, or the operator."""
 
-SECOND = (
+LIGHT = (
     "test_changes.py", "test_chart.py", "test_deploy.py", "test_diff.py", "test_gcs.py", "test_killed.py",
     "test_redis_limits.py", "test_refusals.py", "test_rights.py", "test_schemas.py", "test_servershapes.py",
     "test_severalshapes.py", "test_shapes.py",
-    # From here on they run Ray, without GPUs and without close limits on time.
-    "test_failures.py", "test_serveconfig.py", "test_raycluster.py", "test_network.py", "test_gitops.py",
-    "test_bench.py", "test_rayoptions.py",
 )  # fmt: skip
-"""Modules for the second of two processes, in this order: at first those that need no cluster, or simulated nodes."""
+"""Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
 
 
 def pytest_configure() -> None:
@@ -57,29 +54,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
-    items.sort(key=lambda item: _place(item.path.name))
+    items.sort(key=lambda item: (item.path.name != "test_rig.py", item.path.name != "test_serve.py"))
     for item in items:
         if item.path.name in ALONE:
             item.add_marker("alone")
 
 
-def _place(module: str) -> tuple[bool, bool, int]:
-    """Where the tests of a module come in the order."""
-    return module != "test_rig.py", module != "test_serve.py", SECOND.index(module) if module in SECOND else -1
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Two groups of tests for two processes (pytest -n 2 -m "not alone").
 
-    Most tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while.
-    Beside them run those that take little, which share the simulated nodes, and after those some that take more, so
-    that both end at about the same time.
+    The tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while:
+    two at a time ended sooner, and some failed for it. Beside them run those that take little, which share the
+    simulated nodes.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class TwoGroups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "second" if Path(nodeid.partition("::")[0]).name in SECOND else "first"
+            return "light" if Path(nodeid.partition("::")[0]).name in LIGHT else "ray"
 
     return TwoGroups(config, log)
 

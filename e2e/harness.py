@@ -123,14 +123,18 @@ class Bench:
 
     def kubectl(self, *args: str, check: bool = True, input_text: str | None = None, timeout: float = 120) -> str:
         """kubectl's standard output."""
-        done = subprocess.run(
-            [kubectl_program(), *args],
-            env=self.target.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            input=input_text,
-        )
+        for may_try_again in (args[0] == "get", False):
+            done = subprocess.run(
+                [kubectl_program(), *args],
+                env=self.target.environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                input=input_text,
+            )
+            # With both cores busy the API server may close a connection before it has answered.
+            if not (may_try_again and done.returncode and "Unable to connect to the server" in done.stderr):
+                break
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(args)}: {done.stderr}")
         return done.stdout

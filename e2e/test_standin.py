@@ -85,8 +85,8 @@ def workers(bench: Bench) -> list[Object]:
 
 
 def pods(bench: Bench) -> dict[str, str]:
-    """Every pod and its uid."""
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in bench.items("pods")}
+    """Every pod of Ray and its uid."""
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in bench.items("pods", "ray.io/cluster")}
 
 
 def served(bench: Bench) -> Object:

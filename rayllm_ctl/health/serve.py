@@ -137,13 +137,27 @@ def _application(name: str, app: Any) -> Application:
         _deployment(name, key, value, key == INGRESS_DEPLOYMENT or (key == first and len(found) > 1))
         for key, value in found.items()
     )
+    status = fields.text(app, "status")
+    lost = any(_lost_a_replica(value) for value in found.values())
+    if status == "DEPLOY_FAILED" and lost and not any(one.status == "DEPLOY_FAILED" for one in deployments):
+        status = "UNHEALTHY"
     return Application(
         name,
-        fields.text(app, "status"),
+        status,
         fields.text(app, "message"),
         fields.epoch(app, "last_deployed_time_s"),
         deployments,
     )
+
+
+def _lost_a_replica(deployment: Any) -> bool:
+    """Whether a deployment is DEPLOY_FAILED because a replica was lost during a change.
+
+    Serve replaces it, and the deployment is HEALTHY again then (Ray 2.60, ray/serve/_private/common.py): it is what is
+    UNHEALTHY at other times.
+    """
+    trigger = fields.text(deployment, "status_trigger")
+    return fields.text(deployment, "status") == "DEPLOY_FAILED" and trigger == "HEALTH_CHECK_FAILED"
 
 
 def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
@@ -155,7 +169,7 @@ def _deployment(app: str, name: str, value: Any, ingress: bool) -> Deployment:
     return Deployment(
         app=app,
         name=name,
-        status=fields.text(value, "status"),
+        status="UNHEALTHY" if _lost_a_replica(value) else fields.text(value, "status"),
         trigger=fields.text(value, "status_trigger"),
         message=message,
         target=target,
