@@ -63,8 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Two groups of tests for two processes (pytest -n 2 -m "not alone").
 
-    The tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while:
-    two at a time ended sooner, and some failed for it. Beside them run those that take little, which share the
+    The tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while;
+    two at a time leave each other too little and fail. Beside them run those that take little, which share the
     simulated nodes.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]

@@ -166,7 +166,7 @@ def test_what_waiting_does_not_mend(
         assert said(run(*command(arguments, tmp_path)), tmp_path) == expected, name
 
 
-def reports(name: str, result: Result, message: str, folder: Path) -> None:
+def assert_reported(name: str, result: Result, message: str, folder: Path) -> None:
     """That the API server is out of order is the error; commands that wait note it, and go on."""
     if name in PATIENT:
         assert result.code == (3 if name == "wait" else 0), name
@@ -188,7 +188,7 @@ def test_an_api_server_that_does_not_answer(
     for name, arguments in (NAMED | APPLYING).items():
         if name == "bench" and limited:
             continue  # of its load test: --request-timeout is that of the requests it sends
-        reports(name, run(*command(arguments, tmp_path), *limited), message, tmp_path)
+        assert_reported(name, run(*command(arguments, tmp_path), *limited), message, tmp_path)
 
 
 def test_an_api_server_that_fails(run: Run, deploy: Deploy, api: FakeAPI, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_api_server_that_fails(run: Run, deploy: Deploy, api: FakeAPI, tmp_pa
     for name, arguments in (NAMED | APPLYING).items():
         asked = FIRST.get(name, "get RayService llm/tiny")
         message = f"the API server cannot {asked} now: etcdserver: request timed out"
-        reports(name, run(*command(arguments, tmp_path)), message, tmp_path)
+        assert_reported(name, run(*command(arguments, tmp_path)), message, tmp_path)
 
 
 def test_no_right_to_read_the_service(run: Run, deploy: Deploy, api: FakeAPI, tmp_path: Path) -> None:
