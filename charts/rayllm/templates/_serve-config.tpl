@@ -199,6 +199,8 @@ applications:
   - name: OpenAiIngress
 {{- /* The answers of the model pass through it. */}}
     graceful_shutdown_timeout_s: {{ include "rayllm.yaml" $.Values.serve.gracefulShutdownTimeout }}
+{{- /* Otherwise Serve replaces a lost ingress on a worker that has one already, whose loss then ends the service. */}}
+    max_replicas_per_node: 1
     {{- include "rayllm.autoscaling" (dict "scaling" $.Values.serve.ingressAutoscaling) | replace "\n" "\n    " }}
 {{- end }}
 {{- range $application := $.Values.applications }}
