@@ -22,6 +22,14 @@ ENGINE_START_SECONDS = 3600
 START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 """The variable with that limit, in seconds."""
 
+SILENCE_LIMIT = "RAY_grpc_client_keepalive_timeout_ms"
+"""The variable with the milliseconds after which Ray gives up a connection on which nothing is acknowledged: gRPC takes
+it as TCP_USER_TIMEOUT too (gRFC A18)."""
+
+SILENCE_MILLISECONDS = 10_000
+"""With Ray's 120 s (src/ray/common/ray_config_def.h) the loss of a node stopped a service for two minutes, although
+another replica ran. gRPC's own default is 20 s."""
+
 
 def head_template(service: LLMService, startup: StartupPlan | None) -> PodTemplate:
     """The head's. It needs no GPU: a selector for GPU nodes is not for it."""
@@ -94,6 +102,8 @@ def _environment(service: LLMService, startup: StartupPlan | None, own: set[str]
     engine = service.engine
     yield from (EnvVar(name, value) for name, value in engine.env.items())
     by_serve = service.mode == "rayservice"
+    if SILENCE_LIMIT not in {*engine.env, *own}:
+        yield EnvVar(SILENCE_LIMIT, str(SILENCE_MILLISECONDS))
     late = startup is not None and by_serve and startup.wait_seconds > ENGINE_START_SECONDS
     if startup is not None and late and START_LIMIT not in {*engine.env, *own}:
         # Only ever raised: a shorter limit would turn a slow download into a restart from the beginning. Whole hours,

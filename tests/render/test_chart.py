@@ -124,7 +124,7 @@ def test_values_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["render", *flags, "--format", "helm-values", "-o", "json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert (values["name"], values["serve"]["modelId"]) == ("qwen", "Qwen/Qwen3-8B")
-    assert [(variable["name"], variable["value"]) for variable in values["head"]["env"]] == [("A", "b")]
+    assert {one["name"]: one["value"] for one in values["head"]["env"]}["A"] == "b"
     assert not {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance"} & set(values["labels"])
 
 
