@@ -32,6 +32,13 @@ LIGHT = (
 )  # fmt: skip
 """Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
 
+PATIENT = ("test_failures.py", "test_gitops.py", "test_network.py", "test_raycluster.py")
+"""Modules that run Ray and do not mind that others do so meanwhile: they start one service at a time, and count neither
+requests nor seconds."""
+
+FIRST = ("test_rig.py", "test_serve.py", "test_batch.py", *PATIENT)
+"""The order of the first modules. The patient ones run beside those that mind them least."""
+
 
 def pytest_configure() -> None:
     """Take interrupts as usual: a run in the background ignores them, and the commands that it starts would too."""
@@ -54,7 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
-    items.sort(key=lambda item: (item.path.name != "test_rig.py", item.path.name != "test_serve.py"))
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
     for item in items:
         if item.path.name in ALONE:
             item.add_marker("alone")
@@ -63,15 +71,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Two groups of tests for two processes (pytest -n 2 -m "not alone").
 
-    The tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while;
-    two at a time leave each other too little and fail. Beside them run those that take little, which share the
-    simulated nodes.
+    Most tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while;
+    two at a time leave each other too little and fail. Beside them run the patient ones, and those that take little,
+    which share the simulated nodes.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class TwoGroups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "light" if Path(nodeid.partition("::")[0]).name in LIGHT else "ray"
+            return "beside" if Path(nodeid.partition("::")[0]).name in (*PATIENT, *LIGHT) else "ray"
 
     return TwoGroups(config, log)
 

@@ -133,6 +133,7 @@ def test_top_layer_holds_model_engine_and_commands(tmp_path: Path) -> None:
     serving.lay_out_top(top, model, passwd="root:x:0:0:root:/root:/bin/bash\n")
     assert (top / "models/tiny/config.json").exists()
     assert (top / "usr/local/lib/python3.11/dist-packages/rayllm_standin/engine.py").exists()
+    assert (top / "usr/local/lib/python3.11/dist-packages/collect-rarely.pth").exists()
     ray = top / "usr/local/bin/ray"
     assert ray.stat().st_mode & 0o777 == 0o755
     assert ray.read_text().startswith("#!/usr/bin/python3\n")
