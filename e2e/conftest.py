@@ -32,7 +32,10 @@ LIGHT = (
 )  # fmt: skip
 """Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
 
-PATIENT = ("test_failures.py", "test_gitops.py", "test_network.py", "test_raycluster.py", "test_sweep.py")
+PATIENT = (
+    "test_failures.py", "test_gitops.py", "test_network.py", "test_raycluster.py", "test_sweep.py", "test_bench.py",
+    "test_serveconfig.py",
+)  # fmt: skip
 """Modules that run Ray and do not mind that others do so meanwhile: they start one service at a time, and count neither
 requests nor seconds."""
 
