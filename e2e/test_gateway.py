@@ -377,8 +377,8 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     bench = gateway.bench
     gateway.scale(2)
-    # Of two requests at each replica one at least waits for its whole answer, so that it can be sent again.
-    with Load(gateway.url, NARROW, clients=4, max_tokens=60, key=gateway.key, streaming=1) as load:
+    # Both replicas are full, all but one request wait for a whole answer: each has some that can be sent again.
+    with Load(gateway.url, NARROW, clients=2 * SLOTS, max_tokens=60, key=gateway.key, streaming=1) as load:
         bench.wait("answers", lambda: load.answered > 10, timeout=60)
         # Not any pod of the group: one may still hold a replica that ends.
         killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])

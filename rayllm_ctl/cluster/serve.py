@@ -6,6 +6,7 @@ dashboard can read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,12 +24,21 @@ from rayllm_ctl.errors import UserError
 LOG_LINES = 400
 """Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
 
+_CONTROLLER_LINES = 1000
+"""Lines from the end of the log of Serve's controller: some hundred for a try, more when a try lasts."""
+
 _PER_DEPLOYMENT = 2
 """Failed replicas of one deployment whose logs are read: the newest, and one to compare."""
 
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 _RETRYING = "failed to start"
 """In a deployment's message while Serve tries again: the first failure is as telling as the third, minutes later."""
+
+_SLOW = "taken more than"
+"""In the message that takes the place of that one when the next try lasts longer than 30 s."""
+
+_EXCEPTION = r"^ERROR [^\n]*Exception in Replica\([^\n]*deployment='{}', app='{}'\).*?(?=^[A-Z]+ \d{{4}}-\d\d-\d\d |\Z)"
+"""In the controller's log, a replica that failed to start, up to the next record."""
 
 
 def state(dashboard: Dashboard) -> dict[str, Any]:
@@ -59,6 +69,7 @@ def unread(error: UserError) -> str:
 def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: Tasks) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
+    While the next try is slow, also what Serve said of the last: "<head>/controller-<app>.<deployment>.log".
     answer: what `state` returned. Empty where nothing has failed. What cannot be read is left out.
     """
     failed = list(_failed_deployments(answer))
@@ -73,15 +84,46 @@ def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: 
         f"{nodes.get(node, node[:8])}/replica-{app}.{deployment.replace(':', '.')}-{actor[:8]}.log": actor
         for app, deployment, actor, node in actors
     }
+    said = tasks.submit(_said_before, dashboard, answer, failed)
     texts = tasks.map(lambda actor: _log(dashboard, actor), wanted.values())
-    return {name: text for name, text in zip(wanted, texts, strict=True) if text}
+    return {name: text for name, text in zip(wanted, texts, strict=True) if text} | said.result()
+
+
+def _said_before(
+    dashboard: Dashboard, answer: Mapping[str, Any], failed: list[tuple[str, str, Mapping[str, Any]]]
+) -> dict[str, str]:
+    """What Serve's controller logged of the last replica of each deployment that failed to start, where its message is
+    about the next one: a constructor's exception is in no log of the replica."""
+    slow = [(app, name) for app, name, deployment in failed if _is_slow(deployment)]
+    controller = answer.get("controller_info") or {}
+    file = str(controller.get("log_file_path") or "").lstrip("/")
+    if not slow or not file:
+        return {}
+    query = [("node_id", str(controller.get("node_id"))), ("filename", file), ("lines", str(_CONTROLLER_LINES))]
+    try:
+        log = dashboard.text("/api/v0/logs/file", query=query, doing="read the log of Serve's controller")
+    except UserError:
+        return {}
+    pod = str(controller.get("node_instance_id") or "head")
+    found = {}
+    for app, name in slow:
+        texts = re.findall(_EXCEPTION.format(re.escape(name), re.escape(app)), log, re.S | re.M)
+        if texts:
+            found[f"{pod}/controller-{app}.{name.replace(':', '.')}.log"] = texts[-1]
+    return found
 
 
 def _failed_deployments(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for app, application in (answer.get("applications") or {}).items():
         for name, deployment in (application.get("deployments") or {}).items():
-            if deployment.get("status") in _FAILED or _RETRYING in str(deployment.get("message", "")):
+            retrying = _RETRYING in str(deployment.get("message", "")) or _is_slow(deployment)
+            if deployment.get("status") in _FAILED or retrying:
                 yield app, name, deployment
+
+
+def _is_slow(deployment: Mapping[str, Any]) -> bool:
+    """Whether a replica starts slowly after another has ended."""
+    return _SLOW in str(deployment.get("message", "")) and bool(deployment.get("recent_dead_replicas"))
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, str]]:

@@ -82,6 +82,48 @@ def test_logs_after_the_first_failure_while_serve_tries_again(api: FakeAPI, clus
     assert list(found) == ["pod-a/replica-llm.LLMServer.m-cccccccc.log"]
 
 
+def test_logs_of_the_first_failure_while_the_next_try_is_slow(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "/api/v0/logs/file", log_of)
+    message = "Deployment 'm' in application 'llm' has 1 replicas that have taken more than 30s to initialize."
+    slow = deployment("UPDATING", message=message, recent_dead_replicas=[replica("c", 1)], replicas=[replica("d", 2)])
+    assert list(logs(cluster, state("DEPLOYING", slow))) == ["pod-a/replica-llm.LLMServer.m-cccccccc.log"]
+    # Of one that is slow at its first try there is nothing to read.
+    api.requests.clear()
+    assert logs(cluster, state("DEPLOYING", slow | {"recent_dead_replicas": []})) == {}
+    assert api.requests == []
+
+
+def test_what_the_controller_said_of_the_last_failure_while_the_next_try_is_slow(
+    api: FakeAPI, cluster: Cluster
+) -> None:
+    def record(replica: str, name: str, error: str) -> str:
+        head = (
+            f"ERROR 2026-03-01 12:09:12,122 controller 4 -- Exception in Replica(id='{replica}', deployment='{name}', "
+        )
+        return f"{head}app='llm'), the replica will be stopped.\nTraceback (most recent call last):\nOSError: {error}\n"
+
+    def answer(request: Request) -> tuple[int, bytes]:
+        if request.query.get("filename") != "serve/controller_4.log":
+            return log_of(request)
+        text = record("r1", "LLMServer:m", "first") + record("r2", "LLMServer:m", "second")
+        text += "INFO 2026-03-01 12:09:13,122 controller 4 -- Adding 1 replica to it.\n" + record(
+            "r3", "Other", "third"
+        )
+        return 200, text.encode()
+
+    api.answer("GET", "/api/v0/logs/file", answer)
+    message = "Deployment 'm' in application 'llm' has 1 replicas that have taken more than 30s to initialize."
+    slow = deployment("UPDATING", message=message, recent_dead_replicas=[replica("c", 1)])
+    controller = {"node_id": NODE, "node_instance_id": "pod-a", "log_file_path": "/serve/controller_4.log"}
+    found = logs(cluster, state("DEPLOYING", slow) | {"controller_info": controller})
+    assert found["pod-a/controller-llm.LLMServer.m.log"] == record("r2", "LLMServer:m", "second")
+    # In the message of one that is not slow stands as much.
+    retrying = slow | {"message": "A replica failed to start with exception. Retrying 2 more time(s)."}
+    assert list(logs(cluster, state("DEPLOYING", retrying) | {"controller_info": controller})) == [
+        "pod-a/replica-llm.LLMServer.m-cccccccc.log"
+    ]
+
+
 def test_logs_of_a_replica_that_lives_but_is_unhealthy(api: FakeAPI, cluster: Cluster) -> None:
     api.answer("GET", "/api/v0/logs/file", log_of)
     found = logs(cluster, state("UNHEALTHY", deployment("UNHEALTHY", replicas=[replica("c", 1)])))

@@ -16,7 +16,7 @@ DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory",
 """Causes that the next of Serve's three tries meets as well."""
 
 _SLOW = "taken more than"
-"""Serve's warnings of a replica that waits or loads: no failure."""
+"""Serve's warnings of a replica that waits or loads: no failure of this one, perhaps a try after one."""
 
 _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
 """Exceptions of an engine that waited for resources in vain."""
@@ -51,8 +51,11 @@ def _deployment_failed(
     context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment
 ) -> Finding | None:
     failed = deployment.status in ("DEPLOY_FAILED", "UNHEALTHY") or app.status in ("DEPLOY_FAILED", "UNHEALTHY")
-    if deployment.status in ("HEALTHY", "") or (not failed and _SLOW in deployment.message):
+    if deployment.status in ("HEALTHY", ""):
         return None
+    if not failed and _SLOW in deployment.message:
+        earlier = _failed_before(context, cluster, deployment)
+        return _failed(context, cluster, app, deployment, earlier) if earlier else None
     failure = read_failure(deployment.message)
     if failure is None and deployment.status != "DEPLOY_FAILED":
         return None
@@ -66,9 +69,29 @@ def _deployment_failed(
     return _failed(context, cluster, app, deployment, failure)
 
 
+def _failed_before(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
+    """Why an earlier try failed, where Serve's warning of a slow start took the place of its message about that.
+
+    On a cluster that has served, the replicas that ended may have ended well, whatever their logs say.
+    """
+    if not deployment.dead or (context.service and context.service.active == cluster.name):
+        return None
+    head = [cluster.head.name] if cluster.head else []
+    said = [read_failure(log) for log in context.logs_of(head, f"controller-{_file_name(deployment)}.log")]
+    failure = said[0] if said else None
+    if failure is None or failure.wrapped:
+        failure = _from_logs(context, cluster, deployment) or failure
+    return None if failure and DEATH.search(failure.text) else failure
+
+
+def _file_name(deployment: Deployment) -> str:
+    """How log files of the deployment are called."""
+    return f"{deployment.app}.{re.sub(r'[^A-Za-z0-9_.-]', '.', deployment.name)}"
+
+
 def _from_logs(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
     """The root exception in the files of the deployment's replicas: Serve's answer says only that there is one."""
-    prefix = f"replica-{deployment.app}.{re.sub(r'[^A-Za-z0-9_.-]', '.', deployment.name)}-"
+    prefix = f"replica-{_file_name(deployment)}-"
     pods = {pod.name for pod in cluster.pods} | {replica.pod for replica in deployment.dead if replica.pod}
     found = [read_log(log) for log in context.logs_of(sorted(pods), prefix)]
     return next((failure for failure in reversed(found) if failure is not None), None)
