@@ -78,12 +78,16 @@ def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench, tmp_path: Pat
 
 
 def test_a_model_folder_that_does_not_exist(bench: Bench, tmp_path: Path) -> None:
-    args = [flag if flag != "/models/tiny" else "/models/none" for flag in bench.tiny("nofolder", "--replicas", "1")]
+    slow = [f"RAY_SERVE_SLOW_STARTUP_WARNING_{name}" for name in ("S=3", "PERIOD_S=1")]
+    flags = bench.tiny("nofolder", "--replicas", "1", *(part for one in slow for part in ("--env", one)))
+    args = [flag if flag != "/models/tiny" else "/models/none" for flag in flags]
     result, seconds = deploy_until(bench, lambda: "DEPLOY_FAILED" in serve_answer(bench), *args)
     assert result.code == 1, str(result)
     assert "ModelNotFound" in result.err
     assert "/models/none" in result.err
     assert seconds <= LIMIT, str(result)
+    # Serve tries again. When that takes long, its message is about nothing else; the cause is to stay.
+    bench.wait("the next try is slow", lambda: "have taken more than" in serve_answer(bench), timeout=60)
     assert_a_bundle_says_the_same(bench, "nofolder", tmp_path)
 
 
