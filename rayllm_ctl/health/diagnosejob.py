@@ -137,6 +137,8 @@ def _present(context: JobContext, found: RayJob, findings: list[Finding]) -> tup
         return JobState.PENDING, next(
             (step(context, cluster) for cluster in context.clusters), "waiting for KubeRay to create its RayCluster"
         )
+    if found.job == "STOPPED":
+        return JobState.RUNNING, "the driver has ended; waiting for the end of its log"
     if progress is None:
         return (JobState.PENDING if found.job in ("", "PENDING") else JobState.RUNNING), "the driver is starting"
     down = next((one.headline for one in findings if one.cause.code == "HeadDown"), "")

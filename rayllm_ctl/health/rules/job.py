@@ -126,6 +126,8 @@ def stopped(context: JobContext) -> Finding | None:
     job = context.job
     if job is None or job.job != "STOPPED":
         return None
+    if not job.over and any(pod.running for pod in context.submitters):
+        return None  # a driver that stops itself says why, and its log comes through the submitter
     return finding(
         "JobStopped",
         job.subject,
