@@ -233,9 +233,10 @@ class Bench:
             with suppress(ProcessLookupError):
                 process.kill()
             process.wait(10)
-        # The next test needs the memory, so pods have a second to end. Who owns them would give them half a minute.
-        self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--grace-period=1", "--wait=false")
+        # The next test needs the memory, so pods have a second to end. Who owns them would give them half a minute. The
+        # namespace goes first: KubeRay could replace a pod until then, and a worker takes minutes for what it serves.
         self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
+        self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--grace-period=1", "--wait=false")
 
     def dump(self, folder: Path) -> None:
         """Write down what the namespace holds: objects, events, Serve's answers, the containers' last lines."""
