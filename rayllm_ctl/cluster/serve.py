@@ -20,6 +20,7 @@ from rayllm_ctl.cluster.failures import (
 )
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
 
 LOG_LINES = 400
 """Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
@@ -33,9 +34,6 @@ _PER_DEPLOYMENT = 2
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 _RETRYING = "failed to start"
 """In a deployment's message while Serve tries again: the first failure is as telling as the third, minutes later."""
-
-_SLOW = "taken more than"
-"""In the message that takes the place of that one when the next try lasts longer than 30 s."""
 
 _EXCEPTION = r"^ERROR [^\n]*Exception in Replica\([^\n]*deployment='{}', app='{}'\).*?(?=^[A-Z]+ \d{{4}}-\d\d-\d\d |\Z)"
 """In the controller's log, a replica that failed to start, up to the next record."""
@@ -81,7 +79,7 @@ def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: 
         # Older versions of Ray do not keep stopped replicas in this answer; the list of actors has them.
         actors = _dead(dashboard, failed)
     wanted = {
-        f"{nodes.get(node, node[:8])}/replica-{app}.{deployment.replace(':', '.')}-{actor[:8]}.log": actor
+        f"{nodes.get(node, node[:8])}/{replica_logs(app, deployment)}{actor[:8]}.log": actor
         for app, deployment, actor, node in actors
     }
     said = tasks.submit(_said_before, dashboard, answer, failed)
@@ -109,7 +107,7 @@ def _said_before(
     for app, name in slow:
         texts = re.findall(_EXCEPTION.format(re.escape(name), re.escape(app)), log, re.S | re.M)
         if texts:
-            found[f"{pod}/controller-{app}.{name.replace(':', '.')}.log"] = texts[-1]
+            found[f"{pod}/{controller_log(app, name)}"] = texts[-1]
     return found
 
 
@@ -123,7 +121,7 @@ def _failed_deployments(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, M
 
 def _is_slow(deployment: Mapping[str, Any]) -> bool:
     """Whether a replica starts slowly after another has ended."""
-    return _SLOW in str(deployment.get("message", "")) and bool(deployment.get("recent_dead_replicas"))
+    return SLOW_START in str(deployment.get("message", "")) and bool(deployment.get("recent_dead_replicas"))
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, str]]:

@@ -11,12 +11,10 @@ from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
 from rayllm_ctl.health.serve import Application, Deployment
+from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
 
 DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""
-
-_SLOW = "taken more than"
-"""Serve's warnings of a replica that waits or loads: no failure of this one, perhaps a try after one."""
 
 _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
 """Exceptions of an engine that waited for resources in vain."""
@@ -53,7 +51,7 @@ def _deployment_failed(
     failed = deployment.status in ("DEPLOY_FAILED", "UNHEALTHY") or app.status in ("DEPLOY_FAILED", "UNHEALTHY")
     if deployment.status in ("HEALTHY", ""):
         return None
-    if not failed and _SLOW in deployment.message:
+    if not failed and SLOW_START in deployment.message:
         earlier = _failed_before(context, cluster, deployment)
         return _failed(context, cluster, app, deployment, earlier) if earlier else None
     failure = read_failure(deployment.message)
@@ -77,21 +75,16 @@ def _failed_before(context: ServiceContext, cluster: RayCluster, deployment: Dep
     if not deployment.dead or (context.service and context.service.active == cluster.name):
         return None
     head = [cluster.head.name] if cluster.head else []
-    said = [read_failure(log) for log in context.logs_of(head, f"controller-{_file_name(deployment)}.log")]
+    said = [read_failure(log) for log in context.logs_of(head, controller_log(deployment.app, deployment.name))]
     failure = said[0] if said else None
     if failure is None or failure.wrapped:
         failure = _from_logs(context, cluster, deployment) or failure
     return None if failure and DEATH.search(failure.text) else failure
 
 
-def _file_name(deployment: Deployment) -> str:
-    """How log files of the deployment are called."""
-    return f"{deployment.app}.{re.sub(r'[^A-Za-z0-9_.-]', '.', deployment.name)}"
-
-
 def _from_logs(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
     """The root exception in the files of the deployment's replicas: Serve's answer says only that there is one."""
-    prefix = f"replica-{_file_name(deployment)}-"
+    prefix = replica_logs(deployment.app, deployment.name)
     pods = {pod.name for pod in cluster.pods} | {replica.pod for replica in deployment.dead if replica.pod}
     found = [read_log(log) for log in context.logs_of(sorted(pods), prefix)]
     return next((failure for failure in reversed(found) if failure is not None), None)
