@@ -29,16 +29,16 @@ def workers_of(cluster: RayCluster, group: str) -> int:
     return sum(pod.group == group for pod in cluster.workers)
 
 
-def overflow(cluster: RayCluster) -> frozenset[str]:
+def overflow(cluster: RayCluster) -> frozenset[str] | None:
     """Deployments ("app/name") with a replica that cannot be placed however long it waits, by what each replica needs.
 
-    Empty if what a replica needs is not known for every deployment (of one with several processes it is not known where
+    None if what a replica needs is not known for every deployment (of one with several processes it is not known where
     they run), and while replicas leave, which frees what they hold.
     """
     deployments = cluster.serve.deployments
     leaving = any(replica.state in _LEAVING for one in deployments for replica in one.replicas)
     if leaving or any(len(one.bundles) != 1 for one in deployments):
-        return frozenset()
+        return None
     capacity = {group.name: group.capacity for group in cluster.spec.groups}
     free = {pod.name: dict(cluster.spec.head if pod.head else capacity.get(pod.group, {})) for pod in cluster.live_pods}
     for one in deployments:

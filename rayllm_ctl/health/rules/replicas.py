@@ -26,8 +26,8 @@ def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Findi
         return None
     certain = overflow(cluster)
     settled = all(context.age(pod.main.started) >= _SETTLED for pod in cluster.workers if pod.main is not None)
-    late = [one for one in waiting if settled and _is_late(context, one)]
-    considered = late or [one for one in waiting if f"{one.app}/{one.name}" in certain]
+    late = [one for one in waiting if settled and _is_late(context, one, counted=certain is not None)]
+    considered = [one for one in waiting if f"{one.app}/{one.name}" in (certain or ())] or late
     if not considered:
         return None
     # A deployment that asks for what no group has explains more than one that only comes too late.
@@ -104,7 +104,14 @@ def _waiting(deployment: Deployment) -> list[Replica]:
     return [replica for replica in deployment.replicas if replica.state == "STARTING" and not replica.pod]
 
 
-def _is_late(context: ServiceContext, deployment: Deployment) -> bool:
+def _is_late(context: ServiceContext, deployment: Deployment, *, counted: bool) -> bool:
+    """Whether a replica should have a place by now. counted: all replicas were counted, and there is one for it.
+
+    Serve names the node of a replica, and stops saying "to be scheduled", only when its process answers, which imports
+    vLLM first (serve/_private/replica.py and deployment_state.py of Ray 2.60).
+    """
+    if counted:
+        return _waited(context, deployment) > _SCALING
     return "to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE
 
 
