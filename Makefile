@@ -26,11 +26,15 @@ lint: install ## ruff, import-linter, generated files up to date
 types: install ## mypy --strict
 	$(BIN)/mypy
 
-# One process more than there are cores: some tests wait.
-UNIT_PROCESSES ?= $(shell expr $$(nproc) + 1)
+# Twice as many as there are cores: some tests wait.
+UNIT_PARTS ?= $(shell expr 2 \* $$(nproc))
 
 unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
-	$(BIN)/pytest -q -n $(UNIT_PROCESSES) tests
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(UNIT_PARTS) --output-sync=target \
+		$(addprefix unit-part-,$(shell seq $(UNIT_PARTS)))
+
+unit-part-%:
+	$(BIN)/pytest -q --part $*/$(UNIT_PARTS) tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
