@@ -377,8 +377,9 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     bench = gateway.bench
     gateway.scale(2)
-    # Two more than one replica takes, and all but one wait for a whole answer: each has one that can be sent again.
-    with Load(gateway.url, NARROW, clients=SLOTS + 2, max_tokens=200, key=gateway.key, streaming=1) as load:
+    # Three more than one replica takes, and as many as one ingress then lets wait: the other is never without a request.
+    # All but one client wait for a whole answer, which can be sent again.
+    with Load(gateway.url, NARROW, clients=SLOTS + 3, max_tokens=200, key=gateway.key, streaming=1) as load:
         bench.wait("both are busy", lambda: load.answered > 10 and gateway.queue()["running"] > SLOTS, timeout=60)
         # Not any pod of the group: one may still hold a replica that ends.
         killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])
