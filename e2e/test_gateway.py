@@ -377,26 +377,27 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     bench = gateway.bench
     gateway.scale(2)
-    # Three more than one replica takes, and as many as one ingress then lets wait: the other is never without a request.
-    # All but one client wait for a whole answer, which can be sent again.
-    with Load(gateway.url, NARROW, clients=SLOTS + 3, max_tokens=200, key=gateway.key, streaming=1) as load:
-        bench.wait("both are busy", lambda: load.answered > 10 and gateway.queue()["running"] > SLOTS, timeout=60)
-        # Not any pod of the group: one may still hold a replica that ends.
-        killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])
-        # A pod that is deleted, by force as well, lets its processes end requests of a second.
-        ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
-        bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
-        asked = load.answered
-        bench.wait("more answers", lambda: load.answered > asked + 20, timeout=60)
-    retried = sum(1 for line in _access_log(bench) if line.get("retries"))
-    print(f"\na replica killed: {load.figures()}; {retried} requests sent again")
+    kills = retried = 0
+    # Two more than one replica takes, and all but one wait for a whole answer: each has one that can be sent again.
+    with Load(gateway.url, NARROW, clients=SLOTS + 2, max_tokens=200, key=gateway.key, streaming=1) as load:
+        while not retried and kills < 3:  # answers are short: a replica may have none at the moment of its end
+            bench.wait("both are busy", lambda: load.answered > 10 and gateway.queue()["running"] > SLOTS, timeout=90)
+            # Not any pod of the group: one may still hold a replica that ends.
+            killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])
+            # A pod that is deleted, by force as well, lets its processes end requests of a second.
+            ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
+            bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
+            kills, asked = kills + 1, load.answered
+            bench.wait("more answers", lambda asked=asked: load.answered > asked + 20, timeout=60)
+            retried = sum(1 for line in _access_log(bench) if line.get("retries"))
+    print(f"\n{kills} replicas killed: {load.figures()}; {retried} requests sent again")
     for one in load.failed:
         print(f"  {one}")
     assert retried > 0
     # Nothing but streams, each with a part of an answer before the error.
     begun = re.compile(r'the stream broke off: .*"finish_reason":null.*"code":"replica_lost"')
     assert not [one for one in load.failed if not begun.match(one.error)]
-    assert len(load.failed) <= 1
+    assert len(load.failed) <= kills
     gateway.scale(1)
 
 
