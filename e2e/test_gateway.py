@@ -15,6 +15,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -387,8 +388,8 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
             # A pod that is deleted, by force as well, lets its processes end requests of a second.
             ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
             bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
-            kills, asked = kills + 1, load.answered
-            bench.wait("more answers", lambda asked=asked: load.answered > asked + 20, timeout=60)
+            kills += 1
+            bench.wait("more answers", partial(_has_answered, load, load.answered + 20), timeout=60)
             retried = sum(1 for line in _access_log(bench) if line.get("retries"))
     print(f"\n{kills} replicas killed: {load.figures()}; {retried} requests sent again")
     for one in load.failed:
@@ -399,6 +400,10 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
     assert not [one for one in load.failed if not begun.match(one.error)]
     assert len(load.failed) <= kills
     gateway.scale(1)
+
+
+def _has_answered(load: Load, number: int) -> bool:
+    return load.answered > number
 
 
 def _access_log(bench: Bench) -> list[dict[str, Any]]:
