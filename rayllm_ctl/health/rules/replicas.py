@@ -15,6 +15,10 @@ PATIENCE = 30.0
 _SCALING = 90.0
 """Seconds for Ray's autoscaler to ask for a worker: it looks every 5 s, and a busy head is slow."""
 
+_STARTING = 90.0
+"""Seconds for a replica's process to answer, which imports vLLM first. Until it does, Serve names no node and says
+"to be scheduled" (serve/_private/replica.py and deployment_state.py of Ray 2.60)."""
+
 _SETTLED = 30.0
 """Seconds that a worker's container runs before its resources must have reached Ray."""
 
@@ -24,10 +28,10 @@ def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Findi
     waiting = [one for one in cluster.serve.deployments if _waiting(one)]
     if not waiting or _pods_on_their_way(cluster):
         return None
-    certain = overflow(cluster)
+    lacking = overflow(cluster)
     settled = all(context.age(pod.main.started) >= _SETTLED for pod in cluster.workers if pod.main is not None)
-    late = [one for one in waiting if settled and _is_late(context, one, counted=certain is not None)]
-    considered = [one for one in waiting if f"{one.app}/{one.name}" in (certain or ())] or late
+    late = [one for one in waiting if settled and _is_late(context, one, counted=lacking is not None)]
+    considered = [one for one in waiting if f"{one.app}/{one.name}" in (lacking or ())] or late
     if not considered:
         return None
     # A deployment that asks for what no group has explains more than one that only comes too late.
@@ -105,13 +109,9 @@ def _waiting(deployment: Deployment) -> list[Replica]:
 
 
 def _is_late(context: ServiceContext, deployment: Deployment, *, counted: bool) -> bool:
-    """Whether a replica should have a place by now. counted: all replicas were counted, and there is one for it.
-
-    Serve names the node of a replica, and stops saying "to be scheduled", only when its process answers, which imports
-    vLLM first (serve/_private/replica.py and deployment_state.py of Ray 2.60).
-    """
-    if counted:
-        return _waited(context, deployment) > _SCALING
+    """Whether a replica should have a place by now. counted: as far as amounts go, there is one."""
+    if counted and not any(":" in name for bundle in deployment.bundles for name in bundle):
+        return _waited(context, deployment) > _STARTING
     return "to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE
 
 
