@@ -18,12 +18,23 @@ from typing import Any
 
 import yaml
 
+from e2e.simulate.shapes import MARK, SIMULATED
+
 Object = dict[str, Any]
 
 OWN_CLUSTER = ("--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8")
 """What demo and tests ask of the project's own cluster: two real nodes, one claiming GPUs, and two simulated ones."""
 
-LLAMA = ("deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline")
+ON_SIMULATED = ("--node-selector", f"{SIMULATED}=true", "--toleration", MARK)
+"""Also said to the API server of a test's namespace. The command has to know it as well where it counts free GPUs: it
+would count those of the node that claims them, which other tests use meanwhile."""
+
+SCHEDULED_ON_SIMULATED = {"nodeSelector": {SIMULATED: "true"}, "tolerations": [{"key": MARK}]}
+"""The same in a spec file."""
+
+LLAMA = (
+    "deploy", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "H100-80GB", "--offline", *ON_SIMULATED,
+)  # fmt: skip
 """Deploys a model of four GPUs per replica, which simulated nodes take to Ready within seconds."""
 
 

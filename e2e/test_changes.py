@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from e2e.harness import LLAMA, Bench
-from e2e.simulate.shapes import SIMULATED
 
 SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -79,10 +78,6 @@ def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simula
     assert most_workers(simulated) == {3}
 
 
-ON_SIMULATED = ("--node-selector", f"{SIMULATED}=true", "--toleration", "kwok.x-k8s.io/node")
-"""What the namespace adds to its pods, for the checks, which cannot know that."""
-
-
 def occupied(bench: Bench, gpus: list[int]) -> None:
     """Let pods of somebody else hold GPUs of the simulated nodes."""
     bench.apply(*(
@@ -111,7 +106,7 @@ def active(bench: Bench) -> str:
 
 
 def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Bench) -> None:
-    deploy = flags(simulated, *ON_SIMULATED, "--timeout", "240s")
+    deploy = flags(simulated, "--timeout", "240s")
     simulated.run(*deploy)
     first = active(simulated)
     occupied(simulated, [8, 4])  # the large one first, on the node that is free

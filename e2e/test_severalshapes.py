@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from e2e.harness import Bench, Object
+from e2e.harness import SCHEDULED_ON_SIMULATED, Bench, Object
 from e2e.severalmodels import LLAMA, MIDDLE, QWEN, model, written
 
 
@@ -18,11 +18,14 @@ def groups(cluster: Object) -> dict[str, tuple[int, int]]:
 
 
 def test_one_model_is_changed_scaled_added_and_removed_beside_another(simulated: Bench, tmp_path: Path) -> None:
+    def spec_of(models: tuple[dict[str, Any], ...]) -> str:
+        return written(tmp_path, *models, scheduling=SCHEDULED_ON_SIMULATED)
+
     def deploy(*models: dict[str, Any]) -> None:
-        simulated.run("deploy", "-f", written(tmp_path, *models), "--offline", "-n", simulated.namespace)
+        simulated.run("deploy", "-f", spec_of(models), "--offline", "-n", simulated.namespace)
 
     def diff(*models: dict[str, Any]) -> str:
-        spec = written(tmp_path, *models)
+        spec = spec_of(models)
         return simulated.run("diff", "-f", spec, "--offline", "-n", simulated.namespace, code=None).out
 
     large, small = model("large", LLAMA, 4), model("small", QWEN, 1)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
+SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first"
+"""For a second RayCluster that has no place beside the first."""
+
 
 @dataclass(frozen=True)
 class DiffOptions:
@@ -227,7 +230,7 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
     hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
     if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit, and what runs goes on serving"
-        hints.append("rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first")
+        hints.append(SHRINK_HINT)
     return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
 
 

@@ -11,6 +11,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Consequence, Diff, Effect
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.workflows.diff import SHRINK_HINT
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
 """Effects that stop what goes on being wanted; a deletion is what the user asked for."""
@@ -39,19 +40,25 @@ def refuse_outage(diff: Diff, live: Object) -> None:
             )
 
 
-def with_bounds_written(diff: Diff) -> Diff:
-    """`diff` without what is to be done about replica bounds: a deployment does it."""
-    written = "the bounds are written to the live RayCluster as well"
+def as_deployed(diff: Diff) -> Diff:
+    """`diff` without what is left to the user only where nothing is deployed: a deployment writes replica bounds to the
+    RayCluster itself, and makes room for a second one where that is possible.
+    """
     return replace(
         diff,
         objects=tuple(
             replace(item, explanation=replace(item.explanation, consequences=tuple(
-                replace(one, message=written, hints=()) if one.effect == "bounds" else one
-                for one in item.explanation.consequences
+                _as_deployed(one) for one in item.explanation.consequences
             )))
             for item in diff.objects
         ),
     )  # fmt: skip
+
+
+def _as_deployed(one: Consequence) -> Consequence:
+    if one.effect == "bounds":
+        return replace(one, message="the bounds are written to the live RayCluster as well", hints=())
+    return replace(one, hints=tuple(hint for hint in one.hints if hint != SHRINK_HINT))
 
 
 def answers(live: Object) -> bool:

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.changes import Diff
 from rayllm_ctl.model.revisions import Revision
-from rayllm_ctl.workflows.foresee import with_bounds_written
+from rayllm_ctl.workflows.foresee import as_deployed
 from rayllm_ctl.workflows.recording import same_state
 from rayllm_ctl.workflows.rendering import Rendering
 
@@ -72,7 +72,7 @@ def prepare_rollback(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    return Rollback(target, Rendering(name, namespace, manifests, (), None), with_bounds_written(diff))
+    return Rollback(target, Rendering(name, namespace, manifests, (), None), as_deployed(diff))
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

@@ -20,7 +20,7 @@ from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
-from rayllm_ctl.workflows.foresee import answers, meaning, refuse_outage, stops, with_bounds_written
+from rayllm_ctl.workflows.foresee import answers, as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished
@@ -223,7 +223,7 @@ def _diff(
     options: UpgradeOptions,
 ) -> Diff:  # fmt: skip
     how = DiffOptions(force_conflicts=options.force_conflicts)
-    return with_bounds_written(diff_live(cluster, manifests, service.namespace, how, seconds))
+    return as_deployed(diff_live(cluster, manifests, service.namespace, how, seconds))
 
 
 def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:
