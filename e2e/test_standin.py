@@ -304,12 +304,12 @@ def test_load_scales_to_two_groups_of_four_gpus_and_back(shared: Bench) -> None:
     assert "target 2 per replica, 1 to 2 replicas, trigger " in watched.notes
 
 
-LONG = 900
+LONG = 700
 """Tokens of answers that take longer than the 30 s that Kubernetes gives a pod to end, at 20 a second."""
 
 
 def test_a_drained_worker_finishes_its_long_answers(shared: Bench) -> None:
-    """With two replicas: the pod of one is evicted while both write answers of 45 s, and no answer breaks off."""
+    """With two replicas: the pod of one is evicted while both write answers of 35 s, and no answer breaks off."""
     shared.run("scale", NAME, "-n", shared.namespace, "--replicas", "2")
     names = {str(pod["metadata"]["name"]) for pod in workers(shared)}
     evicted = sorted(names)[0]

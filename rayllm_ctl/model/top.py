@@ -88,7 +88,7 @@ class LoadMeter:
                 reasons[reason].append(_label(one))
             gpus = pod_gpus(one.ray) if one.ray is not None else None
             if gpus is None and one.ray is not None and one.has_gpus is not False:
-                reasons["Ray reports no GPU"].append(one.pod)
+                reasons["Ray's metrics have no GPU figures"].append(one.pod)
             rate = self._rate(one, state, now, look.report_interval)
             rows.append(_row(one, state, rate, gpus))
         problems = [f"{reason}: {', '.join(dict.fromkeys(which))}" for reason, which in reasons.items()]

@@ -122,7 +122,7 @@ def test_gpus_that_ray_does_not_report(has_gpus: bool | None) -> None:
     text = "".join(line for line in recorded("ray-idle").splitlines(keepends=True) if "ray_node_g" not in line)
     looks = [replace(replica(ASKED, text), has_gpus=has_gpus, pod=pod) for pod in ("w1", "w2")]
     load = LoadMeter().load(looked(*looks), 0.0)
-    assert load.problems == ("Ray reports no GPU: w1, w2",)
+    assert load.problems == ("Ray's metrics have no GPU figures: w1, w2",)
 
 
 def test_what_could_not_be_read_is_not_known() -> None:
