@@ -36,10 +36,13 @@ class Dashboard:
             "GET", self._at(path), query=query, doing=doing, timeout=TIMEOUT, headers=self.headers
         )
 
-    def text(self, path: str, *, doing: str, query: Sequence[tuple[str, str]] = ()) -> str:
-        """GET `path` and return it as text. Raises UserError."""
+    def text(
+        self, path: str, *, doing: str, query: Sequence[tuple[str, str]] = (), timeout: float | None = None
+    ) -> str:
+        """GET `path` and return it as text. timeout: in seconds; None: TIMEOUT. Raises UserError."""
+        seconds = TIMEOUT if timeout is None else timeout
         return self.cluster.request_text(
-            self._at(path), query=query, doing=doing, timeout=TIMEOUT, headers=self.headers
+            self._at(path), query=query, doing=doing, timeout=seconds, headers=self.headers
         )
 
     @contextmanager

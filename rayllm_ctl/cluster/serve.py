@@ -25,6 +25,12 @@ from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
 LOG_LINES = 400
 """Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
 
+LOG_TIMEOUT = 2.0
+"""Seconds for one log file. The dashboard asks the replica's node, and waits for it where that is gone."""
+
+_SUFFIXES = ("err", "out")
+"""An actor's error and output file."""
+
 _CONTROLLER_LINES = 1000
 """Lines from the end of the log of Serve's controller: some hundred for a try, more when a try lasts."""
 
@@ -83,8 +89,11 @@ def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: 
         for app, deployment, actor, node in actors
     }
     said = tasks.submit(_said_before, dashboard, answer, failed)
-    texts = tasks.map(lambda actor: _log(dashboard, actor), wanted.values())
-    return {name: text for name, text in zip(wanted, texts, strict=True) if text} | said.result()
+    read = {
+        name: [tasks.submit(_log, dashboard, actor, suffix) for suffix in _SUFFIXES] for name, actor in wanted.items()
+    }
+    texts = {name: "".join(part.result() for part in parts) for name, parts in read.items()}
+    return {name: text for name, text in texts.items() if text} | said.result()
 
 
 def _said_before(
@@ -163,13 +172,10 @@ def _dead(dashboard: Dashboard, failed: list[tuple[str, str, Mapping[str, Any]]]
     return found
 
 
-def _log(dashboard: Dashboard, actor: str) -> str:
-    """The ends of an actor's error and output file, in this order."""
-    parts = []
-    for suffix in ("err", "out"):
-        query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]
-        try:
-            parts.append(dashboard.text("/api/v0/logs/file", query=query, doing=f"read the log of {actor}"))
-        except UserError:
-            continue
-    return "".join(parts)
+def _log(dashboard: Dashboard, actor: str, suffix: str) -> str:
+    """The end of one of an actor's log files; empty where it cannot be read."""
+    query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]
+    try:
+        return dashboard.text("/api/v0/logs/file", query=query, doing=f"read the log of {actor}", timeout=LOG_TIMEOUT)
+    except UserError:
+        return ""
