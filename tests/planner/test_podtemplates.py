@@ -7,7 +7,7 @@ from typing import Any
 from rayllm_ctl.model.podoptions import EnvironmentVariable, PodOptions, Pods
 from rayllm_ctl.model.service import Engine, LLMService, Model, Scheduling
 from rayllm_ctl.planner.affinity import affinity
-from rayllm_ctl.planner.podtemplates import SILENCE_LIMIT, head_template, worker_template
+from rayllm_ctl.planner.podtemplates import LOST_NODE, head_template, worker_template
 from tests.render.plans import H100
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -62,7 +62,7 @@ def test_a_node_selector_replaces_the_labels_of_the_gpu_and_not_the_users_affini
 def test_variables_can_refer_to_those_of_the_engine() -> None:
     own = (EnvironmentVariable("Z", "1"), EnvironmentVariable("A", "$(Z) $(B)"))
     service = LLMService("q", Model("m"), engine=Engine(env={"C": "3", "B": "2"}), pods=Pods(PodOptions(env=own)))
-    common = ["B", "C", SILENCE_LIMIT]
+    common = ["B", "C", *LOST_NODE]
     assert [variable.name for variable in head_template(service, None).env] == [*common, "Z", "A"]
     assert [variable.name for variable in worker_template(service, None, None, Scheduling()).env] == common
 

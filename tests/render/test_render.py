@@ -278,15 +278,16 @@ def test_ray_s_limit_for_starting_is_only_raised() -> None:
     assert limit(9000, {"RAYLLM_ENGINE_START_TIMEOUT_S": "60"}) == "60"
 
 
-def test_ray_notices_a_lost_node_unless_the_user_says_when() -> None:
-    name = "RAY_grpc_client_keepalive_timeout_ms"
-
+@pytest.mark.parametrize(
+    ("name", "value"), [("RAY_grpc_client_keepalive_timeout_ms", "5000"), ("RAY_health_check_period_ms", "1000")]
+)
+def test_ray_notices_a_lost_node_unless_the_user_says_when(name: str, value: str) -> None:
     def limits(env: dict[str, str]) -> list[str | None]:
         manifest = rendered(plan(dataclasses.replace(GPU, engine=Engine(env=env)), H100))
         groups = (manifest["spec"]["rayClusterConfig"]["headGroupSpec"], worker_group(manifest))
         return [one["value"] for group in groups for one in container(group)["env"] if one["name"] == name]
 
-    assert limits({}) == ["10000", "10000"]
+    assert limits({}) == [value, value]
     assert limits({name: "60000"}) == ["60000", "60000"]
 
 
