@@ -9,6 +9,9 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.model import kuberay
 
+_LOWERED_SECONDS = 5.0
+"""In which a maximum is lowered after the last pod above it has ended; it is tried every two seconds."""
+
 
 def validation_failed(context: ServiceContext) -> Finding | None:
     """KubeRay rejected the RayService (name, spec or metadata)."""
@@ -65,7 +68,9 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
             continue
         same = (group.low, group.high) == (have.low, have.high)
         fixed = not (context.spec.autoscaled or target.spec.autoscaled)
-        if (same and not (fixed and group.replicas != have.replicas)) or _ends_when_idle(target, group, have):
+        if same and not (fixed and group.replicas != have.replicas):
+            continue
+        if _ends_when_idle(target, group, have) or _ended_just_now(context, target, group, have):
             continue
         wanted, actual = (group.bounds, have.bounds) if not same else (str(group.replicas), str(have.replicas))
         return finding(
@@ -98,6 +103,13 @@ def _ends_when_idle(cluster: RayCluster, group: Group, have: Group) -> bool:
     would end pods with their requests."""
     pods = sum(pod.group == group.name for pod in cluster.workers)
     return have.low == group.low and group.high < have.high and have.high * have.hosts <= pods
+
+
+def _ended_just_now(context: ServiceContext, cluster: RayCluster, group: Group, have: Group) -> bool:
+    """Whether a pod that kept the maximum of the live group higher has just ended: it is lowered at any moment."""
+    removed = context.events.last("RayCluster", cluster.name, "DeletedWorkerPod")
+    ended = removed is not None and context.age(removed.last) < _LOWERED_SECONDS
+    return ended and have.low == group.low and group.high < have.high
 
 
 def no_serve_port(context: ServiceContext) -> Finding | None:
