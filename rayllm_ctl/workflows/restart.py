@@ -14,7 +14,7 @@ from rayllm_ctl.model.events import Event, Noted
 from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.scaling import group_bounds
-from rayllm_ctl.workflows.foresee import answers
+from rayllm_ctl.workflows.foresee import answers, as_deployed
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrunk
@@ -80,7 +80,8 @@ def prepare(cluster: Cluster, name: str, namespace: str, options: RestartOptions
             hint="spec.upgrade.strategy: NewCluster, then rayllm-ctl deploy -f FILE",
         )
     manifest = with_restart(service)
-    return Restart(service, seconds, manifest, diff_change(cluster, kind, service.item, manifest, RESTARTER))
+    diff = as_deployed(diff_change(cluster, kind, service.item, manifest, RESTARTER))
+    return Restart(service, seconds, manifest, diff)
 
 
 def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:

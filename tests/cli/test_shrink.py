@@ -108,6 +108,7 @@ def test_fewer_replicas_make_room_for_the_second_ray_cluster(run: Run, api: Fake
     result = run(*TINY, *OTHER, "--min-replicas", "2", "--max-replicas", "2")
     assert result.code == 0, str(result)
     assert "shrink: replicas that answer before, during and after: tiny 2 → 1 → 1 → 2" in result.err
+    assert "--upgrade shrink" not in result.err, "it is what happens"
     assert result.err.index("tiny 2 → 1 → 1 → 2") < result.err.index("rayservice/tiny configured")
     assert applied(api, seen) == [((1, 1), False), ((1, 2), True), ((2, 2), True)]
     assert result.err.count("ready       tiny") == 1, "the service is Ready once all its replicas are back"
@@ -272,6 +273,7 @@ def test_a_restart_makes_room_for_the_second_ray_cluster(run: Run, api: FakeAPI,
     result = run("restart", "tiny", "-n", "llm", "--timeout", "20s")
     assert result.code == 0, str(result)
     assert "tiny 2 → 1 → 1 → 2" in result.err
+    assert "--upgrade shrink" not in result.err + result.out, "it is what happens"
     assert "rayllm-ctl rollback tiny -n llm --to 1 brings all replicas back" in result.err
     assert restarted(api, seen) == [(1, 1), (1, 2), "restart", (2, 2)]
     assert len(api.names("ControllerRevision")) == 1
