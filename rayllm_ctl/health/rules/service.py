@@ -88,13 +88,18 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
 
 
 def surplus_workers(context: ServiceContext) -> str:
-    """Which worker group has more pods than its new maximum, until those above it are idle; empty if none has."""
+    """Which worker group has more pods than its new maximum, until those above it are idle and that maximum is applied;
+    empty if none has."""
     for target in context.clusters[-1:]:
         live = {group.name: group for group in target.spec.groups}
         for group in context.spec.groups:
-            if group.name in live and _ends_when_idle(target, group, live[group.name]):
+            if group.name not in live:
+                continue
+            if _ends_when_idle(target, group, live[group.name]):
                 pods, most = sum(pod.group == group.name for pod in target.workers), group.high * group.hosts
                 return f"worker group {group.name} has {pods} pods, and those above {most} end when they are idle"
+            if _ended_just_now(context, target, group, live[group.name]):
+                return f"worker group {group.name} gets its new maximum {group.high}: a pod above it has just ended"
     return ""
 
 
