@@ -274,7 +274,7 @@ def says_when_it_scaled(result: Object) -> None:
     assert (scaled["from"], scaled["to"]) == (1, 2)
     # The load has to be high for two seconds, and is known as long before the second group has started.
     wanted = next(sample["at"] for sample in service["samples"] if sample["wanted"] == 2)
-    assert 0 < wanted <= scaled["at"] < result["durationSeconds"]
+    assert 0 < wanted <= scaled["at"] < result["durationSeconds"], service["samples"][:5]
     gaps = [after["at"] - before["at"] for before, after in pairwise(service["samples"])]
     assert max(gaps) < 10, gaps
     assert (service["max"]["replicas"], service["max"]["running"]) == (2, None)

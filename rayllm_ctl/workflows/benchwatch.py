@@ -66,9 +66,9 @@ class Watch:
         def watch() -> None:
             due = time.monotonic()
             while not ended.is_set():
-                moment = time.monotonic()
                 seen = look()
-                looks.append((moment, seen))
+                # Its end: on busy nodes a look takes seconds, and may begin before a load whose effect it sees.
+                looks.append((time.monotonic(), seen))
                 due = max(due + self._every, time.monotonic())
                 ended.wait(due - time.monotonic())
 

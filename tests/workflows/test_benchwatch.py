@@ -49,6 +49,25 @@ def test_each_load_has_what_was_seen_while_it_ran() -> None:
     assert begins >= ends > 2
 
 
+def test_a_look_counts_at_its_end() -> None:
+    """What it sees may be the effect of a load that began after it."""
+    watch = Watch(lambda _: None, every=0.01)
+
+    def run(_: Settings) -> list[Mapping[str, Any]]:
+        time.sleep(0.05)
+        begin = time.monotonic()
+        time.sleep(0.6)
+        watch.report({"load": 0, "done": 1, "failed": 0, "running": 0, "seconds": time.monotonic() - begin})
+        return [{"durationSeconds": time.monotonic() - begin}]
+
+    def look() -> Look:
+        time.sleep(0.3)
+        return Look(replicas=1)
+
+    (result,) = watch.over(run, look)(SETTINGS)
+    assert result["service"]["samples"][0]["at"] >= 0.2
+
+
 def test_nothing_to_look_at_and_a_load_without_an_answer() -> None:
     results: list[Mapping[str, Any]] = [{"durationSeconds": 0.0}]
     watch = Watch(lambda _: None, every=0.01)
