@@ -12,7 +12,7 @@ from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
 from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
-from rayllm_ctl.health.rules.service import surplus_workers
+from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
 from rayllm_ctl.model.health import Health, State
 
@@ -82,9 +82,9 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
         message = f"serving through the head only; not ready yet: {names}"
         moments = [fields.when(service.ready, "lastTransitionTime"), *(replicas_since(active, pod) for pod in unready)]
         return _progressing(context, message, max((one for one in moments if one is not None), default=None))
-    surplus = surplus_workers(context)
-    if surplus:
-        return make_health(context, State.PROGRESSING, f"serving; scaling down: {surplus}")
+    lower = lowering(context)
+    if lower:
+        return make_health(context, State.PROGRESSING, f"serving; scaling down: {lower}")
     return _ready(context, active)
 
 

@@ -70,7 +70,7 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
         fixed = not (context.spec.autoscaled or target.spec.autoscaled)
         if same and not (fixed and group.replicas != have.replicas):
             continue
-        if _ends_when_idle(target, group, have) or _ended_just_now(context, target, group, have):
+        if _lowering(context, target, group, have):
             continue
         wanted, actual = (group.bounds, have.bounds) if not same else (str(group.replicas), str(have.replicas))
         return finding(
@@ -87,19 +87,27 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
     return None
 
 
-def surplus_workers(context: ServiceContext) -> str:
-    """Which worker group has more pods than its new maximum, until those above it are idle and that maximum is applied;
-    empty if none has."""
+def lowering(context: ServiceContext) -> str:
+    """Which worker group does not have its lower maximum yet, and why, while that is as it should be; else empty."""
     for target in context.clusters[-1:]:
         live = {group.name: group for group in target.spec.groups}
         for group in context.spec.groups:
-            if group.name not in live:
-                continue
-            if _ends_when_idle(target, group, live[group.name]):
-                pods, most = sum(pod.group == group.name for pod in target.workers), group.high * group.hosts
-                return f"worker group {group.name} has {pods} pods, and those above {most} end when they are idle"
-            if _ended_just_now(context, target, group, live[group.name]):
-                return f"worker group {group.name} gets its new maximum {group.high}: a pod above it has just ended"
+            if group.name in live and (why := _lowering(context, target, group, live[group.name])):
+                return why
+    return ""
+
+
+def _lowering(context: ServiceContext, cluster: RayCluster, group: Group, have: Group) -> str:
+    """Why the live group `have` does not have the lower maximum of `group` yet; empty if it has, or nobody lowers it.
+
+    One answer for both questions: a service is neither Ready nor without its bounds meanwhile, so that whoever waits
+    for it goes on lowering.
+    """
+    if _ends_when_idle(cluster, group, have):
+        pods, most = sum(pod.group == group.name for pod in cluster.workers), group.high * group.hosts
+        return f"worker group {group.name} has {pods} pods, and those above {most} end when they are idle"
+    if _ended_just_now(context, cluster, group, have):
+        return f"worker group {group.name} gets its new maximum {group.high}: a pod above it has just ended"
     return ""
 
 
