@@ -290,7 +290,8 @@ def haikus(jobs: Jobs) -> Path:
     spec["storage"] = {"endpoint": jobs.s3.endpoint, "region": "us-east-1", "credentialsSecret": "s3"}
     spec["input"]["paths"] = [spec["input"]["paths"][0].replace("s3://air-example-data/", f"s3://{BUCKET}/")]
     spec["output"]["path"] = f"s3://{BUCKET}/haikus"
-    small = {"cpu": "250m", "memory": "3Gi"}
+    # Ray gives a node 30 s to start, and four of them start at once here.
+    small = {"cpu": "500m", "memory": "3Gi"}
     spec["resources"] = {"head": {"cpu": "500m", "memory": "4Gi"}, "worker": small}
     jobs.path("prompts.txt").write_text("".join(f"Complete this for me {i}:\n" for i in range(100)))
     file = jobs.folder / "haikus.json"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.events import Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import deleted_on_purpose
@@ -18,6 +19,9 @@ REMEMBERED = 600.0
 """Seconds within which the loss of a pod still explains why a service is not whole: a model's start takes minutes."""
 
 _ENDED = re.compile(r"ContainerStateTerminated\{ExitCode:(?P<code>\d+),Signal:\d+,Reason:(?P<reason>\w*),")
+_STARTED = re.compile(r"StartedAt:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4})")
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""What containerd gives as the start of a container that could not be started."""
 _POD_NAME = re.compile(r"(?:worker|head) Pod (?:[^/\s]+/)?(?P<name>[^;\s]+)")
 
 
@@ -100,6 +104,7 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     ]
     if not deleted:
         return None
+    attempts = _attempts(deleted)
     event, found = deleted[-1]
     named = _POD_NAME.search(event.message)
     pod = named["name"] if named else cluster.name
@@ -113,20 +118,44 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
             headline="a pod was OOMKilled",
             evidence=(event.quoted(),),
             hint=memory_hints(context, sample),
-            terminal=len(deleted) > 1,
+            terminal=len(attempts) > 1,
             since=event.first,
             key=("died", "OOMKilled"),
         )
-    if len(deleted) < 2:
+    if len(attempts) < 2:
         return None
     return finding(
         "ContainerCrash",
         f"pod/{pod}",
         f"pods of {cluster.name} keep terminating with exit code {found['code']}, the last one pod/{pod}",
         headline="pods keep terminating",
-        evidence=tuple(one.quoted() for one, _ in deleted[-2:]),
+        evidence=(attempts[-2][0].quoted(), event.quoted()),
         hint=(f"kubectl get events -n {context.namespace} --field-selector involvedObject.name={cluster.name}",),
-        terminal=len(deleted) > 2,
-        since=deleted[0][0].first,
+        terminal=len(attempts) > 2,
+        since=attempts[0][0].first,
         key=("died", "crash"),
     )
+
+
+def _attempts(deleted: list[tuple[Event, re.Match[str]]]) -> list[tuple[Event, re.Match[str]]]:
+    """Those of `deleted` that failed one after another; pods that ran at the same time and ended count as one.
+
+    Workers that start together on a busy node end together where they need longer than the 30 s that Ray gives a node
+    to start; KubeRay replaces them.
+    """
+    attempts: list[tuple[Event, re.Match[str]]] = []
+    for event, found in deleted:
+        ended = attempts[-1][0].last if attempts else None
+        started = _started(event.message)
+        if ended is None or started is None or not _NEVER < started < ended:
+            attempts.append((event, found))
+    return attempts
+
+
+def _started(message: str) -> datetime | None:
+    """When the container started that an event of KubeRay's calls terminated."""
+    found = _STARTED.search(message)
+    try:
+        return datetime.strptime(found["time"], "%Y-%m-%d %H:%M:%S %z") if found else None
+    except ValueError:
+        return None
