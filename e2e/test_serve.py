@@ -84,8 +84,9 @@ def test_bench_says_what_vllm_did_meanwhile(shared: Bench) -> None:
     def measured() -> Any:
         result = shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()
         service = result["service"]
-        # On two cores that compute, the dashboard is late now and then; the next look says more.
-        assert all("no answer within" in problem for problem in service["problems"]), service["problems"]
+        # On two cores that compute, the dashboard or Ray's report is late now and then; the next look says more.
+        late = re.compile("no answer within|no metrics of vLLM")
+        assert all(late.search(problem) for problem in service["problems"]), service["problems"]
         known = [sample["replicas"] for sample in service["samples"] if sample["replicas"] is not None]
         assert known == [1] * len(known)
         return result if len(known) >= 2 and service["max"]["running"] else None

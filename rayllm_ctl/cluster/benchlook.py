@@ -20,9 +20,9 @@ from rayllm_ctl.cluster.queue import AFTER_A_FAILURE_SECONDS, QueueReader
 from rayllm_ctl.cluster.servers import ready_servers
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.benchservice import EngineFigures, Look
+from rayllm_ctl.model.benchservice import Look
 from rayllm_ctl.model.names import engine_deployment
-from rayllm_ctl.model.vllmmetrics import engine_figures
+from rayllm_ctl.model.vllmmetrics import EngineFigures, engine_figures
 
 RAY_METRICS_SECONDS = 4.0
 """Between two readings of Ray's metrics, which change every ten seconds (metrics_report_interval_ms)."""

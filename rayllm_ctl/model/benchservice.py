@@ -7,22 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.vllmmetrics import NO_METRICS, EngineFigures
 
 _FIGURES = ("replicas", "wanted", "running", "waiting", "kvCacheUsage", "preemptions", "queued")
-_NO_METRICS = "no metrics of vLLM were found"
-
-
-@dataclass(frozen=True)
-class EngineFigures:
-    """What vLLM says of its requests. Counts are of all engines together.
-
-    kv_cache_usage: of the fullest engine, from 0 to 1. preemptions: of each engine since it started.
-    """
-
-    running: int
-    waiting: int
-    kv_cache_usage: float | None
-    preemptions: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ def during(looks: Sequence[tuple[float, Look]], begin: float, seconds: float) ->
     ]
     problems = list(dict.fromkeys(problem for _, look in counted for problem in look.problems))
     if counted and not problems and all(look.engine is None for _, look in counted):
-        problems = [_NO_METRICS]
+        problems = [NO_METRICS]
     return {
         "samples": samples,
         "scaling": _scaling(samples),

@@ -10,7 +10,7 @@ from rayllm_ctl.model.health import Queue
 from rayllm_ctl.model.jsonform import OMIT_NONE
 from rayllm_ctl.model.raymetrics import PodGPUs, pod_gpus, requests_in_replicas
 from rayllm_ctl.model.tokenrates import Rate, TokenRates
-from rayllm_ctl.model.vllmmetrics import EngineReading, replica_readings
+from rayllm_ctl.model.vllmmetrics import NO_METRICS, EngineReading, replica_readings
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ def _state(look: ReplicaLook, alone: bool) -> tuple[_State | None, str]:
     readings = replica_readings(look.engine)
     if look.replica is None:
         engine = readings.get("")
-        return _State(engine), "" if engine else _NO_METRICS
+        return _State(engine), "" if engine else NO_METRICS
     engine = readings.get(look.replica) or (readings.get("") if alone else None)
     processing = requests_in_replicas(look.engine).get(look.replica)
     if engine is None:
-        return _State(None, processing=processing), _NO_METRICS
+        return _State(None, processing=processing), NO_METRICS
     silent = engine.running is None
     stuck = silent and processing != 0
     return _State(engine, silent, processing), _no_step(processing) if stuck else ""
@@ -156,9 +156,6 @@ def _row(look: ReplicaLook, state: _State | None, rate: Rate | None, gpus: PodGP
         pod=look.pod,
         node=look.node,
     )
-
-
-_NO_METRICS = "no metrics of vLLM: the engine exports none, or has had no request since it started"
 
 
 def _no_step(processing: int | None) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.benchservice import EngineFigures
 from rayllm_ctl.model.prometheus import series
+
+NO_METRICS = "no metrics of vLLM: the engine exports none, or none yet (they begin some seconds after a request)"
+"""Ray exports them every 10 s (metrics_report_interval_ms), some of them only once there was a request."""
 
 _PREFIXES = ("vllm:", "ray_vllm_")
 _CACHE = ("kv_cache_usage_perc", "gpu_cache_usage_perc")
@@ -21,6 +23,19 @@ _CACHE = ("kv_cache_usage_perc", "gpu_cache_usage_perc")
 _RUNNING, _WAITING = "num_requests_running", "num_requests_waiting"
 _PREEMPTIONS = "num_preemptions_total"
 _PROMPT, _GENERATED = "prompt_tokens_total", "generation_tokens_total"
+
+
+@dataclass(frozen=True)
+class EngineFigures:
+    """What vLLM says of its requests. Counts are of all engines together.
+
+    kv_cache_usage: of the fullest engine, from 0 to 1. preemptions: of each engine since it started.
+    """
+
+    running: int
+    waiting: int
+    kv_cache_usage: float | None
+    preemptions: Mapping[str, float]
 
 
 @dataclass(frozen=True)

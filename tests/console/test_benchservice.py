@@ -7,7 +7,8 @@ from unittest.mock import MagicMock
 
 from rayllm_ctl.console.benchservice import rows_by_load, service_problems
 from rayllm_ctl.console.benchserviceplot import drawing, has_service
-from rayllm_ctl.model.benchservice import EngineFigures, Look, during
+from rayllm_ctl.model.benchservice import Look, during
+from rayllm_ctl.model.vllmmetrics import EngineFigures
 
 LOOKS = [
     (0.0, Look(1, 3, EngineFigures(8, 30, 0.5, {"a": 0}), queued=2)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.benchservice import EngineFigures, Look, during, steady_replicas
-from rayllm_ctl.model.vllmmetrics import engine_figures
+from rayllm_ctl.model.benchservice import Look, during, steady_replicas
+from rayllm_ctl.model.vllmmetrics import NO_METRICS, EngineFigures, engine_figures
 
 
 def figures(running: int = 0, waiting: int = 0, **preemptions: float) -> EngineFigures:
@@ -37,7 +37,7 @@ def test_what_is_not_known_is_null_and_said_once() -> None:
     assert found["problems"] == ["not permitted to get pods/proxy"]
     assert found["max"]["running"] is found["max"]["preemptions"] is found["samples"][0]["waiting"] is None
     assert steady_replicas(found) == 2
-    assert during([(0.0, Look(replicas=1))], 0.0, 1.0)["problems"] == ["no metrics of vLLM were found"]
+    assert during([(0.0, Look(replicas=1))], 0.0, 1.0)["problems"] == [NO_METRICS]
     assert steady_replicas(None) is None
 
 

@@ -11,10 +11,10 @@ from rayllm_ctl.model.health import Queue
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.raymetrics import PodGPUs
 from rayllm_ctl.model.top import LoadMeter, ReplicaLoad, ReplicaLook, ServiceLoad, ServiceLook
+from rayllm_ctl.model.vllmmetrics import NO_METRICS
 from tests.model.metrics import ASKED, UNASKED, recorded
 
 TOO_EARLY = "tokens/s are known after the next report of Ray, which comes every 10 s"
-NO_METRICS = "no metrics of vLLM: the engine exports none, or has had no request since it started"
 
 
 def replica(name: str, text: str | None, **more: Any) -> ReplicaLook:
