@@ -18,7 +18,14 @@ FLAGS = ("--kind", "raycluster", "--max-model-len", "1024")
 
 
 def state(bench: Bench) -> Any:
-    return bench.run("status", NAME, "-n", bench.namespace, "-o", "json", code=None).json()
+    """What `status` says; it looks again where a busy API server has not answered it."""
+
+    def said() -> Any:
+        result = bench.run("status", NAME, "-n", bench.namespace, "-o", "json", code=None)
+        health = result.json()
+        return None if health["state"] == "Unknown" and "no answer within" in result.out else health
+
+    return bench.wait("an answer of the API server", said, timeout=120)
 
 
 def pod(bench: Bench, selector: str) -> Object:
