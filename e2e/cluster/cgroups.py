@@ -18,7 +18,9 @@ from e2e.cluster.errors import RigError
 _REQUIRED: Final = ("cpu", "cpuset", "memory", "pids")
 _CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
 _KILL_SECONDS: Final = 20.0
-_SHARES: Final = 8 * 1024  # 1024 is a single process's.
+_TIMES: Final = 8
+_SHARES: Final = 1024  # what version 1 gives a process or a group
+_WEIGHT: Final = 100  # what version 2 gives a group
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,17 @@ def create(group: str) -> None:
             _create_v1(h, group)
 
 
-def raise_weight(group: str) -> None:
-    """Let `group` count as several when CPUs are short.
+def raise_weight(group: str, *, unified: bool) -> None:
+    """Let `group` count as several when CPUs are short; in the unified hierarchy only if `unified`.
 
     Version 1 gives a group no more than a single process beside it, however many are in the group. In version 2 there
     are only groups beside it.
     """
     for h in hierarchies():
         if not h.unified and "cpu" in h.controllers:
-            (h.path / group / "cpu.shares").write_text(str(_SHARES))
+            (h.path / group / "cpu.shares").write_text(str(_TIMES * _SHARES))
+        elif h.unified and unified and (h.path / group / "cpu.weight").exists():
+            (h.path / group / "cpu.weight").write_text(str(_TIMES * _WEIGHT))
 
 
 def enabled_at_root() -> list[str]:

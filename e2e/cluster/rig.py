@@ -136,7 +136,9 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
         Path(directory).mkdir(exist_ok=True)
     sysctls.raise_limits()
     cgroups.create(layout.SYSTEM_CGROUP)
-    cgroups.raise_weight(layout.CGROUP)
+    cgroups.raise_weight(layout.CGROUP, unified=False)
+    # Pods that take all CPUs would leave the API server and etcd a third of them: answers took up to 12 s.
+    cgroups.raise_weight(layout.SYSTEM_CGROUP, unified=True)
     network.make_bridge(str(run.directory))
     nodes = [run.node(number) for number in range(1, options.nodes + 1)]
     pki.make(run.pki, nodes)

@@ -65,10 +65,25 @@ def test_only_controllers_that_were_not_passed_on_before_are_taken_back(hybrid: 
 
 def test_the_cluster_weighs_more_than_a_single_process_where_groups_compete_with_processes(hybrid: Path) -> None:
     cgroups.create("ours")
-    cgroups.raise_weight("ours")
+    cgroups.raise_weight("ours", unified=False)
     assert int((hybrid / "cpu,cpuacct" / "ours" / "cpu.shares").read_text()) > 1024
     assert not (hybrid / "cpuset" / "ours" / "cpu.shares").exists()
     assert not (hybrid / "unified" / "ours" / "cpu.shares").exists()
+
+
+def test_a_group_weighs_more_than_groups_beside_it_in_either_version(hybrid: Path) -> None:
+    cgroups.create("ours/system")
+    weight = hybrid / "unified" / "ours" / "system" / "cpu.weight"
+    weight.write_text("100\n")
+    cgroups.raise_weight("ours/system", unified=True)
+    assert int(weight.read_text()) > 100
+    assert int((hybrid / "cpu,cpuacct" / "ours" / "system" / "cpu.shares").read_text()) > 1024
+
+
+def test_a_unified_hierarchy_without_the_controller_is_left_alone(hybrid: Path) -> None:
+    cgroups.create("ours")
+    cgroups.raise_weight("ours", unified=True)
+    assert not (hybrid / "unified" / "ours" / "cpu.weight").exists()
 
 
 def test_processes_are_found_in_every_hierarchy_and_below(hybrid: Path) -> None:
