@@ -124,8 +124,10 @@ def test_what_is_watched_is_not_asked_for_again(
     assert changes.drain() == []  # the first look has seen it all
     ray_pod(running, "new")
     running.remove("Pod", "worker")
-    while len(changes.drain()) < 2:
-        changes.wait(0.01)
+    seen = changes.drain()
+    while len(seen) < 2:
+        assert changes.wait(10), seen
+        seen += changes.drain()
     found = collector.collect()
     assert running.count("GET", WATCHED) == 0
     assert names(found.objects, "Pod") == ["head", "new"]
