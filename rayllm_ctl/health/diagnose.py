@@ -49,6 +49,9 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
 _ALONE = frozenset({"ValidationFailed"})
 """Service causes beside which nothing else is looked for: KubeRay creates nothing for a RayService that it rejects."""
 
+_STOPS_NOTHING = frozenset({"BoundsNotApplied"})
+"""Causes that do not explain why nothing answers. Bounds differ between the two writes of a change, too."""
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -85,6 +88,8 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
     if context.service.deleted is not None:
         return _deleting(context, f"{name} is being deleted")
     found = _findings(context, kind)
+    if not is_serving(context) and all(one.cause.code in _STOPS_NOTHING for one in found):
+        found = []
     if not found and not is_serving(context) and not _is_suspended(context):
         found = [one for one in [halted(context)] if one is not None]
     if found:
