@@ -42,6 +42,9 @@ requests nor seconds."""
 FIRST = ("test_rig.py", "test_serve.py", "test_batch.py", *PATIENT)
 """The order of the first modules. The patient ones run beside those that mind them least."""
 
+LAST = "test_rayoptions.py"
+"""Runs Ray and counts requests, beside others that do: at the end those are test_standin.py's, which mostly wait."""
+
 
 def pytest_configure() -> None:
     """Take interrupts as usual: a run in the background ignores them, and the commands that it starts would too."""
@@ -65,7 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
     places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    places[LAST] = len(places) + 1
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
     for item in items:
         if item.path.name in ALONE:
             item.add_marker("alone")
@@ -75,14 +79,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Two groups of tests for two processes (pytest -n 2 -m "not alone").
 
     Most tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while;
-    two at a time leave each other too little and fail. Beside them run the patient ones, and those that take little,
-    which share the simulated nodes.
+    two at a time leave each other too little and fail. Beside them run the patient ones, those that take little, which
+    share the simulated nodes, and the last.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class TwoGroups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "beside" if Path(nodeid.partition("::")[0]).name in (*PATIENT, *LIGHT) else "ray"
+            return "beside" if Path(nodeid.partition("::")[0]).name in (*PATIENT, *LIGHT, LAST) else "ray"
 
     return TwoGroups(config, log)
 

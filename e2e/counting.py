@@ -95,6 +95,6 @@ def counting(bench: Bench, folder: Path) -> Iterator[tuple[Bench, Counting]]:
         finally:
             for process in made.processes:
                 process.kill()
-                process.wait(10)
+                process.wait()
             proxy.shutdown()
             proxy.server_close()

@@ -211,8 +211,8 @@ class Bench:
             assert "->" in line, f"kubectl port-forward: {line} {process.stderr.read() if process.stderr else ''}"
             yield f"http://127.0.0.1:{line.split('->')[0].rsplit(':', 1)[1].strip()}"
         finally:
-            process.terminate()
-            process.wait(10)
+            process.kill()
+            process.wait()
 
     @contextmanager
     def proxied(self, service: str, port: int = 8000) -> Iterator[str]:
@@ -243,7 +243,7 @@ class Bench:
         for process in self.processes:
             with suppress(ProcessLookupError):
                 process.kill()
-            process.wait(10)
+            process.wait()
         # The next test needs the memory, so pods have a second to end. Who owns them would give them half a minute. The
         # namespace goes first: KubeRay could replace a pod until then, and a worker takes minutes for what it serves.
         self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
@@ -279,8 +279,8 @@ def served_api(target: Target) -> Iterator[str]:
         assert "Starting to serve on" in line, f"kubectl proxy: {line}"
         yield f"http://{line.split()[-1]}"
     finally:
-        process.terminate()
-        process.wait(10)
+        process.kill()
+        process.wait()
 
 
 class Watched:

@@ -27,8 +27,8 @@ def running(command: Sequence[str | Path], url: str, env: Mapping[str, str] | No
             time.sleep(0.1)
         yield
     finally:
-        process.terminate()
-        process.wait(10)
+        process.kill()
+        process.wait()
 
 
 def _answers(url: str) -> bool:

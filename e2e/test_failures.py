@@ -15,6 +15,9 @@ LIMIT = 60.0
 """Seconds from the first evidence in the cluster to the end of `deploy`, far below its own time-out. Other tests keep
 both cores busy meanwhile."""
 
+POLL_SECONDS = 2.0
+"""Between two looks for it, each of which starts two processes."""
+
 
 def deploy_until(bench: Bench, evidence: Callable[[], bool], *args: str) -> tuple[Result, float]:
     """Run deploy. Returns its result and the seconds from when `evidence` was first true to its end."""
@@ -22,7 +25,7 @@ def deploy_until(bench: Bench, evidence: Callable[[], bool], *args: str) -> tupl
     done = threading.Event()
 
     def poll() -> None:
-        while not done.wait(0.5):
+        while not done.wait(POLL_SECONDS):
             with suppress(AssertionError, ValueError):
                 if evidence():
                     first.append(time.monotonic())
