@@ -348,5 +348,9 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
     print(f"{changed.seconds:.0f} s; {load.figures()}")
     assert "2 → 1 → 1 → 2" in changed.err, str(changed)
     assert not load.failed, load.failed
-    shared.wait("the first RayCluster is gone", lambda: cluster(shared) != first, timeout=120)
+
+    def gone() -> bool:
+        return first not in {one["metadata"]["name"] for one in shared.items("rayclusters")}
+
+    shared.wait("the first RayCluster is gone", gone, timeout=120)
     assert [gpus(pod) for pod in workers(shared)] == [4, 4]
