@@ -67,8 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
-    places = {name: place for place, name in enumerate(FIRST)}
-    places[LAST] = len(places) + 1
+    places = {name: place for place, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
     items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
     for item in items:
         if item.path.name in ALONE:

@@ -356,7 +356,7 @@ def test_settings_change_in_place(gateway: Gateway) -> None:
         bench.wait("the limit", lambda: _tokens(gateway) == 7, timeout=60)
         asked = load.answered
         bench.wait("more answers", lambda: load.answered > asked + 2, timeout=60)
-        gateway.deploy()
+        gateway.deploy()  # the next tests need long answers
         bench.wait("no limit", lambda: _tokens(gateway) > 7, timeout=60)
     assert not load.failed, load.failed[:3]
     assert {one["replica_id"] for one in _replicas(bench)} == before
@@ -377,12 +377,10 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 
 
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
-    # What waits for the replica that is left must not be too much.
-    gateway.deploy(queue={"maxPending": 8 * SLOTS})
     gateway.scale(2)
-    # As many as both replicas take, and all but one wait for a whole answer: each has some that can be sent again.
-    with Load(gateway.url, NARROW, clients=2 * SLOTS, max_tokens=100, key=gateway.key, streaming=1) as load:
-        # A replica may have none at the moment of its end: a third of 14 that were killed had none.
+    # Two more than one replica takes, and all but one wait for a whole answer: each has one that can be sent again.
+    with Load(gateway.url, NARROW, clients=SLOTS + 2, max_tokens=200, key=gateway.key, streaming=1) as load:
+        # A third of those that were killed had none at that moment that can be sent again.
         retried = next((found for _ in range(8) if (found := _sent_again_for_a_killed_replica(gateway, load))), 0)
     print(f"\nreplica killed: {load.figures()}; {retried} requests sent again")
     for one in load.failed:
@@ -405,7 +403,7 @@ def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
     ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
     bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
     asked = load.answered
-    bench.wait("more answers", lambda: load.answered > asked + 20, timeout=120)
+    bench.wait("more answers", lambda: load.answered > asked + 20, timeout=60)
     assert len(load.failed) <= lost + 1
     return sum(1 for line in _access_log(bench) if line.get("retries"))
 

@@ -23,10 +23,14 @@ from e2e.load import Load
 NAME = "standin"
 MODEL = "meta-llama/Llama-3.1-70B-Instruct"
 FIXED = {"min": 1, "max": 1}
-SCALED = {"min": 1, "max": 2, "targetOngoingRequests": 2, "upscaleDelay": "2s", "downscaleDelay": "10s"}
 
-LOOK_BACK = 15.0
+LOOK_BACK = 15
 """Seconds over which Serve averages the load: with a low target, what one test sent would scale up for the next."""
+
+SCALED = {
+    "min": 1, "max": 2, "targetOngoingRequests": 2,
+    "upscaleDelay": "2s", "downscaleDelay": "10s", "lookBackPeriod": f"{LOOK_BACK}s",
+}  # fmt: skip
 
 ENVIRONMENT = {**STAND_IN, "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": "10"}
 """Pods end sooner: Serve's proxies wait 30 s by default for load balancers to notice that they end.
