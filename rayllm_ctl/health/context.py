@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -132,6 +132,7 @@ class ServiceContext:
         """The RayClusters that count now: the active one, then the pending one.
 
         Where the status names none (the first seconds, or after the initializing timeout emptied it), the newest one.
+        The first cluster counts as active as soon as requests reach it: the status says so a moment later.
         """
         service = self.service
         if service is None:
@@ -140,6 +141,8 @@ class ServiceContext:
         if not named:
             alive = [item for item in self.ray_clusters if fields.deleted(item) is None]
             named = [(fields.name(item), "pending") for item in alive[-1:]]
+        if self.by_serve and not service.active and any(self._is_reached(name) for name, _ in named):
+            named = [(name, "active") for name, _ in named]
         return tuple(self._cluster(name, role) for name, role in named)
 
     @cached_property
@@ -176,19 +179,29 @@ class ServiceContext:
         """Addresses behind the serve service that take requests; the operator's count where no slice was collected."""
         if not self.slices:
             return self.service.endpoints if self.service else 0
-        # A slice without ports holds the pods that lack the Service's ports: workers, where the head alone has a proxy.
-        return sum(
-            len(fields.words(endpoint, "addresses"))
-            for item in self.slices
-            if item.get("ports", True)
-            for endpoint in fields.items(item, "endpoints")
-            if fields.at(endpoint, "conditions", "ready") is not False
-        )
+        return sum(len(fields.words(endpoint, "addresses")) for endpoint in self._ready_endpoints)
+
+    @property
+    def _ready_endpoints(self) -> Iterator[Object]:
+        """Those of the slices that take requests.
+
+        A slice without ports holds the pods that lack the Service's ports: workers, where the head alone has a proxy.
+        """
+        for item in self.slices:
+            if item.get("ports", True):
+                for endpoint in fields.items(item, "endpoints"):
+                    if fields.at(endpoint, "conditions", "ready") is not False:
+                        yield endpoint
 
     @cached_property
     def spec(self) -> ClusterSpec:
         """The cluster that the RayService asks for."""
         return read_cluster_spec(fields.mapping(self.service.item, "spec", "rayClusterConfig") if self.service else {})
+
+    def _is_reached(self, cluster: str) -> bool:
+        """Whether an address of the service that takes requests is that of a pod of the cluster."""
+        pods = {pod.name for pod in self.pods if pod.cluster == cluster}
+        return any(fields.text(endpoint, "targetRef", "name") in pods for endpoint in self._ready_endpoints)
 
     def claim(self, name: str) -> Object | None:
         """The PersistentVolumeClaim of that name, if it was collected."""

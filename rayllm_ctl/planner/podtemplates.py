@@ -22,14 +22,24 @@ ENGINE_START_SECONDS = 3600
 START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 """The variable with that limit, in seconds."""
 
-LOST_NODE = {"RAY_grpc_client_keepalive_timeout_ms": "5000", "RAY_health_check_period_ms": "1000"}
-"""Variables by which Ray notices soon that a node is gone. Its requests go to another replica only when Ray's GCS has
-declared the node dead, after five failed checks.
+LOST_NODE = {
+    "RAY_grpc_client_keepalive_timeout_ms": "3000",
+    "RAY_health_check_failure_threshold": "1",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "50000",
+}
+"""Variables by which Ray notices within five seconds that a node is gone. Its requests go to another replica only when
+Ray's GCS has declared the node dead.
 
-The first is how long nothing is acknowledged before a connection is given up; gRPC takes it as TCP_USER_TIMEOUT too
-(gRFC A18). The second is the pause between two checks. With Ray's 120 s and 3 s (src/ray/common/ray_config_def.h) the
-loss of a node stopped a service for two minutes, although another replica ran; with 10 s and 3 s for 20 to 23 s; so for
-10 s. Serve replaces a replica as soon as its connection is lost, so that the shorter pause costs none that would live.
+Keepalive: how long nothing is acknowledged before a connection is given up; gRPC takes it as TCP_USER_TIMEOUT too (gRFC
+A18). The kernel acknowledges, so that a node that is only busy keeps its connections. Serve replaces a replica as soon
+as its connection is lost; that the node is checked once, and every second, costs no replica that would live. Each check
+more would wait for a new connection for as long as a check may take, where the network says nothing of packets that it
+drops. A raylet that is only slow keeps the time that Ray gives it: five checks of 10 s.
+
+With Ray's 120 s, and five checks with 3 s between them (src/ray/common/ray_config_def.h), the loss of a node stopped a
+service for two minutes, although another replica ran; with 10 s for 20 to 23 s; with 5 s and five checks, one a second,
+for 10 s; so for 4 s.
 """
 
 

@@ -35,7 +35,11 @@ LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
 
 SETTLE = 0.2
-"""Seconds between two looks at changes while they go on. The first change of a burst is looked at at once."""
+"""Most seconds to pause between two looks at changes while they go on. The first of a burst is looked at at once."""
+
+SETTLE_SHARE = 3.0
+"""The pause after a look at a change, in terms of how long that look took: changes that go on take a quarter of a core
+at most, and a look that is cheap is soon followed by the next."""
 
 OUTAGE = 60.0
 """Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
@@ -187,8 +191,10 @@ def repeated(
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
             if left <= 0:
                 return
+            now = time.monotonic()
             # Only a look at a change can be one in a burst.
-            changed = _pause(changes, left, looked + SETTLE if changed else 0.0, stop)
+            earliest = now + min(SETTLE, SETTLE_SHARE * (now - looked)) if changed else 0.0
+            changed = _pause(changes, left, earliest, stop)
             if stop is not None and stop.is_set():
                 return
 

@@ -279,7 +279,13 @@ def test_ray_s_limit_for_starting_is_only_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("RAY_grpc_client_keepalive_timeout_ms", "5000"), ("RAY_health_check_period_ms", "1000")]
+    ("name", "value"),
+    [
+        ("RAY_grpc_client_keepalive_timeout_ms", "3000"),
+        ("RAY_health_check_failure_threshold", "1"),
+        ("RAY_health_check_period_ms", "1000"),
+        ("RAY_health_check_timeout_ms", "50000"),
+    ],
 )
 def test_ray_notices_a_lost_node_unless_the_user_says_when(name: str, value: str) -> None:
     def limits(env: dict[str, str]) -> list[str | None]:

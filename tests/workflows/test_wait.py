@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -231,14 +232,25 @@ class Noisy(Quiet):
         return []
 
 
-def test_a_change_is_looked_at_at_once_and_a_burst_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seconds", "settle", "pause"), [(0.0, 0.05, 0.0), (0.1, 1.0, 0.3), (0.2, 0.1, 0.1)])
+def test_a_change_is_looked_at_at_once_and_a_burst_after_pauses(
+    seconds: float, settle: float, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause is three times what a look takes, up to a limit."""
     monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Noisy)
-    monkeypatch.setattr(wait, "SETTLE", 0.4)
-    monkeypatch.setattr(Noisy, "ends", time.monotonic() + 1.3)
+    monkeypatch.setattr(wait, "SETTLE", settle)
+    monkeypatch.setattr(Noisy, "ends", time.monotonic() + 1.2)
     looked: list[float] = []
-    for _ in wait.repeated(CLUSTER, "llm", lambda *_: looked.append(time.monotonic()), 1.4, None):
+
+    def look(*_: object) -> None:
+        looked.append(time.monotonic())
+        time.sleep(seconds)
+
+    for _ in wait.repeated(CLUSTER, "llm", look, 1.3, None):
         pass
-    assert 2 <= len(looked) <= 6
     first, *others = looked[:-1]
-    assert others[0] - first < 0.4
-    assert min(after - before for before, after in itertools.pairwise(others)) >= 0.4
+    assert others[0] - first < seconds + 0.1
+    gaps = [after - before for before, after in itertools.pairwise(others)]
+    assert gaps
+    assert seconds + pause <= min(gaps)
+    assert statistics.median(gaps) < seconds + pause + 0.1
