@@ -277,6 +277,7 @@ def test_the_api_server_stands_still(service: Service) -> None:
 def beside_redis(service: Service) -> str:
     """Have the head run on the node of the Redis, which is not to be lost with it. The other node."""
     bench = service.bench
+    bench.wait("the RayCluster before this one is gone", lambda: len(service.pods("head")) == 1, timeout=180)
     nodes: dict[str, str] = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bench.items("pods")}
     head, keep = service.pods("head")[0], nodes["redis"]
     other = next(one for one in nodes.values() if one != keep)

@@ -23,7 +23,7 @@ from e2e.simulate.shapes import SIMULATED
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
 ALONE = ("test_rig.py", "test_scale.py")
-"""Modules that take away what the others need: the cluster, or the operator."""
+"""Modules that take the cluster away, or fill its API server."""
 
 LIGHT = (
     "test_changes.py", "test_chart.py", "test_deploy.py", "test_diff.py", "test_gcs.py", "test_killed.py",

@@ -1,5 +1,5 @@
-"""`wait` ends as soon as `kubectl wait` does. Among a thousand services and ten thousand pods, what `status -A` and
-`watch` ask of the API server does not grow with their number."""
+"""A thousand services and ten thousand pods: what `status -A` and `watch` ask of the API server does not grow with
+their number, and `wait` ends as soon as `kubectl wait` does."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from urllib.parse import unquote
 import pytest
 
 from e2e.counting import counted, counting
-from e2e.crowd import Client, Request, send_all
+from e2e.crowd import Request, send_all
 from e2e.harness import OWN_CLUSTER, Bench, Object, Result, Target, kubectl_program, rig
 from e2e.simulate.shapes import SIMULATED
 
 FEW, SERVICES, MANY, PODS = 5, 200, 1_000, 10_000
 CPU_SECONDS = 2.0
-OPERATOR = ("deployment/kuberay-operator", "-n", "kuberay-system")
 RAY, CORE = "/apis/ray.io/v1/namespaces", "/api/v1/namespaces"
+ELSEWHERE = "kueue.x-k8s.io/multikueue"
 WATCHED = "watched"
 """The service that is watched: it runs on simulated nodes, with a Serve that answers."""
 
 IDLE_SECONDS = 18.0
-ROUNDS = 7
 STARTS = 9
 
 COMPLIANT = {
@@ -41,76 +40,9 @@ COMPLIANT = {
 }  # fmt: skip
 
 
-def test_wait_ends_no_later_than_kubectl_wait(simulated: Bench) -> None:
-    """Services start one after the other, and both commands wait for each of them.
-
-    What changes first is the service's EndpointSlice. `wait` looks at it and asks Serve; `kubectl wait` is told by
-    KubeRay's condition, which follows.
-    """
-    with Addresses(simulated) as addresses, ThreadPoolExecutor(2 * STARTS) as pool:
-        pairs = []
-        for number in range(STARTS):
-            name = f"start-{number}"
-            simulated.run(*simulated.tiny(name), "--no-wait")
-            waits = (simulated.start("wait", name, "-n", simulated.namespace), start_kubectl_wait(simulated, name))
-            pairs.append((name, [pool.submit(ended, wait) for wait in waits]))
-            time.sleep(0.5)
-        delays = [[end.result() - addresses.since[name] for end in ends] for name, ends in pairs]
-    ours, kubectl = zip(*delays, strict=True)
-    report(("rayllm-ctl wait", ours), ("kubectl wait", kubectl))
-    assert statistics.median(ours) <= statistics.median(kubectl)
-
-
-class Addresses:
-    """Since when each service has addresses that take requests, as the API server tells it. Use as a context manager.
-
-    since: time.monotonic() by the name of the service.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self.since: dict[str, float] = {}
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{bench.namespace}/endpointslices?watch=true"
-        self._process = subprocess.Popen(
-            [kubectl_program(), "get", "--raw", path],
-            env=bench.target.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-        self._thread = threading.Thread(target=self._read, daemon=True)
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            item = json.loads(line)["object"]
-            service, _, is_serve = item["metadata"]["labels"]["kubernetes.io/service-name"].rpartition("-serve-svc")
-            ready = [one for one in item["endpoints"] or () if one["conditions"]["ready"]]
-            if service and not is_serve and ready:
-                self.since.setdefault(service, time.monotonic())
-
-    def __enter__(self) -> Addresses:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-def ended(process: subprocess.Popen[str]) -> float:
-    """When a process ends, which must be well."""
-    process.wait()  # with a time-out it would look every 50 ms only
-    end = time.monotonic()
-    assert process.returncode == 0
-    return end
-
-
-def report(*delays: tuple[str, Sequence[float]]) -> None:
-    """Print by command the milliseconds after a change in which it ended. Each delay: in seconds."""
-    for what, seconds in delays:
-        print(f"{what}: {[round(1000 * one, 1) for one in seconds]} ms, p50 {1000 * statistics.median(seconds):.1f} ms")
-
-
 @pytest.fixture(scope="module")
-def unattended(own: Target, shared: Bench) -> Iterator[Bench]:
-    """A namespace with a service that serves and a few that say so, in which KubeRay does nothing any more."""
+def crowd(own: Target, shared: Bench) -> Iterator[Bench]:
+    """A namespace with a service that serves, on simulated nodes, and a few that say so."""
     assert shared.target is own
     shared.kubectl(
         "annotate", "namespace", shared.namespace,
@@ -118,8 +50,6 @@ def unattended(own: Target, shared: Bench) -> Iterator[Bench]:
         'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
     )  # fmt: skip
     shared.run(*shared.tiny(WATCHED))
-    shared.kubectl("scale", *OPERATOR, "--replicas=0")
-    shared.kubectl("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=kuberay", "-n", "kuberay-system")
     services(shared, range(FEW))
     yield shared
     # Faster than to delete what was made, which takes the API server most of a minute.
@@ -128,13 +58,17 @@ def unattended(own: Target, shared: Bench) -> Iterator[Bench]:
 
 
 def services(bench: Bench, numbers: range) -> None:
-    """Services that say of themselves, as KubeRay would, that they serve from a RayCluster of their own."""
+    """Services that say of themselves, as KubeRay would, that they serve from a RayCluster of their own.
+
+    They are left to another controller, so that KubeRay makes nothing of them.
+    """
     rendered = bench.run("render", *bench.tiny("model")[1:], "-o", "json").json()["items"]
     template = next(item for item in rendered if item["kind"] == "RayService")
     made, states = [], []
     for number in numbers:
         service = deepcopy(template)
         service["metadata"] |= {"name": f"model-{number}", "namespace": bench.namespace}
+        service["spec"]["managedBy"] = service["spec"]["rayClusterConfig"]["managedBy"] = ELSEWHERE
         cluster = {
             "apiVersion": "ray.io/v1", "kind": "RayCluster",
             "metadata": {
@@ -213,17 +147,17 @@ def status_of_all(bench: Bench) -> tuple[Result, float]:
 
 
 @pytest.fixture(scope="module")
-def idle_of_few(unattended: Bench, tmp_path_factory: pytest.TempPathFactory) -> Idle:
+def idle_of_few(crowd: Bench, tmp_path_factory: pytest.TempPathFactory) -> Idle:
     """What watching costs beside a few services."""
-    return idle(unattended, tmp_path_factory.mktemp("few"))[0]
+    return idle(crowd, tmp_path_factory.mktemp("few"))[0]
 
 
 @pytest.mark.usefixtures("idle_of_few")
-def test_status_of_200_services_takes_as_many_requests_as_of_few(unattended: Bench, tmp_path: Path) -> None:
-    with counted(unattended, tmp_path) as (bench, requests):
+def test_status_of_200_services_takes_as_many_requests_as_of_few(crowd: Bench, tmp_path: Path) -> None:
+    with counted(crowd, tmp_path) as (bench, requests):
         few, _ = status_of_all(bench)
         asked_for_few = len(requests)
-        services(unattended, range(FEW, SERVICES))
+        services(crowd, range(FEW, SERVICES))
         requests.clear()
         many, seconds = status_of_all(bench)
     ours = [[row for row in each.json() if row["namespace"] == bench.namespace] for each in (few, many)]
@@ -234,17 +168,15 @@ def test_status_of_200_services_takes_as_many_requests_as_of_few(unattended: Ben
 
 
 def test_watching_one_service_among_a_thousand_costs_what_it_costs_among_few(
-    unattended: Bench, idle_of_few: Idle, tmp_path: Path
+    crowd: Bench, idle_of_few: Idle, tmp_path: Path
 ) -> None:
     begun = time.monotonic()
-    services(unattended, range(SERVICES, MANY))
-    pods(unattended)
+    services(crowd, range(SERVICES, MANY))
+    pods(crowd)
     print(f"{MANY - SERVICES} services and {PODS} pods made in {time.monotonic() - begun:.0f} s")
-    found, asked = idle(unattended, tmp_path)
+    found, asked = idle(crowd, tmp_path)
     print(f"watch, {IDLE_SECONDS:.0f} s: {idle_of_few} among {FEW + 1} services, {found} among {MANY + 1}")
-    told = re.compile(
-        rf"/namespaces/{unattended.namespace}/(rayservices|rayclusters|pods|services|endpointslices|events)\b"
-    )
+    told = re.compile(rf"/namespaces/{crowd.namespace}/(rayservices|rayclusters|pods|services|endpointslices|events)\b")
     of_services = [request for request in asked if told.search(request)]
     assert of_services
     assert [request for request in of_services if not re.search(rf"{WATCHED}\b", request)] == []
@@ -256,46 +188,71 @@ def test_watching_one_service_among_a_thousand_costs_what_it_costs_among_few(
     assert found.peak_kib < 120 * 1024
 
 
-def test_wait_ends_before_kubectl_can_tell_the_same(unattended: Bench) -> None:
-    """Here the condition alone changes, among a thousand services, and both wait for it side by side.
+def test_wait_ends_no_later_than_kubectl_wait(crowd: Bench) -> None:
+    """Services start one after the other, and both commands wait for each of them.
 
-    KubeRay calls a service Ready that has an address, whatever the others of its replicas do: `wait` asks Serve as
-    well. With kubectl that takes a second command.
+    What changes first is the service's EndpointSlice. `wait` looks at it and asks Serve; `kubectl wait` is told by
+    KubeRay's condition, which follows.
     """
-    ready = unattended.get("rayservice", WATCHED)["status"]
-    conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in ready["conditions"]]
-    active = ready["activeServiceStatus"]
-    starting = {"conditions": conditions, "activeServiceStatus": None, "pendingServiceStatus": active}
-    serving = {"conditions": ready["conditions"], "activeServiceStatus": active, "pendingServiceStatus": None}
-    client = Client(unattended.target)
-    head = f"{active['rayClusterName']}-head-svc:8265"
-    serve = f"/api/v1/namespaces/{unattended.namespace}/services/{head}/proxy/api/serve/applications/"
-    ours, kubectl, same = [], [], []
-    pool = ThreadPoolExecutor(1)
-    for number in range(ROUNDS):
-        client.send(status_patch(unattended, WATCHED, starting))
-        wait, kubectl_wait = start_wait(unattended), start_kubectl_wait(unattended, WATCHED)
-        time.sleep(2.0)  # kubectl says nothing until it ends
-        time.sleep(0.3 * number)  # so that the change comes at another moment between two looks
-        assert [wait.poll(), kubectl_wait.poll()] == [None, None]
-        end = pool.submit(ended, wait)
-        client.send(status_patch(unattended, WATCHED, serving))
-        changed = time.monotonic()
-        kubectl.append(ended(kubectl_wait) - changed)
-        assert '"RUNNING"' in unattended.kubectl("get", "--raw", serve)
-        same.append(time.monotonic() - changed)
-        ours.append(end.result() - changed)
-    report(("rayllm-ctl wait", ours), ("kubectl wait", kubectl), ("with a look at Serve", same))
-    assert statistics.median(ours) < statistics.median(same)
+    with Addresses(crowd) as addresses, ThreadPoolExecutor(2 * STARTS) as pool:
+        pairs = []
+        for number in range(STARTS):
+            name = f"start-{number}"
+            crowd.run(*crowd.tiny(name), "--no-wait")
+            waits = (crowd.start("wait", name, "-n", crowd.namespace), start_kubectl_wait(crowd, name))
+            pairs.append((name, [pool.submit(ended, wait) for wait in waits]))
+            time.sleep(0.5)
+        delays = [[end.result() - addresses.since[name] for end in ends] for name, ends in pairs]
+    ours, kubectl = zip(*delays, strict=True)
+    report(("rayllm-ctl wait", ours), ("kubectl wait", kubectl))
+    assert statistics.median(ours) <= statistics.median(kubectl)
 
 
-def start_wait(bench: Bench) -> subprocess.Popen[str]:
-    """`rayllm-ctl wait` once it has looked."""
-    process = bench.start("wait", WATCHED, "-n", bench.namespace, "--timeout", "60s")
-    assert process.stderr is not None
-    lines = iter(process.stderr.readline, "")
-    assert any(" state " in line for line in lines), "wait ended"
-    return process
+class Addresses:
+    """Since when each service has addresses that take requests, as the API server tells it. Use as a context manager.
+
+    since: time.monotonic() by the name of the service.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self.since: dict[str, float] = {}
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{bench.namespace}/endpointslices?watch=true"
+        self._process = subprocess.Popen(
+            [kubectl_program(), "get", "--raw", path],
+            env=bench.target.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            item = json.loads(line)["object"]
+            service, _, is_serve = item["metadata"]["labels"]["kubernetes.io/service-name"].rpartition("-serve-svc")
+            ready = [one for one in item["endpoints"] or () if one["conditions"]["ready"]]
+            if service and not is_serve and ready:
+                self.since.setdefault(service, time.monotonic())
+
+    def __enter__(self) -> Addresses:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def ended(process: subprocess.Popen[str]) -> float:
+    """When a process ends, which must be well."""
+    process.wait()  # with a time-out it would look every 50 ms only
+    end = time.monotonic()
+    assert process.returncode == 0
+    return end
+
+
+def report(*delays: tuple[str, Sequence[float]]) -> None:
+    """Print by command the milliseconds after a change in which it ended. Each delay: in seconds."""
+    for what, seconds in delays:
+        print(f"{what}: {[round(1000 * one, 1) for one in seconds]} ms, p50 {1000 * statistics.median(seconds):.1f} ms")
 
 
 def start_kubectl_wait(bench: Bench, name: str) -> subprocess.Popen[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.failures import ApiError, UnreachableError
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind
@@ -22,6 +23,9 @@ MOST = 8
 
 TIMEOUT = 5.0
 """Seconds for one log: the kubelet of a lost node does not answer."""
+
+KUBELET_SECONDS = 1.0
+"""Seconds in which a kubelet sends the end of a log, unless its node is lost or very busy."""
 
 
 def failed_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
@@ -40,6 +44,27 @@ def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks
 def tails(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
     """The last `lines` of the log of each pod's first container, where it has one."""
     return _read(cluster, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
+
+
+def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
+    """Whether the node of a pod does not answer. A log is all that can be asked of it with the rights of a viewer.
+
+    A kubelet that rejects connections is restarting, on a node that is there.
+    """
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    query = [("container", pod["spec"]["containers"][0]["name"]), ("tailLines", "1"), ("limitBytes", "1")]
+    try:
+        cluster.request_text(
+            kind("Pod").path(namespace, name, "log"), query=query, doing=f"reach the node of {name}",
+            timeout=KUBELET_SECONDS,
+        )  # fmt: skip
+    except UnreachableError as error:
+        return error.silent
+    except ApiError as error:
+        return "dial tcp" in error.server_message and "refused" not in error.server_message
+    except UserError:
+        return False
+    return False
 
 
 @contextmanager

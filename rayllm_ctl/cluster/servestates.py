@@ -9,12 +9,18 @@ from rayllm_ctl.cluster import serve
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.cluster.failures import ForbiddenError
+from rayllm_ctl.cluster.logs import is_out_of_reach
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 
 Answers = dict[str, Mapping[str, Any]]
-"""By the name of a RayCluster, what Serve says on it; `error` and perhaps `status` where it does not answer."""
+"""By the name of a RayCluster, what Serve says on it; `error` and perhaps `status` where it does not answer, and
+`silentNode` where the node of the head does not either."""
+
+
+PATIENCE = 2.5
+"""Seconds after which a dashboard that has not answered may be on a node that is lost."""
 
 
 class ServeStates:
@@ -29,13 +35,15 @@ class ServeStates:
     ) -> Answers:
         """What Serve says on those of `ray_clusters` whose head is among `pods` and runs."""
         running = {
-            pod["metadata"]["labels"][kuberay.CLUSTER]
+            pod["metadata"]["labels"][kuberay.CLUSTER]: pod
             for pod in pods
             if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
             and pod["status"].get("phase") == "Running"
         }
-        heads = {item["metadata"]["name"]: item for item in ray_clusters if item["metadata"]["name"] in running}
-        return dict(zip(heads, tasks.map(self._state, heads.values()), strict=True))
+        named = {item["metadata"]["name"]: item for item in ray_clusters}
+        heads = [(item, running[name]) for name, item in named.items() if name in running]
+        asked = [tasks.submit(self._state, tasks, item, head) for item, head in heads]
+        return {item["metadata"]["name"]: one.result() for (item, _), one in zip(heads, asked, strict=True)}
 
     def dashboard(self, ray_cluster: Mapping[str, Any]) -> Dashboard:
         """That of a RayCluster. Raises UserError as dashboard_of does."""
@@ -45,17 +53,33 @@ class ServeStates:
             self._dashboards[key] = dashboard_of(self._cluster, ray_cluster)
         return self._dashboards[key]
 
-    def _state(self, ray_cluster: Mapping[str, Any]) -> dict[str, Any]:
+    def _state(self, tasks: Tasks, ray_cluster: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
         try:
             dashboard = self.dashboard(ray_cluster)
         except ForbiddenError as error:
             return {"error": f"not permitted to {error.right}", "status": 403}
         except UserError as error:
             return {"error": error.message}
-        answer = serve.state(dashboard)
+        asked, silent = tasks.submit(serve.state, dashboard), None
+        try:
+            answer = asked.result(PATIENCE)
+        except TimeoutError:
+            # Meanwhile, so that a look at a lost node takes no longer than one at a slow head.
+            silent = tasks.submit(is_out_of_reach, self._cluster, head)
+            answer = asked.result()
         if "error" in answer:
             self._dashboards.clear()
+            # Kubernetes takes 40 s to see that a node is lost, and the pods on it stay ready until then.
+            if answer.get("status", 503) >= 500 and _is_ready(head):
+                silent = silent or tasks.submit(is_out_of_reach, self._cluster, head)
+                if silent.result():
+                    answer["silentNode"] = head["spec"]["nodeName"]
         return answer
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def denied(answers: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -243,7 +243,15 @@ class ServiceContext:
         return state
 
     def node_down(self, pod: Pod) -> bool:
-        """Whether the pod's node is down or gone; False where nodes cannot be read."""
+        """Whether the pod's node is down, gone or silent; where nodes cannot be read, whether it is silent."""
+        if pod.node in self.silent_nodes:
+            return True
         if not self.nodes or not pod.node:
             return False
         return pod.node not in self.nodes or not self.nodes[pod.node].ready
+
+    @cached_property
+    def silent_nodes(self) -> dict[str, str]:
+        """Nodes of heads that do not answer, neither the head nor the kubelet; and how Serve was missed there."""
+        states = (read_serve(answer) for answer in self.snapshot.serve.values())
+        return {state.silent_node: state.error for state in states if state.silent_node}

@@ -81,6 +81,7 @@ class ServeState:
 
     `error`: why there is no answer. `from_status`: the operator's copy stands in for it, without replicas.
     `port`: where its proxies listen. `proxies`: the pods whose proxy answers, by Serve's own account.
+    `silent_node`: the head's node, where that does not answer either.
     """
 
     applications: tuple[Application, ...] = ()
@@ -88,6 +89,7 @@ class ServeState:
     from_status: bool = False
     port: int = kuberay.SERVE_PORT
     proxies: frozenset[str] = frozenset()
+    silent_node: str = ""
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -101,7 +103,7 @@ def read_serve(answer: Any) -> ServeState:
     """The body of Serve's answer, or {"error": text}."""
     error = fields.text(answer, "error")
     if error or not isinstance(fields.at(answer, "applications"), Mapping):
-        return ServeState(error=error or "no answer of Serve")
+        return ServeState(error=error or "no answer of Serve", silent_node=fields.text(answer, "silentNode"))
     proxies = fields.mapping(answer, "proxies").values()
     return ServeState(
         tuple(_application(key, app) for key, app in fields.mapping(answer, "applications").items()),

@@ -26,26 +26,30 @@ _POD_NAME = re.compile(r"(?:worker|head) Pod (?:[^/\s]+/)?(?P<name>[^;\s]+)")
 
 
 def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
-    """The pod's node is not ready or gone; the pod itself goes on saying Running."""
+    """The pod's node is not ready, gone or silent; the pod itself goes on saying Running."""
     if not context.node_down(pod):
         return None
     node = context.nodes.get(pod.node)
-    gone = node is None
-    state = "is gone" if node is None else f"is NotReady ({node.not_ready_reason or 'no reason given'})"
+    evidence: tuple[str, ...]
+    if node is None and (context.nodes or pod.node not in context.silent_nodes):
+        state, short, evidence = "is gone", "is gone", (f"node {pod.node}: there is no such Node",)
+    elif node is None or node.ready:
+        state, short = "does not answer", "does not answer"
+        evidence = (f"node {pod.node}: its kubelet does not answer", f"Serve: {context.silent_nodes[pod.node]}")
+    else:
+        state, short = f"is NotReady ({node.not_ready_reason or 'no reason given'})", "is down"
+        evidence = (f"node {pod.node}: not Ready: {node.not_ready_reason}",)
     return finding(
         "NodeLost",
         f"node/{pod.node}",
         f"node {pod.node} {state}; {pod.subject} was on it",
-        headline=f"node {pod.node} {'is gone' if gone else 'is down'}",
-        evidence=(
-            f"node {pod.node}: " + ("there is no such Node" if node is None else f"not Ready: {node.not_ready_reason}"),
-            f"{pod.subject}: phase {pod.phase}, node {pod.node}",
-        ),
+        headline=f"node {pod.node} {short}",
+        evidence=(*evidence, f"{pod.subject}: phase {pod.phase}, node {pod.node}"),
         hint=(
-            "kubectl get nodes" if gone else f"kubectl describe node {pod.node}",
+            "kubectl get nodes" if short == "is gone" else f"kubectl describe node {pod.node}",
             f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if it is lost)",
         ),
-        since=node.not_ready_since if node else pod.created,
+        since=pod.created if node is None else node.not_ready_since,
         key=(pod.node,),
     )
 
