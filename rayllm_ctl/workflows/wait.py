@@ -38,8 +38,8 @@ SETTLE = 0.2
 """Most seconds to pause between two looks at changes while they go on. The first of a burst is looked at at once."""
 
 SETTLE_SHARE = 3.0
-"""The pause after a look at a change, in terms of how long that look took: changes that go on take a quarter of a core
-at most, and a look that is cheap is soon followed by the next."""
+"""The pause after a look at a change, as a multiple of how long the look took: changes that go on take a quarter of a
+core at most, and a look that is cheap is soon followed by the next."""
 
 OUTAGE = 60.0
 """Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""

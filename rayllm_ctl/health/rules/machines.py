@@ -32,12 +32,16 @@ def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
     node = context.nodes.get(pod.node)
     evidence: tuple[str, ...]
     if node is None and (context.nodes or pod.node not in context.silent_nodes):
-        state, short, evidence = "is gone", "is gone", (f"node {pod.node}: there is no such Node",)
+        state = short = "is gone"
+        since, look = pod.created, "kubectl get nodes"
+        evidence = (f"node {pod.node}: there is no such Node",)
     elif node is None or node.ready:
-        state, short = "does not answer", "does not answer"
+        state = short = "does not answer"
+        since, look = None, f"kubectl describe node {pod.node}"
         evidence = (f"node {pod.node}: its kubelet does not answer", f"Serve: {context.silent_nodes[pod.node]}")
     else:
         state, short = f"is NotReady ({node.not_ready_reason or 'no reason given'})", "is down"
+        since, look = node.not_ready_since, f"kubectl describe node {pod.node}"
         evidence = (f"node {pod.node}: not Ready: {node.not_ready_reason}",)
     return finding(
         "NodeLost",
@@ -46,10 +50,10 @@ def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
         headline=f"node {pod.node} {short}",
         evidence=(*evidence, f"{pod.subject}: phase {pod.phase}, node {pod.node}"),
         hint=(
-            "kubectl get nodes" if short == "is gone" else f"kubectl describe node {pod.node}",
+            look,
             f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if it is lost)",
         ),
-        since=pod.created if node is None else node.not_ready_since,
+        since=since,
         key=(pod.node,),
     )
 
