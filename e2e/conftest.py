@@ -28,7 +28,7 @@ ALONE = ("test_rig.py", "test_scale.py")
 LIGHT = (
     "test_changes.py", "test_chart.py", "test_deploy.py", "test_diff.py", "test_gcs.py", "test_killed.py",
     "test_redis_limits.py", "test_refusals.py", "test_rights.py", "test_schemas.py", "test_servershapes.py",
-    "test_severalshapes.py", "test_shapes.py",
+    "test_severalshapes.py", "test_shapes.py", "test_transformers_engine.py",
 )  # fmt: skip
 """Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
 

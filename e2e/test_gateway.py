@@ -395,7 +395,12 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
 def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
     """Kill one of two busy replicas. How many requests were sent again since the gateway runs."""
     bench = gateway.bench
-    bench.wait("both are busy", lambda: load.answered > 10 and gateway.queue()["running"] > SLOTS, timeout=90)
+
+    def both_busy() -> bool:
+        # With all of the load at once each of them has two requests or more, and one of these waits for a whole answer.
+        return load.answered > 10 and gateway.queue()["running"] >= SLOTS + 2
+
+    bench.wait("both are busy", both_busy, timeout=90, pause=0.2)
     # Not any pod of the group: one may still hold a replica that ends.
     killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])
     lost = len(load.failed)
