@@ -34,8 +34,7 @@ ANSWER = 5.0
 
 @dataclass
 class Event:
-    """What one event came to. states: what `status` said and when it was asked, in seconds since the event, without
-    repetitions."""
+    """What one event came to. states: what `status` said and when, in seconds since the event, without repetitions."""
 
     name: str
     load: Load
@@ -111,9 +110,9 @@ class Service:
 
             def look() -> None:
                 while not stop.wait(1):
-                    asked, state = time.monotonic() - begin, self.state()
+                    state = self.state()
                     if not event.states or event.states[-1][1] != state:
-                        event.states.append((asked, state))
+                        event.states.append((time.monotonic() - begin, state))
 
             looking = threading.Thread(target=look, daemon=True)
             looking.start()
@@ -304,4 +303,5 @@ def test_a_node_is_gone(service: Service) -> None:
     print(event.load.figures())
     noticed = [after for after, state in event.states if not state.startswith("Ready")]
     assert noticed, event.states
-    assert noticed[0] <= ANSWER + 1, event.states
+    # It reads the log of the lost replica, for which it waits for 2 s.
+    assert noticed[0] <= ANSWER + 1 + 2, event.states

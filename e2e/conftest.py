@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +43,6 @@ FIRST = ("test_rig.py", "test_serve.py", "test_batch.py", *PATIENT)
 
 LAST = "test_rayoptions.py"
 """Runs Ray and counts requests, beside others that do: at the end those are test_standin.py's, which mostly wait."""
-
-
-def pytest_configure() -> None:
-    """Take interrupts as usual: a run in the background ignores them, and the commands that it starts would too."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

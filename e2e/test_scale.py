@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -204,7 +204,8 @@ def test_wait_ends_no_later_than_kubectl_wait(crowd: Bench) -> None:
             time.sleep(0.5)
         delays = [[end.result() - addresses.since[name] for end in ends] for name, ends in pairs]
     ours, kubectl = zip(*delays, strict=True)
-    report(("rayllm-ctl wait", ours), ("kubectl wait", kubectl))
+    for what, seconds in (("rayllm-ctl wait", ours), ("kubectl wait", kubectl)):
+        print(f"{what}: {[round(1000 * one, 1) for one in seconds]} ms, p50 {1000 * statistics.median(seconds):.1f} ms")
     assert statistics.median(ours) <= statistics.median(kubectl)
 
 
@@ -227,10 +228,9 @@ class Addresses:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             item = json.loads(line)["object"]
-            service, _, is_serve = item["metadata"]["labels"]["kubernetes.io/service-name"].rpartition("-serve-svc")
-            ready = [one for one in item["endpoints"] or () if one["conditions"]["ready"]]
-            if service and not is_serve and ready:
-                self.since.setdefault(service, time.monotonic())
+            service = item["metadata"]["labels"]["kubernetes.io/service-name"]
+            if service.endswith("-serve-svc") and any(one["conditions"]["ready"] for one in item["endpoints"] or ()):
+                self.since.setdefault(service.removesuffix("-serve-svc"), time.monotonic())
 
     def __enter__(self) -> Addresses:
         self._thread.start()
@@ -247,12 +247,6 @@ def ended(process: subprocess.Popen[str]) -> float:
     end = time.monotonic()
     assert process.returncode == 0
     return end
-
-
-def report(*delays: tuple[str, Sequence[float]]) -> None:
-    """Print by command the milliseconds after a change in which it ended. Each delay: in seconds."""
-    for what, seconds in delays:
-        print(f"{what}: {[round(1000 * one, 1) for one in seconds]} ms, p50 {1000 * statistics.median(seconds):.1f} ms")
 
 
 def start_kubectl_wait(bench: Bench, name: str) -> subprocess.Popen[str]:

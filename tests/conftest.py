@@ -7,7 +7,6 @@ import functools
 import gc
 import itertools
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +18,6 @@ settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 gc.set_threshold(100_000)  # the collector would look through all tests and modules again and again
-
-
-def pytest_configure() -> None:
-    """Take interrupts as usual: a run in the background ignores them, and the tests of interrupts would see none."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

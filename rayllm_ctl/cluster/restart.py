@@ -9,6 +9,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import NotFoundError
+from rayllm_ctl.cluster.ownevents import is_well
 from rayllm_ctl.errors import WaitTimeoutError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Noted
@@ -23,7 +24,7 @@ def restart_workers(cluster: Cluster, name: str, namespace: str, timeout: float)
     timeout: seconds for each pod. Raises WaitTimeoutError: the pods that follow are left as they are.
     """
     before = _workers(cluster, name, namespace)
-    ready = sum(map(_is_ready, before))
+    ready = sum(map(is_well, before))
     for number, pod in enumerate(before, 1):
         metadata = pod["metadata"]
         yield Noted(f"pod {number} of {len(before)}: {metadata['name']} is deleted, and KubeRay makes another")
@@ -42,7 +43,7 @@ def _wait_for(
             pod for pod in _workers(cluster, name, namespace) if pod["metadata"]["uid"] != gone["metadata"]["uid"]
         ]
         left = [pod for pod in workers if "deletionTimestamp" not in pod["metadata"]]
-        ready = sum(map(_is_ready, left))
+        ready = sum(map(is_well, left))
         if len(left) >= wanted[0] and ready >= wanted[1]:
             return
         if time.monotonic() >= deadline:
@@ -56,8 +57,3 @@ def _wait_for(
 
 def _workers(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
     return cluster.list("Pod", namespace, label_selector=f"{kuberay.CLUSTER}={name},{kuberay.NODE_TYPE}=worker")
-
-
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

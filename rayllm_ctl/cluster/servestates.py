@@ -10,6 +10,7 @@ from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.cluster.failures import ForbiddenError
 from rayllm_ctl.cluster.logs import is_out_of_reach
+from rayllm_ctl.cluster.ownevents import is_well
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
@@ -17,7 +18,6 @@ from rayllm_ctl.model import kuberay
 Answers = dict[str, Mapping[str, Any]]
 """By the name of a RayCluster, what Serve says on it; `error` and perhaps `status` where it does not answer, and
 `silentNode` where the node of the head does not either."""
-
 
 PATIENCE = 2.5
 """Seconds after which a dashboard that has not answered may be on a node that is lost."""
@@ -70,16 +70,11 @@ class ServeStates:
         if "error" in answer:
             self._dashboards.clear()
             # Kubernetes takes 40 s to see that a node is lost, and the pods on it stay ready until then.
-            if answer.get("status", 503) >= 500 and _is_ready(head):
+            if answer.get("status", 503) >= 500 and is_well(head):
                 silent = silent or tasks.submit(is_out_of_reach, self._cluster, head)
                 if silent.result():
                     answer["silentNode"] = head["spec"]["nodeName"]
         return answer
-
-
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def denied(answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
