@@ -199,10 +199,13 @@ def test_wait_ends_no_later_than_kubectl_wait(crowd: Bench) -> None:
         for number in range(STARTS):
             name = f"start-{number}"
             crowd.run(*crowd.tiny(name), "--no-wait")
-            waits = (crowd.start("wait", name, "-n", crowd.namespace), start_kubectl_wait(crowd, name))
-            pairs.append((name, [pool.submit(ended, wait) for wait in waits]))
+            both = (crowd.start("wait", name, "-n", crowd.namespace), start_kubectl_wait(crowd, name))
+            pairs.append((name, [pool.submit(ended, wait) for wait in both]))
             time.sleep(0.5)
-        delays = [[end.result() - addresses.since[name] for end in ends] for name, ends in pairs]
+        ends = {name: [wait.result() for wait in waits] for name, waits in pairs}
+        # `wait` may end before what tells of the addresses here has read it.
+        crowd.wait("the addresses are known", lambda: ends.keys() <= addresses.since.keys(), timeout=10, pause=0.1)
+    delays = [[end - addresses.since[name] for end in both] for name, both in ends.items()]
     ours, kubectl = zip(*delays, strict=True)
     for what, seconds in (("rayllm-ctl wait", ours), ("kubectl wait", kubectl)):
         print(f"{what}: {[round(1000 * one, 1) for one in seconds]} ms, p50 {1000 * statistics.median(seconds):.1f} ms")
