@@ -274,6 +274,7 @@ def test_the_api_server_stands_still(service: Service) -> None:
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     service.bench.run("scale", *service.where, "--replicas", "3")
+    service.bench.run("scale", *service.where, "--replicas", "2")
 
 
 def beside_redis(service: Service) -> str:
@@ -299,6 +300,7 @@ def test_a_node_is_gone(service: Service) -> None:
     Each client loses at most the request that the node had. Later ones fail where they were sent to its address, which
     the Service has until the pod is removed; those that reached another pod are all answered.
     """
+    service.bench.run("restart", *service.where)  # one worker on each node: KubeRay removes one at a time of those lost
     node = beside_redis(service)
     processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
     (pid,) = (one["pid"] for one in processes if one["name"] == f"{node}-holder")

@@ -69,7 +69,7 @@ class ServeStates:
             answer = asked.result()
         if "error" in answer:
             self._dashboards.clear()
-            # Kubernetes takes 40 s to see that a node is lost, and the pods on it stay ready until then.
+            # Kubernetes takes 50 s to see that a node is lost, and the pods on it stay ready until then.
             if answer.get("status", 503) >= 500 and is_well(head):
                 silent = silent or tasks.submit(is_out_of_reach, self._cluster, head)
                 if silent.result():
