@@ -378,8 +378,9 @@ def test_no_request_is_lost_while_a_model_gets_a_second_replica_and_loses_it(gat
 
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(gateway: Gateway) -> None:
     gateway.scale(2)
-    # Two more than one replica takes, and all but one wait for a whole answer: each has one that can be sent again.
-    with Load(gateway.url, NARROW, clients=SLOTS + 2, max_tokens=200, key=gateway.key, streaming=1) as load:
+    # Two more than one replica takes, and all but one wait for a whole answer: each has one that can be sent again. An
+    # answer takes long beside the time between two of them, in which a replica has fewer.
+    with Load(gateway.url, NARROW, clients=SLOTS + 2, max_tokens=600, key=gateway.key, streaming=1) as load:
         # A third of those that were killed had none at that moment that can be sent again.
         retried = next((found for _ in range(8) if (found := _sent_again_for_a_killed_replica(gateway, load))), 0)
     print(f"\nreplica killed: {load.figures()}; {retried} requests sent again")
@@ -400,17 +401,23 @@ def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
         # With all of the load at once each of them has two requests or more, and one of these waits for a whole answer.
         return load.answered > 10 and gateway.queue()["running"] >= SLOTS + 2
 
-    bench.wait("both are busy", both_busy, timeout=90, pause=0.2)
     # Not any pod of the group: one may still hold a replica that ends.
-    killed = next(one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"])
+    bench.wait("two replicas", lambda: len(_narrow_pods(bench)) == 2, timeout=90)
+    killed = _narrow_pods(bench)[0]
+    bench.wait("both are busy", both_busy, timeout=90, pause=0.2)
     lost = len(load.failed)
     # A pod that is deleted, by force as well, lets its processes end requests of a second.
     ended = ("pkill", "-KILL", "-f", "^ray::ServeReplica")
     bench.kubectl("exec", killed, "-c", "ray-worker", "-n", bench.namespace, "--", *ended)
     asked = load.answered
-    bench.wait("more answers", lambda: load.answered > asked + 20, timeout=60)
+    bench.wait("more answers", lambda: load.answered > asked + 12, timeout=60)
     assert len(load.failed) <= lost + 1
     return sum(1 for line in _access_log(bench) if line.get("retries"))
+
+
+def _narrow_pods(bench: Bench) -> list[str]:
+    """The pods of NARROW's replicas that run."""
+    return [one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"]]
 
 
 def _access_log(bench: Bench) -> list[dict[str, Any]]:
