@@ -390,7 +390,8 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
     # Nothing but streams, each with a part of an answer before the error.
     begun = re.compile(r'the stream broke off: .*"finish_reason":null.*"code":"replica_lost"')
     assert not [one for one in load.failed if not begun.match(one.error)]
-    gateway.scale(1)
+    # The last test of this service, so the second replica may stay. The end of its worker would take minutes: an object
+    # of the killed replica keeps Ray from calling it idle.
 
 
 def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
