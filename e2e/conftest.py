@@ -202,7 +202,7 @@ def _finish(bench: Bench, request: pytest.FixtureRequest) -> None:
     if request.node.stash.get(_FAILED, False):
         folder = ARTIFACTS / bench.namespace
         bench.dump(folder)
-        print(f"\nobjects and logs of the failure: {folder}", file=sys.stderr)
+        print(f"\n{bench.summary()}\nobjects and logs of the failure: {folder}", file=sys.stderr)
     bench.close()
     bench.wait("the pods are gone", lambda: not bench.items("pods"), timeout=120)
 

@@ -265,6 +265,12 @@ class Bench:
             log = self.kubectl("logs", "-n", self.namespace, name, "--all-containers", "--tail=200", check=False)
             (folder / f"{name}.log").write_text(log)
 
+    def summary(self) -> str:
+        """What `status` says of the services, and kubectl of the pods: in the output of a run whose files are gone."""
+        services = [one["metadata"]["name"] for one in self.items("rayservices")]
+        said = [str(self.run("status", name, "-n", self.namespace, code=None)) for name in services]
+        return "\n".join([*said, self.kubectl("get", "pods", "-n", self.namespace, "-o", "wide", check=False)])
+
 
 @contextmanager
 def served_api(target: Target) -> Iterator[str]:

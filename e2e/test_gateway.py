@@ -1,4 +1,4 @@
-"""The gateway of a service with two replicas of the ingress, asked by OpenAI's own client.
+"""The gateway of a service, asked by OpenAI's own client.
 
 One service for all tests, with the tiny model twice: in vLLM, and in the Transformers engine, which answers few
 requests at a time here. vLLM's processes wait for each other without a pause and leave a small machine nothing, so the
@@ -10,9 +10,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import select
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from urllib.parse import urlsplit
 
 import openai
 import pytest
+import yaml
 from openai.types.chat import ChatCompletionMessageParam
 
 from e2e.cluster.progress import to_stderr
@@ -260,6 +263,26 @@ def _permitted(gateway: Gateway, key: str) -> bool:
         return False
 
 
+@pytest.fixture
+def two_ingresses(gateway: Gateway) -> Iterator[None]:
+    """Another replica of the ingress while a test runs: a service on CPUs begins with one."""
+    bench = gateway.bench
+
+    def fix(number: int) -> None:
+        config = yaml.safe_load(bench.get("rayservice", "gate")["spec"]["serveConfigV2"])
+        (ingress,) = config["applications"][0]["deployments"]
+        ingress["autoscaling_config"].update(min_replicas=number, max_replicas=number)
+        patch = json.dumps({"spec": {"serveConfigV2": yaml.safe_dump(config)}})
+        bench.kubectl("patch", "rayservice", "gate", "-n", bench.namespace, "--type=merge", "--patch", patch)
+        bench.wait(f"ingresses: {number}", lambda: len(_pods(bench, "ingress")) == number, timeout=240)
+
+    fix(2)
+    yield
+    fix(1)
+    gateway.scale(1, "--force-conflicts")
+
+
+@pytest.mark.usefixtures("two_ingresses")
 def test_the_bound_of_the_queue_holds_over_both_ingresses(gateway: Gateway) -> None:
     client = gateway.client()
     shed: list[tuple[float, openai.InternalServerError]] = []
@@ -293,6 +316,10 @@ def test_the_bound_of_the_queue_holds_over_both_ingresses(gateway: Gateway) -> N
     # A request that is turned away has waited for nothing. The machine that serves also asks: the slowest say little.
     assert median(seconds for seconds, _ in shed) < median(answered) / 10
     gateway.idle()
+    logs = _access_logs(gateway.bench).values()
+    asked_of = [sum(line["route"] == "/v1/chat/completions" for line in lines) for lines in logs]
+    assert len(asked_of) == 2
+    assert min(asked_of) > 3
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -300,24 +327,34 @@ def test_a_client_that_disconnects_frees_its_place(gateway: Gateway, stream: boo
     body = {"model": NARROW, "messages": ASK, "max_tokens": 1900, "ignore_eos": True, "stream": stream}
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
 
-    def asked() -> http.client.HTTPConnection:
-        client = http.client.HTTPConnection(urlsplit(gateway.url).netloc)
-        client.request("POST", "/v1/chat/completions", json.dumps(body), headers)
-        gateway.bench.wait("it runs", lambda: gateway.queue()["running"] == 1, timeout=90, pause=0.1)
-        return client
+    def until_nothing_runs(*, leaves: bool) -> float:
+        """Seconds from a request until nothing runs. A client that leaves does so when it runs."""
+        client = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=120)
 
-    def until_nothing_runs() -> float:
+        def answers() -> bool:
+            return bool(select.select([client.sock], [], [], 0)[0])
+
+        def begun() -> bool:
+            return answers() or gateway.queue()["running"] == 1
+
         begin = time.monotonic()
+        client.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        if leaves:
+            gateway.bench.wait("it runs", begun, timeout=90, pause=0.1)
+        if not leaves or answers():
+            answer = client.getresponse()
+            assert answer.status == 200
+            assert leaves or answer.read()
+        client.close()
         gateway.bench.wait("nothing runs", lambda: gateway.queue()["running"] == 0, timeout=60, pause=0.1)
         return time.monotonic() - begin
 
-    client = asked()
-    begin = time.monotonic()
-    assert client.getresponse().read()
-    whole = time.monotonic() - begin
-    until_nothing_runs()
-    asked().close()
-    assert until_nothing_runs() < whole / 2
+    whole = until_nothing_runs(leaves=False)
+    # Where both cores are busy a look may take as long as an answer.
+    tries = [whole]
+    while tries[-1] >= whole / 2 and len(tries) <= 5:
+        tries.append(until_nothing_runs(leaves=True))
+    assert tries[-1] < whole / 2, tries
 
 
 def test_a_key_that_is_revoked_ends_no_response_and_begins_none(gateway: Gateway) -> None:
@@ -403,8 +440,8 @@ def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
         return load.answered > 10 and gateway.queue()["running"] >= SLOTS + 2
 
     # Not any pod of the group: one may still hold a replica that ends.
-    bench.wait("two replicas", lambda: len(_narrow_pods(bench)) == 2, timeout=90)
-    killed = _narrow_pods(bench)[0]
+    bench.wait("two replicas", lambda: len(_pods(bench, "narrow")) == 2, timeout=90)
+    killed = _pods(bench, "narrow")[0]
     bench.wait("both are busy", both_busy, timeout=90, pause=0.2)
     lost = len(load.failed)
     # A pod that is deleted, by force as well, lets its processes end requests of a second.
@@ -413,24 +450,25 @@ def _sent_again_for_a_killed_replica(gateway: Gateway, load: Load) -> int:
     asked = load.answered
     bench.wait("more answers", lambda: load.answered > asked + 20, timeout=60)
     assert len(load.failed) <= lost + 1
-    return sum(1 for line in _access_log(bench) if line.get("retries"))
+    return sum(1 for lines in _access_logs(bench).values() for line in lines if line.get("retries"))
 
 
-def _narrow_pods(bench: Bench) -> list[str]:
-    """The pods of NARROW's replicas that run."""
-    return [one["node_instance_id"] for one in _running(bench) if "-narrow-" in one["node_instance_id"]]
+def _pods(bench: Bench, group: str) -> list[str]:
+    """The pods of a worker group in which a replica runs."""
+    pods = [one["node_instance_id"] for one in _replicas(bench) if one["state"] == "RUNNING"]
+    return [pod for pod in pods if f"-{group}-" in pod]
 
 
-def _access_log(bench: Bench) -> list[dict[str, Any]]:
-    """What the ingresses logged of their requests."""
-    lines = []
+def _access_logs(bench: Bench) -> dict[str, list[dict[str, Any]]]:
+    """What the ingresses logged of their requests, by pod."""
+    logs = {}
     for pod in bench.items("pods", "ray.io/group=ingress"):
+        name = pod["metadata"]["name"]
         command = "cat /tmp/ray/session_latest/logs/serve/replica_*OpenAiIngress*.log"
-        log = bench.kubectl(
-            "exec", pod["metadata"]["name"], "-c", "ray-worker", "-n", bench.namespace, "--", "sh", "-c", command
-        )
-        lines += [line for line in log.splitlines() if '"request_id"' in line and '"route"' in line]
-    return [json.loads(line[line.index('{"time"') :]) for line in lines]
+        log = bench.kubectl("exec", name, "-c", "ray-worker", "-n", bench.namespace, "--", "sh", "-c", command)
+        lines = [line for line in log.splitlines() if '"request_id"' in line and '"route"' in line]
+        logs[name] = [json.loads(line[line.index('{"time"') :]) for line in lines]
+    return logs
 
 
 def _tokens(gateway: Gateway) -> int:
@@ -445,7 +483,3 @@ def _replicas(bench: Bench) -> list[dict[str, Any]]:
     served = json.loads(bench.serve_answer(cluster["metadata"]["name"]))
     deployments = [one for app in served["applications"].values() for one in app["deployments"].values()]
     return [replica for one in deployments for replica in one["replicas"]]
-
-
-def _running(bench: Bench) -> list[dict[str, Any]]:
-    return [one for one in _replicas(bench) if one["state"] == "RUNNING"]
