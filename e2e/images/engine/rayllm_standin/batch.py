@@ -8,6 +8,7 @@ Settings, from the environment of the Ray processes:
 RAYLLM_STANDIN_BATCH_SECONDS  how long each answer takes (default 0.05)
 RAYLLM_STANDIN_START_SECONDS  how long the start takes, as loading weights would (default 0)
 
+A prompt can ask that its answer waits until it is released: see holds.py. It takes no place meanwhile.
 A prompt that contains FAIL is rejected, as vLLM rejects one that is too long; one that contains CRASH ends the process,
 as Ray's stage does when vLLM's engine is dead. `max_num_seqs` of the engine's arguments
 bounds the answers in progress.
@@ -26,7 +27,7 @@ from ray.llm._internal.batch.stages.base import StatefulStageUDF
 from ray.runtime_context import get_runtime_context
 from ray.util.placement_group import get_current_placement_group
 
-from rayllm_standin import replies
+from rayllm_standin import holds, replies
 
 REJECTED, DEADLY = "FAIL", "CRASH"
 VLLM_DEFAULT_MAX_NUM_SEQS = 256
@@ -65,6 +66,8 @@ class StandInStage(StatefulStageUDF):
             prompt = body["messages"][-1]["content"]
         else:
             body["messages"], prompt = [{"content": row["prompt"]}], row["prompt"]
+        if (hold := holds.wanted(str(prompt))) is not None:
+            await holds.wait(hold)
         async with self._slots:
             await asyncio.sleep(self._seconds)
         if DEADLY in str(prompt):

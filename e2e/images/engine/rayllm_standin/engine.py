@@ -11,6 +11,8 @@ RAYLLM_STANDIN_START_SECONDS      how long the start takes, as loading weights w
 RAYLLM_STANDIN_FAIL_FILE          while this file exists in the pod, the engine is unhealthy
                                   (default /tmp/rayllm-standin-fail)
 
+A prompt can ask that its answer waits until it is released: see holds.py.
+
 `max_num_seqs` of the engine's arguments bounds the answers in progress; more requests wait, as in vLLM. It also stands
 in for the Transformers engine, whose settings are in the experimental_configs and whose replica has no placement group.
 """
@@ -34,7 +36,7 @@ from ray.llm._internal.serve.core.engine.protocol import LLMEngine
 from ray.runtime_context import get_runtime_context
 from ray.util.placement_group import get_current_placement_group
 
-from rayllm_standin import replies
+from rayllm_standin import holds, replies
 
 VLLM_DEFAULT_MAX_NUM_SEQS = 256
 
@@ -151,7 +153,10 @@ class StandInEngine(LLMEngine):
             yield CompletionResponse(**replies.completion_response(ask, words))
 
     async def _paced(self, ask: replies.Ask) -> AsyncGenerator[str, None]:
-        for word in replies.tokens(ask):
+        hold = holds.wanted(ask.prompt)
+        for produced, word in enumerate(replies.tokens(ask)):
+            if hold is not None and produced == hold.after:
+                await holds.wait(hold)
             await asyncio.sleep(self._seconds_per_token)
             yield word
 

@@ -30,10 +30,14 @@ class Ask:
     """What of a request decides the form of its answer. `limit` is the most tokens (None: to the natural end)."""
 
     model: str
-    prompt_tokens: int
+    prompt: str
     limit: int | None = None
     endless: bool = False
     stream_usage: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self.prompt.split())
 
 
 def chat_ask(request: dict[str, Any]) -> Ask:
@@ -113,7 +117,7 @@ class Stream:
 def _ask(request: dict[str, Any], texts: list[str], limit: int | None) -> Ask:
     return Ask(
         model=str(request.get("model") or ""),
-        prompt_tokens=sum(len(text.split()) for text in texts),
+        prompt=" ".join(texts),
         limit=limit,
         endless=bool(request.get("ignore_eos")),
         stream_usage=bool((request.get("stream_options") or {}).get("include_usage")),
