@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test e2e chaos demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,12 +40,18 @@ lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
 
 E2E_FLAGS ?=
+# Groups of tests are named in the modules (xdist_group); a process runs one group after the other.
+E2E := $(BIN)/pytest -q --durations=40 --dist loadgroup
 
 e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --image …" for one of your own)
-	$(BIN)/pytest -q -x -m alone e2e $(E2E_FLAGS)
-	$(BIN)/pytest -q -x -n 2 -m "not alone" e2e $(E2E_FLAGS)
+	$(E2E) -n 2 -m "not slow" --junitxml=build/junit-e2e.xml e2e $(E2E_FLAGS)
 
-test: lint types unit e2e ## everything; what CI runs
+test: ## everything that a change has to pass; what CI runs
+	@$(MAKE) --no-print-directory --keep-going lint types unit e2e
+
+test-slow: install ## the other tests on a real cluster, about an hour
+	$(E2E) -m "slow and alone" --junitxml=build/junit-alone.xml e2e $(E2E_FLAGS); alone=$$?; \
+	$(E2E) -n 2 -m "slow and not alone" --junitxml=build/junit-slow.xml e2e $(E2E_FLAGS) && exit $$alone
 
 chaos: install ## a service under load while it is changed and loses pods, nodes and the operator; half an hour, a table
 	$(BIN)/pytest -q -s e2e/chaos.py $(E2E_FLAGS); code=$$?; $(BIN)/python -m e2e.cluster down; exit $$code

@@ -12,7 +12,6 @@ import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,28 +20,6 @@ from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
 from e2e.simulate.shapes import SIMULATED
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
-ALONE = ("test_rig.py", "test_scale.py")
-"""Modules that take the cluster away, or fill its API server."""
-
-LIGHT = (
-    "test_changes.py", "test_chart.py", "test_deploy.py", "test_diff.py", "test_gcs.py", "test_killed.py",
-    "test_redis_limits.py", "test_refusals.py", "test_rights.py", "test_schemas.py", "test_servershapes.py",
-    "test_severalshapes.py", "test_shapes.py", "test_transformers_engine.py",
-)  # fmt: skip
-"""Modules that run no Ray: they need no cluster, or only its API server, or simulated nodes."""
-
-PATIENT = (
-    "test_failures.py", "test_gitops.py", "test_network.py", "test_raycluster.py", "test_sweep.py", "test_bench.py",
-    "test_serveconfig.py",
-)  # fmt: skip
-"""Modules that run Ray and do not mind that others do so meanwhile: they start one service at a time, and count neither
-requests nor seconds."""
-
-FIRST = ("test_rig.py", "test_serve.py", "test_batch.py", *PATIENT)
-"""The order of the first modules. The patient ones run beside those that mind them least."""
-
-LAST = "test_rayoptions.py"
-"""Runs Ray and counts requests, beside others that do: at the end those are test_standin.py's, which mostly wait."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,32 +32,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--image", default="", help="with --cluster existing: an image with Ray, vLLM and /models/tiny")
     group.addoption("--keep", action="store_true", help="leave the project's own cluster up at the end")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order of the tests: those that take the cluster up and down go first, the others share one that stays up."""
-    places = {name: place for place, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
-    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
-    for item in items:
-        if item.path.name in ALONE:
-            item.add_marker("alone")
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Two groups of tests for two processes (pytest -n 2 -m "not alone").
-
-    Most tests that run Ray follow one another, since each of them takes both cores for a while and waits for a while;
-    two at a time leave each other too little and fail. Beside them run the patient ones, those that take little, which
-    share the simulated nodes, and the last.
-    """
-    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
-
-    class TwoGroups(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return "beside" if Path(nodeid.partition("::")[0]).name in (*PATIENT, *LIGHT, LAST) else "ray"
-
-    return TwoGroups(config, log)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -140,10 +91,6 @@ def own(target: Target) -> Target:
     return target
 
 
-OWN_POLICIES = ("test_network.py",)
-"""Modules that test what policies admit."""
-
-
 def _policy() -> Object:
     """Closes Ray's pods to other namespaces, as `spec.security.network: restricted` does."""
     peers = [
@@ -164,7 +111,7 @@ def _bench(target: Target, request: pytest.FixtureRequest, name: str) -> Bench:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bench.namespace, "labels": labels}}
     bench.kubectl("create", "-f", "-", input_text=json.dumps(namespace))
     # Not elsewhere: the addresses from which other clusters reach their pods are not known.
-    if target.own and request.node.path.name not in OWN_POLICIES:
+    if target.own and request.node.get_closest_marker("own_policies") is None:
         bench.apply(_policy())
     return bench
 
@@ -208,14 +155,29 @@ def _finish(bench: Bench, request: pytest.FixtureRequest) -> None:
 
 
 _FAILED = pytest.StashKey[bool]()
+_FAILED_BEFORE = pytest.StashKey[str]()
+"""The first test that failed of a module whose tests build on one another."""
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # noqa: ARG001
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
     if report.failed:  # type: ignore[attr-defined]
         item.stash[_FAILED] = True
         module = item.getparent(pytest.Module)
         if module is not None:
             module.stash[_FAILED] = True
+            if call.excinfo is not None and not call.excinfo.errisinstance(BuildsOnFailure):
+                module.stash.setdefault(_FAILED_BEFORE, item.name)
     return report
+
+
+class BuildsOnFailure(Exception):
+    """A test was not run, since one that it builds on has failed."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    module = item.getparent(pytest.Module)
+    failed = module.stash.get(_FAILED_BEFORE, "") if module is not None else ""
+    if failed and item.get_closest_marker("incremental"):
+        raise BuildsOnFailure(f"it builds on {failed}, which failed")

@@ -6,7 +6,8 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,12 +18,15 @@ import yaml
 
 from e2e import adapter
 from e2e.harness import Bench, Object, Result, Target
+from e2e.holds import Holds
 from e2e.s3 import S3, serving
+
+pytestmark = pytest.mark.xdist_group("batch")
 
 STAND_IN = {"RAYLLM_BATCH_ENGINE_STAGE": "rayllm_standin.batch:StandInStage"}
 ROWS = 2000
-PARTS = 20
-"""Parts of a slow job."""
+PARTS = 10
+"""Parts of a job that loses its worker and its head."""
 DEADLY = "CRASH"
 """A prompt at which the stand-in for an engine ends its process."""
 
@@ -123,6 +127,7 @@ def write_inputs(folder: Path) -> None:
     pq.write_table(table, folder / "rows.parquet")
 
 
+@pytest.mark.slow
 def test_vllm_answers_with_an_adapter_and_a_row_it_rejects_has_the_error(jobs: Jobs) -> None:
     lines = [{"text": f"word {i}", "id": f"r{i}"} for i in range(200)]
     lines[16]["text"], lines[17]["text"], lines[18]["text"] = "Who are you?", "long " * 3000, ""
@@ -178,6 +183,7 @@ def pool(jobs: Jobs) -> str:
 JOB_VOLUMES = ("serving", "batch-settings")
 
 
+@pytest.mark.slow
 def test_every_row_of_each_format_once_with_two_jobs_side_by_side_on_a_cluster_that_is_there(
     jobs: Jobs, pool: str
 ) -> None:
@@ -212,15 +218,6 @@ def test_every_row_of_each_format_once_with_two_jobs_side_by_side_on_a_cluster_t
     assert {row["number"]: row["price"] for row in jobs.rows("of-parquet")}[7] == Decimal("1.75")
 
 
-def slow(jobs: Jobs, name: str) -> Path:
-    """A job that takes about a minute, in PARTS parts."""
-    engine = {
-        "image": jobs.bench.target.image, "maxModelLen": 1024, "maxNumSeqs": 8,
-        "env": {**STAND_IN, "RAYLLM_STANDIN_BATCH_SECONDS": "0.2"},
-    }  # fmt: skip
-    return jobs.spec(name, "in/*.jsonl", "jsonl", engine=engine, job={"partRows": ROWS // PARTS})
-
-
 def lose(jobs: Jobs, name: str, kind: str) -> None:
     [pod] = [pod for pod in jobs.pods(name) if pod["metadata"]["labels"].get("ray.io/node-type") == kind]
     args = ("delete", "pod", pod["metadata"]["name"], "-n", jobs.bench.namespace, "--grace-period=1", "--wait=false")
@@ -231,26 +228,53 @@ def parts(jobs: Jobs, name: str) -> int:
     return len(list(jobs.path(name).glob("part-*")))
 
 
-def lose_worker_and_head(jobs: Jobs) -> Result:
-    """Run a job through the loss of its worker, then of its head."""
+def test_a_lost_worker_and_a_lost_head_lose_and_double_no_row(jobs: Jobs) -> None:
+    """The worker goes while rows wait in it, and the head when some later ones do: neither can come too late."""
+    first, second, rows = 160, 280, 400
+    holds = Holds(jobs.bench, "rayllm.io/batch=lost,ray.io/node-type=worker")
+    texts = [f"word {i}{' HOLD first' if i in range(first, second) else ' HOLD second' if i >= second else ''}"
+             for i in range(rows)]  # fmt: skip
+    lines = (json.dumps({"number": number, "text": text}) for number, text in enumerate(texts))
+    jobs.path("held.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    file = jobs.spec("lost", "held.jsonl", "jsonl", job={"partRows": rows // PARTS})
+
+    def held_by(pod: str | None, name: str) -> str | None:
+        """Another worker than `pod` in which rows wait for `name` alone, where no others are processed."""
+        with suppress(AssertionError):  # a pod that ended meanwhile
+            for other, names in holds.held().items():
+                if other != pod and set(names) == {name}:
+                    return other
+        return None
+
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(jobs.submit, slow(jobs, "lost"))
-        jobs.bench.wait("some parts", lambda: parts(jobs, "lost") >= 2, timeout=300)
+        waiting = pool.submit(jobs.submit, file)
+        begun = jobs.bench.wait("rows wait", lambda: held_by(None, "first"), timeout=300)
+        jobs.bench.wait("the parts before them", lambda: parts(jobs, "lost") > 0, timeout=180)
         lose(jobs, "lost", "worker")
+        again = jobs.bench.wait("they wait in another worker", lambda: held_by(begun, "first"), timeout=300)
+        holds.release("first")
+        jobs.bench.wait("later rows wait", lambda: held_by(begun, "second"), timeout=300)
         before = parts(jobs, "lost")
-        jobs.bench.wait("more parts after the worker", lambda: parts(jobs, "lost") >= before + 3, timeout=300)
-        assert parts(jobs, "lost") < PARTS, "the job had ended before its head was lost"
+        assert 0 < before < PARTS
         lose(jobs, "lost", "head")
-        return waiting.result()
+
+        def another() -> str | None:
+            """Rows of parts that were not complete may wait for the first once more."""
+            with suppress(AssertionError):
+                return next((pod for pod, names in holds.held().items() if pod not in (begun, again) and names), None)
+            return None
+
+        jobs.bench.wait("rows wait in the worker of another head", another, timeout=300)
+        assert parts(jobs, "lost") >= before
+        holds.release("first", "second")
+        waiting.result()
+    assert Counter(row["number"] for row in jobs.rows("lost")) == Counter(range(rows))
+    status = jobs.status("lost")["result"]
+    assert (status["rows"], status["answered"], status["errors"]) == (rows, rows, 0), status
+    assert status["resumed"] > 0, status
 
 
-@pytest.fixture(scope="module", autouse=True)
-def losing(jobs: Jobs) -> Iterator[Future[Result]]:
-    """That, while the other tests run: most of it is waiting for pods."""
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(lose_worker_and_head, jobs)
-
-
+@pytest.mark.slow
 def test_replicas_of_two_gpus_come_from_nothing_and_are_gone_when_the_job_is_cancelled(jobs: Jobs) -> None:
     engine = {
         "image": jobs.bench.target.image,
@@ -299,6 +323,7 @@ def haikus(jobs: Jobs) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_example_of_haikus_with_four_engines_of_one_gpu_each(jobs: Jobs) -> None:
     import pyarrow.parquet as pq
 
@@ -322,30 +347,12 @@ def reject(jobs: Jobs) -> tuple[Result, list[Object], Object]:
     return result, pods, jobs.bench.get("rayjob", "bad")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def rejecting(jobs: Jobs) -> Iterator[Future[tuple[Result, list[Object], Object]]]:
-    """That, while the other tests run: most of it is waiting for its head."""
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(reject, jobs)
-
-
-def test_bad_input_is_rejected_before_workers_start_and_is_not_tried_again(
-    rejecting: Future[tuple[Result, list[Object], Object]],
-) -> None:
-    result, pods, job = rejecting.result()
+@pytest.mark.slow
+def test_bad_input_is_rejected_before_workers_start_and_is_not_tried_again(jobs: Jobs) -> None:
+    result, pods, job = reject(jobs)
     assert "nothing" in result.err, str(result)
     assert "number, tags, text" in result.err, str(result)
     assert not [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
     assert job["spec"]["backoffLimit"] > 0
     assert (job["status"]["jobStatus"], job["status"]["jobDeploymentStatus"]) == ("STOPPED", "Complete")
     assert job["status"].get("failed", 0) == 0
-    print(f"\nrejected after {result.seconds:.0f} s")
-
-
-def test_a_lost_worker_and_a_lost_head_lose_and_double_no_row(jobs: Jobs, losing: Future[Result]) -> None:
-    done = losing.result()
-    print(f"\n{ROWS} rows with a lost worker and a lost head: {done.seconds:.0f} s")
-    assert Counter(row["number"] for row in jobs.rows("lost")) == Counter(range(ROWS))
-    status = jobs.status("lost")["result"]
-    assert (status["rows"], status["answered"], status["errors"]) == (ROWS, ROWS, 0), status
-    assert status["resumed"] > 0, status
