@@ -238,36 +238,34 @@ def test_a_lost_worker_and_a_lost_head_lose_and_double_no_row(jobs: Jobs) -> Non
     jobs.path("held.jsonl").write_text("".join(f"{line}\n" for line in lines))
     file = jobs.spec("lost", "held.jsonl", "jsonl", job={"partRows": rows // PARTS})
 
-    def held_by(pod: str | None, name: str) -> str | None:
-        """Another worker than `pod` in which rows wait for `name` alone, where no others are processed."""
+    def waits(name: str, *, besides: str = "") -> str | None:
+        """A worker other than `besides` in which the first rows that wait do so for `name`."""
         with suppress(AssertionError):  # a pod that ended meanwhile
-            for other, names in holds.held().items():
-                if other != pod and set(names) == {name}:
-                    return other
+            for pod, names in holds.held().items():
+                if pod != besides and names and names[0] == name:
+                    return pod
         return None
 
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(jobs.submit, file)
-        begun = jobs.bench.wait("rows wait", lambda: held_by(None, "first"), timeout=300)
-        jobs.bench.wait("the parts before them", lambda: parts(jobs, "lost") > 0, timeout=180)
-        lose(jobs, "lost", "worker")
-        again = jobs.bench.wait("they wait in another worker", lambda: held_by(begun, "first"), timeout=300)
-        holds.release("first")
-        jobs.bench.wait("later rows wait", lambda: held_by(begun, "second"), timeout=300)
-        before = parts(jobs, "lost")
-        assert 0 < before < PARTS
-        lose(jobs, "lost", "head")
-
-        def another() -> str | None:
-            """Rows of parts that were not complete may wait for the first once more."""
-            with suppress(AssertionError):
-                return next((pod for pod, names in holds.held().items() if pod not in (begun, again) and names), None)
-            return None
-
-        jobs.bench.wait("rows wait in the worker of another head", another, timeout=300)
-        assert parts(jobs, "lost") >= before
-        holds.release("first", "second")
-        waiting.result()
+    submitted = jobs.bench.start("batch", "submit", "-f", str(file), "-n", jobs.bench.namespace, "--offline")
+    begun = jobs.bench.wait("rows wait", lambda: waits("first"), timeout=300)
+    jobs.bench.wait("the parts before them", lambda: parts(jobs, "lost") > 0, timeout=180)
+    lose(jobs, "lost", "worker")
+    again = jobs.bench.wait("they wait in another worker", lambda: waits("first", besides=begun), timeout=300)
+    holds.release("first")
+    jobs.bench.wait("later rows wait", lambda: waits("second", besides=begun), timeout=300)
+    before = parts(jobs, "lost")
+    assert 0 < before < PARTS
+    lose(jobs, "lost", "head")
+    # Rows of parts that were not complete may wait for the first once more.
+    jobs.bench.wait(
+        "rows wait in the worker of another head",
+        lambda: waits("first", besides=again) or waits("second", besides=again),
+        timeout=300,
+    )
+    assert parts(jobs, "lost") >= before
+    holds.release("first", "second")
+    _, err = submitted.communicate(timeout=400)
+    assert submitted.returncode == 0, err
     assert Counter(row["number"] for row in jobs.rows("lost")) == Counter(range(rows))
     status = jobs.status("lost")["result"]
     assert (status["rows"], status["answered"], status["errors"]) == (rows, rows, 0), status
