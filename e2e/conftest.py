@@ -160,24 +160,19 @@ _FAILED_BEFORE = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # noqa: ARG001
     report = yield
     if report.failed:  # type: ignore[attr-defined]
         item.stash[_FAILED] = True
         module = item.getparent(pytest.Module)
         if module is not None:
             module.stash[_FAILED] = True
-            if call.excinfo is not None and not call.excinfo.errisinstance(BuildsOnFailure):
-                module.stash.setdefault(_FAILED_BEFORE, item.name)
+            module.stash.setdefault(_FAILED_BEFORE, item.name)
     return report
-
-
-class BuildsOnFailure(Exception):
-    """A test was not run, since one that it builds on has failed."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     module = item.getparent(pytest.Module)
     failed = module.stash.get(_FAILED_BEFORE, "") if module is not None else ""
     if failed and item.get_closest_marker("incremental"):
-        raise BuildsOnFailure(f"it builds on {failed}, which failed")
+        pytest.fail(f"not run: it builds on {failed}, which failed", pytrace=False)

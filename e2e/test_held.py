@@ -19,7 +19,7 @@ import openai
 import pytest
 
 from e2e.chats import Chat
-from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object, Target, Watched
+from e2e.harness import STAND_IN, Bench, Object, Target, Watched
 from e2e.holds import Holds
 
 pytestmark = [pytest.mark.xdist_group("held"), pytest.mark.incremental]
@@ -54,12 +54,13 @@ class Service:
             "models": [{
                 "id": MODEL, "path": "/models/tiny", "accelerator": {"gpu": "H100-80GB"}, "parallelism": {"tensor": 4},
                 "engine": {"maxNumSeqs": SLOTS, "args": args}, "replicas": {"targetOngoingRequests": SLOTS, **replicas},
+                "resources": {"worker": {"cpu": "2", "memory": "3Gi"}},
             }],
-            "engine": {"image": self.bench.target.image, "env": {**STAND_IN, **ENDS_SOON}},
-            "resources": {
-                "worker": {"cpu": "2", "memory": "3Gi"}, "ingress": {"cpu": "500m", "memory": "3Gi"},
-            },
+            "engine": {"image": self.bench.target.image, "env": STAND_IN},
+            "resources": {"ingress": {"cpu": "500m", "memory": "3Gi"}},
             "ray": {"idleTimeout": "10s"},
+            # Replicas that end wait as long for their answers: longer than any test holds one.
+            "serve": {"http": {"requestTimeout": "600s"}},
             "gateway": gateway,
         }  # fmt: skip
         head = {"apiVersion": "rayllm.io/v1alpha1", "kind": "LLMService", "metadata": {"name": NAME}}
@@ -290,6 +291,32 @@ def test_settings_change_in_place(service: Service) -> None:
     assert service.replicas() == before
 
 
+def test_a_drained_worker_finishes_its_answers(service: Service) -> None:
+    """The pod of one replica is evicted while both are full: it stays until its answers are written."""
+    evicted = sorted(service.workers())[0]
+    full = service.fill()
+
+    def may_go() -> bool:
+        budgets = service.bench.items("poddisruptionbudgets")
+        return all(one.get("status", {}).get("disruptionsAllowed") for one in budgets)
+
+    service.bench.wait("the budgets know the pods", may_go, timeout=180)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
+    path = f"/api/v1/namespaces/{service.bench.namespace}/pods/{evicted}/eviction"
+    service.bench.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(eviction))
+    service.bench.wait("its replica ends", lambda: "STOPPING" in service.replicas().values(), timeout=300)
+    pod = service.bench.get("pod", evicted)["metadata"]
+    assert pod["deletionGracePeriodSeconds"] > 30, "answers take longer than what Kubernetes gives a pod by default"
+    service.holds.wait(*full)
+    service.holds.release(*full)
+    assert answered(full) == dict.fromkeys(full, True)
+
+    def replaced() -> bool:
+        return len(service.running()) == 2 and evicted not in service.workers()
+
+    service.bench.wait("another worker serves", replaced, timeout=300)
+
+
 def test_a_model_loses_and_gets_a_replica_and_no_request_is_lost(service: Service) -> None:
     """The replica that goes writes its answers first, and those that come meanwhile go to the other."""
     full = service.fill()
@@ -302,25 +329,6 @@ def test_a_model_loses_and_gets_a_replica_and_no_request_is_lost(service: Servic
     everyone = {**full, late.name: late}
     assert answered(everyone) == dict.fromkeys(everyone, True)
     service.bench.wait("one worker", lambda: sorted(service.workers().values()) == [4], timeout=300)
-
-
-def test_a_drained_worker_finishes_its_answers(service: Service) -> None:
-    """The pod of the only replica is evicted: another one serves, and the pod stays until its answers are written."""
-    service.deploy(replicas=ONE)
-    (evicted,) = service.workers()
-    held = service.hold("drained-1", "drained-2")
-    service.holds.wait(*held)
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
-    path = f"/api/v1/namespaces/{service.bench.namespace}/pods/{evicted}/eviction"
-    service.bench.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(eviction))
-    service.bench.wait("its replica ends", lambda: "STOPPING" in service.replicas().values(), timeout=300)
-    assert service.chat("elsewhere").answer().complete
-    service.holds.wait(*held)
-    pod = service.bench.get("pod", evicted)["metadata"]
-    assert pod["deletionGracePeriodSeconds"] > 30, "answers take longer than what Kubernetes gives a pod by default"
-    service.holds.release(*held)
-    assert answered(held) == dict.fromkeys(held, True)
-    service.bench.wait("the pod is gone", lambda: evicted not in service.holds.pods(), timeout=300)
 
 
 def test_load_scales_to_two_groups_of_four_gpus_and_back(service: Service) -> None:
