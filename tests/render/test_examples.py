@@ -24,7 +24,7 @@ def test_example(name: str, request: pytest.FixtureRequest, capsys: pytest.Captu
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     mode = yaml.safe_load((MANIFESTS / name / "llmservice.yaml").read_text())["spec"].get("mode", "rayservice")
-    Golden(MANIFESTS / name, request.config.getoption("--update")).check(f"{mode}.yaml", out)
+    Golden(MANIFESTS / name, request.config).check(f"{mode}.yaml", out)
 
 
 def test_the_example_of_a_serve_configuration(
@@ -35,4 +35,4 @@ def test_the_example_of_a_serve_configuration(
     code = app.run(["render", *flags, "--image", "rayproject/ray:2.60.0"])
     out, _ = capsys.readouterr()
     assert code == 0
-    Golden(folder, request.config.getoption("--update")).check("rayservice.yaml", out)
+    Golden(folder, request.config).check("rayservice.yaml", out)
