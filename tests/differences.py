@@ -9,7 +9,11 @@ numbers, and has no lines of context, so it stays as it is when both texts chang
     @@ after RayService.spec.rayClusterConfig.workerGroupSpecs[gpu].template.spec.nodeSelector
     +          priorityClassName: serving
 
-`...` after a removed line stands for the lines below it, all of which are removed.
+`...` after a removed line stands for the lines below it, all of which are removed. A long item, such as a second worker
+group, begins as a copy of another one of its list, which the hunks after it change:
+
+    @@ after RayService.spec.rayClusterConfig.workerGroupSpecs[gpu], a copy of [gpu]
+    +    - groupName: spot
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-HUNK = re.compile(r"@@ (?:(?P<first>at the start)|(?P<where>after |first in |)(?P<path>.+))")
+HUNK = re.compile(
+    r"@@ (?:(?P<first>at the start)|(?P<where>after |first in |)(?P<path>.+?)(?:, a copy of (?P<source>.+))?)"
+)
 KIND = re.compile(r"^kind: (\S+)$", re.MULTILINE)
 LINE = re.compile(r"(?P<indent> *)(?P<item>- )?(?P<text>.*)")
 QUOTES = "\"'"
@@ -32,17 +38,22 @@ class DoesNotApplyError(Exception):
 
 
 class Line(NamedTuple):
+    above: str  # the path of the line that it stands below
     path: str  # where it stands in the document; no two lines have the same
     text: str
     depth: int
 
 
-def difference(base: str, text: str) -> str:
-    """What makes `text` of `base`: see `patched`."""
+def difference(base: str, text: str, *, copied: int = 20) -> str:
+    """What makes `text` of `base`: see `patched`. copied: the fewest lines of an item that begins as a copy."""
     old, new = _lines(base), _lines(text)
-    tokens = [[(line.path, line.text) for line in lines] for lines in (old, new)]
-    hunks = []
-    for tag, start, end, first, last in difflib.SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
+    hunks = list[str]()
+    for index in range(len(new)):
+        if copy := _copy(old, new, index, copied):
+            hunks += copy
+            old = _with_copy(old, *copy)
+    compared = difflib.SequenceMatcher(None, _tokens(old), _tokens(new), autojunk=False)
+    for tag, start, end, first, last in compared.get_opcodes():
         if tag == "equal":
             continue
         removed, added = _removed(old, start, end), [f"+{line.text}" for line in new[first:last]]
@@ -57,9 +68,12 @@ def difference(base: str, text: str) -> str:
 
 def patched(base: str, changes: str) -> str:
     """`base` with these changes. Raises DoesNotApplyError where they were made for another base."""
-    old = _lines(base)
+    old, lines = _lines(base), changes.split("\n")[:-1]
+    while lines and (hunk := HUNK.fullmatch(lines[0])) and hunk["source"]:
+        old = _with_copy(old, *lines[:2])
+        del lines[:2]
     result, done = list[str](), 0
-    for line in changes.split("\n")[:-1]:
+    for line in lines:
         if hunk := HUNK.fullmatch(line):
             start = _start(old, hunk)
             result += [kept.text for kept in old[done:start]]
@@ -72,8 +86,38 @@ def patched(base: str, changes: str) -> str:
             done = _end(old, done)
         else:
             raise DoesNotApplyError(line)
-    _, *lines = [*result, *(kept.text for kept in old[done:])]
-    return "".join(f"{line}\n" for line in lines)
+    return _text([*result, *(kept.text for kept in old[done:])])
+
+
+def _copy(old: Sequence[Line], new: Sequence[Line], index: int, shortest: int) -> tuple[str, str] | None:
+    """The hunk and the first line of an item that is to begin as a copy of the one in `old` that is most like it."""
+    line, end = new[index], _end(new, index)
+    if not _is_item(line) or end - index < shortest or any(one.path == line.path for one in old):
+        return None
+    texts = {below.text for below in new[index:end]}
+    siblings = {
+        one.path: len(texts.intersection(below.text for below in old[start : _end(old, start)]))
+        for start, one in enumerate(old)
+        if _is_item(one) and one.above == line.above
+    }
+    if not siblings:
+        return None
+    source = max(siblings, key=lambda path: siblings[path])
+    after = next((one.path for one in reversed(new[:index]) if one.path in siblings), source)
+    return f"@@ after {after}, a copy of {source.removeprefix(line.above)}", f"+{line.text}"
+
+
+def _is_item(line: Line) -> bool:
+    return line.text.lstrip().startswith("- ")
+
+
+def _with_copy(old: Sequence[Line], hunk: str, first: str) -> list[Line]:
+    found = HUNK.fullmatch(hunk)
+    assert found is not None
+    start, source = _start(old, found), _index(old, old[_index(old, found["path"])].above + found["source"])
+    texts = [line.text for line in old]
+    texts[start:start] = [first[1:], *texts[source + 1 : _end(old, source)]]
+    return _lines(_text(texts))
 
 
 def _removed(old: Sequence[Line], start: int, end: int) -> list[str]:
@@ -99,10 +143,15 @@ def _gap(old: Sequence[Line], index: int, depth: int) -> str:
 def _start(old: Sequence[Line], hunk: re.Match[str]) -> int:
     if hunk["first"]:
         return 0
-    index = next((index for index, line in enumerate(old) if line.path == hunk["path"]), None)
-    if index is None:
-        raise DoesNotApplyError(hunk[0])
+    index = _index(old, hunk["path"])
     return {"after ": _end(old, index), "first in ": index + 1, "": index}[hunk["where"]]
+
+
+def _index(old: Sequence[Line], path: str) -> int:
+    for index, line in enumerate(old):
+        if line.path == path:
+            return index
+    raise DoesNotApplyError(path)
 
 
 def _end(old: Sequence[Line], index: int) -> int:
@@ -122,11 +171,20 @@ def _lines(text: str) -> list[Line]:
             label, depth = _label(line) if above else (kind[1] if kind else "document", -1)
             while above and above[-1].depth >= depth:
                 above.pop()
-            path = above[-1].path + label if above else label
+            parent = above[-1].path if above else ""
+            path = parent + label
             seen[path] += 1
-            above.append(Line(path if seen[path] == 1 else f"{path}#{seen[path]}", line, depth))
+            above.append(Line(parent, path if seen[path] == 1 else f"{path}#{seen[path]}", line, depth))
             lines.append(above[-1])
     return lines
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines[1:])
+
+
+def _tokens(lines: Sequence[Line]) -> list[tuple[str, str]]:
+    return [(line.path, line.text) for line in lines]
 
 
 def _label(line: str) -> tuple[str, int]:

@@ -59,9 +59,19 @@ def test_what_is_written(old: str, new: str, expected: str) -> None:
     assert difference(BASE, BASE.replace(old, new)) == expected
 
 
-@given(LINES, LINES)
-def test_nothing_is_lost(base: str, text: str) -> None:
-    assert patched(base, difference(base, text)) == text
+@given(LINES, LINES, st.sampled_from([2, 20]))
+def test_nothing_is_lost(base: str, text: str, copied: int) -> None:
+    assert patched(base, difference(base, text, copied=copied)) == text
+
+
+def test_a_long_item_begins_as_a_copy_of_the_one_most_like_it() -> None:
+    text = BASE.replace("  groups", "  - name: LAST\n    value: '10'\n    more: 1\n  groups")
+    expected = (
+        "@@ after RayService.spec.env[PERIOD], a copy of [PERIOD]\n+  - name: LAST\n"
+        "@@ after RayService.spec.env[LAST].value\n+    more: 1\n"
+    )
+    assert difference(BASE, text, copied=2) == expected
+    assert patched(BASE, expected) == text
 
 
 def test_what_changes_in_both_changes_no_difference() -> None:
