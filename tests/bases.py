@@ -20,13 +20,14 @@ BASES = {
         specs/incremental-upgrade specs/ingress-with-tls specs/long-context specs/mixture-of-experts specs/no-upgrade
         specs/older-vllm specs/own-image-on-amd specs/patches specs/pipeline-over-nodes specs/planned-for-a-load
         specs/pod-templates specs/quantized-weights specs/scale-to-zero specs/tensor-parallel specs/vision-language
-        specs/worker-groups
+        specs/worker-groups examples/llama-405b examples/llama-70b-tp4 examples/qwen3-moe
     """,
     # The same on small GPUs, with a restricted network and a PodMonitor.
     "tests/render/golden/specs/restricted-network.yaml": """
         specs/autoscaling specs/disruption-budget specs/gateway-route-in-the-namespace specs/gateway-to-one-gpu
         specs/grpc-beside-http specs/head-only-proxy specs/load-balancer specs/pods specs/redis-and-token
-        specs/small-model-on-l4 specs/tensor-across-nodes
+        specs/small-model-on-l4 specs/tensor-across-nodes examples/llama-70b examples/private-model
+        examples/qwen3-8b-fixed examples/scale-to-zero
     """,
     # On CPUs.
     "manifests/tiny-cpu/rayservice.yaml": """
