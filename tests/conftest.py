@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.bases import BASE_OF, store, stored
+from tests.differences import DoesNotApplyError
+
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
@@ -43,27 +46,41 @@ def _by_size() -> list[Path]:
     return sorted(Path(__file__).parent.rglob("test_*.py"), key=lambda path: (-path.stat().st_size, path))
 
 
+DERIVED = pytest.StashKey[list[tuple[Path, str, str]]]()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Differences are written last, from bases that have all been written."""
+    for file, text, base in session.config.stash.get(DERIVED, []):
+        store(file, text, base)
+
+
 class Golden:
     """Compares text with the files of `golden/` beside a test module."""
 
-    def __init__(self, folder: Path, update: bool) -> None:
-        self.folder, self.update = folder, update
+    def __init__(self, folder: Path, config: pytest.Config) -> None:
+        self.folder, self.config = folder, config
 
     def check(self, name: str, text: str) -> None:
         """Fail with a diff unless `text` is what the file `name` holds; with --update write it."""
-        path = self.folder / name
-        if self.update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        path, base = self.folder / name, BASE_OF.get(name)
+        if self.config.getoption("--update"):
+            if base is None:
+                store(path, text, None)
+            else:
+                self.config.stash.setdefault(DERIVED, []).append((path, text, base))
             return
-        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        try:
+            expected = stored(path)
+        except DoesNotApplyError as error:
+            pytest.fail(f"{path} is not a difference from its base as it is now: {error} (pytest --update rewrites it)")
         diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "now", lineterm="")
         assert text == expected, "\n".join(diff) + "\n(pytest --update rewrites golden files)"
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    return Golden(request.path.parent / "golden", request.config.getoption("--update"))
+    return Golden(request.path.parent / "golden", request.config)
 
 
 @pytest.fixture(scope="session")

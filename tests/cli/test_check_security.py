@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,13 @@ import yaml
 
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.workload import Right
+from tests.bases import SPECS, stored
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.conftest import Golden
 from tests.health.kuberayobjects import running
 from tests.health.test_security import foreign
-
-SPECS = Path(__file__).parents[1] / "render" / "golden" / "specs"
 
 
 def live(api: FakeAPI, *objects: dict[str, Any]) -> None:
@@ -28,7 +26,7 @@ def live(api: FakeAPI, *objects: dict[str, Any]) -> None:
 
 def rendered(case: str) -> list[dict[str, Any]]:
     [workload] = [
-        one for one in yaml.safe_load_all((SPECS / f"{case}.yaml").read_text())
+        one for one in yaml.safe_load_all(stored(SPECS / f"{case}.yaml"))
         if one["kind"] in ("RayService", "RayCluster")
     ]  # fmt: skip
     return running(workload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from rayllm_ctl.cli.app import group
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.workflows.rbac import BESIDE, COMMANDS, ROLES
+from tests.bases import SPECS, stored
 
-GOLDEN = Path(__file__).parents[1] / "render" / "golden" / "specs"
 OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "version", "completion"}
 
 
@@ -116,5 +115,6 @@ def test_a_viewer_can_change_nothing() -> None:
 
 def test_the_rights_of_deploy_cover_every_kind_that_is_rendered() -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    kinds = {item["kind"] for path in GOLDEN.glob("*.yaml") for item in yaml.load_all(path.read_text(), loader) if item}
+    files = [*SPECS.glob("*.yaml"), *(path.with_suffix(".yaml") for path in SPECS.glob("*.diff"))]
+    kinds = {item["kind"] for file in files for item in yaml.load_all(stored(file), loader) if item}
     assert kinds - set(WORKLOADS) == set(BESIDE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,15 @@ from rayllm_ctl.health.security.selectors import selects
 from rayllm_ctl.model.checks import Check
 from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.workflows.authentication import without_token
+from tests.bases import SPECS, stored
 from tests.health.kuberayobjects import Object, binding, item, running
 
-SPECS = Path(__file__).parents[1] / "render" / "golden" / "specs"
 NAME = "foreign"
 
 
 def rendered(case: str, *, token: bool = True) -> list[Object]:
     """The objects of a rendered spec as they are while it runs. token: whether Ray asks for one."""
-    documents = [one for one in yaml.safe_load_all((SPECS / f"{case}.yaml").read_text()) if one]
+    documents = [one for one in yaml.safe_load_all(stored(SPECS / f"{case}.yaml")) if one]
     [workload] = [one for one in documents if one["kind"] in ("RayService", "RayCluster")]
     beside = [one for one in documents if one is not workload]
     if not token:

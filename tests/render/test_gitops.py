@@ -208,7 +208,7 @@ def test_the_config_map_of_argo_cd_has_the_scripts(request: pytest.FixtureReques
     labels = {"app.kubernetes.io/name": "argocd-cm", "app.kubernetes.io/part-of": "argocd"}
     metadata = {"name": "argocd-cm", "namespace": "argocd", "labels": labels}
     text = dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    Golden(GITOPS / "argocd", request.config.getoption("--update")).check("argocd-cm.yaml", text)
+    Golden(GITOPS / "argocd", request.config).check("argocd-cm.yaml", text)
 
 
 def test_the_pipelines_apply_what_is_there() -> None:
