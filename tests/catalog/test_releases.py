@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.catalog import engines
-from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, resolve
+from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require, resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.engineargs import OLDEST_RAY
+from rayllm_ctl.model.rayfeatures import INGRESS, OLDEST_RAY
 from rayllm_ctl.model.service import Engine
 
 PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
@@ -40,6 +40,10 @@ def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
         (
             Engine(image="mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
             Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
+        ),
+        (
+            Engine(image="rayproject/ray-llm:2.58.1-py312-cu130"),
+            Runtime("2.58.1", "0.26.0", "rayproject/ray-llm:2.58.1-py312-cu130", "", ("vLLM 0.26.0",)),
         ),
         (
             Engine(vllm_version="0.32.0"),
@@ -76,6 +80,11 @@ def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runt
         ),
         (Engine(image=PUBLIC, vllm_version="0.29.0"), "contains vLLM 0.26.0, not vLLM 0.29.0", "leave out"),
         (Engine(image=PUBLIC, ray_version="2.60.0"), "contains Ray 2.58.0, not Ray 2.60.0", "leave out"),
+        (
+            Engine(image="rayproject/ray-llm:2.55.1-py312-cu130"),
+            "contains Ray 2.55.1, which is not supported (requires 2.56 or newer)",
+            f"--image {DEFAULT.image}",
+        ),
     ],
 )
 def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) -> None:
@@ -83,6 +92,35 @@ def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) ->
         resolve(engine)
     assert message in caught.value.message
     assert hint in "\n".join(caught.value.hints)
+
+
+@pytest.mark.parametrize(
+    ("engine", "source", "hint"),
+    [
+        (Engine(ray_version="2.58.0"), "spec.engine.rayVersion is 2.58.0", "spec.engine.rayVersion: 2.60.0"),
+        (Engine(image=PUBLIC), f"image {PUBLIC} contains Ray 2.58.0", f"--image {DEFAULT.image}"),
+        (Engine(vllm_version="0.26.0"), "vLLM 0.26.0 comes with Ray 2.58.0", "--vllm-version 0.29.0"),
+        (
+            Engine(image="r/own:1", vllm_version="0.26.0"),
+            "vLLM 0.26.0 comes with Ray 2.58.0",
+            "spec.engine.rayVersion: the version of Ray in r/own:1",
+        ),
+    ],
+)
+def test_a_feature_that_ray_is_too_old_for_is_rejected(engine: Engine, source: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require([("spec.gateway", INGRESS)], resolve(engine), engine)
+    assert caught.value.message == (
+        f"{source}, and spec.gateway requires Ray 2.59 or newer: "
+        "Ray 2.58.0 has no ray.llm._internal.common.errors.VLLM_CLIENT_ERRORS"
+    )
+    assert hint in caught.value.hints[0]
+
+
+@pytest.mark.parametrize("version", ["2.59.0", "2.60.0", "2.59", "2.61.0"])
+def test_a_feature_is_accepted_from_its_release_on(version: str) -> None:
+    engine = Engine(ray_version=version)
+    require([("spec.gateway", INGRESS)], resolve(engine), engine)
 
 
 def test_the_documented_table_is_the_catalogs() -> None:
