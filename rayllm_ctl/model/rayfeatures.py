@@ -53,7 +53,7 @@ INGRESS: Final = RayFeature(
     loaded=("ingress", "proxy", "model"),
     rendered=ONE_MODEL.rendered[1:],
 )
-"""What has our ingress in front of its models. Without that name it cannot tell which of vLLM's errors a client caused."""
+"""What has our ingress in front of its models. Without that name it cannot tell errors of vLLM that a client caused."""
 
 TRANSFORMERS: Final = RayFeature(
     least=INGRESS.least, lacking=INGRESS.lacking, loaded=("ingress", "proxy", "model", "transformersengine")

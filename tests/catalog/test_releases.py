@@ -10,8 +10,10 @@ from rayllm_ctl.catalog import engines
 from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require, resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.rayfeatures import INGRESS, OLDEST_RAY
-from rayllm_ctl.model.service import Engine
+from rayllm_ctl.model.gateway import Gateway
+from rayllm_ctl.model.rayfeatures import BATCH, INGRESS, OLDEST_RAY, ONE_MODEL, TRANSFORMERS, needed_features
+from rayllm_ctl.model.service import Adapter, Engine, LLMService, Model
+from rayllm_ctl.model.severalmodels import has_ingress
 
 PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
 PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
@@ -121,6 +123,34 @@ def test_a_feature_that_ray_is_too_old_for_is_rejected(engine: Engine, source: s
 def test_a_feature_is_accepted_from_its_release_on(version: str) -> None:
     engine = Engine(ray_version=version)
     require([("spec.gateway", INGRESS)], resolve(engine), engine)
+
+
+def test_the_documented_features_require_the_releases_of_the_table() -> None:
+    text = PLANNING.read_text(encoding="utf-8")
+    rows = {"one model": ONE_MODEL, "batch jobs": BATCH, "`spec.gateway`": INGRESS, "engine kind": TRANSFORMERS}
+    for words, feature in rows.items():
+        (row,) = (line for line in text.splitlines() if line.startswith("|") and words in line)
+        assert row.endswith(f"| {'.'.join(map(str, feature.least))} or newer |")
+
+
+@pytest.mark.parametrize(
+    ("service", "names"),
+    [
+        (LLMService("qwen", Model("Qwen/Qwen3-32B")), []),
+        (LLMService("qwen", Model("Qwen/Qwen3-32B"), gateway=Gateway()), ["spec.gateway"]),
+        (
+            LLMService("qwen", Model("Qwen/Qwen3-32B", adapters=(Adapter("legal", "/legal"),))),
+            ["spec.model.adapters"],
+        ),
+        (
+            LLMService("qwen", Model("Qwen/Qwen3-32B"), engine=Engine(kind="transformers")),
+            ["engine kind transformers"],
+        ),
+    ],
+)
+def test_what_a_service_uses_beside_one_model(service: LLMService, names: list[str]) -> None:
+    assert [name for name, _ in needed_features(service)] == names
+    assert has_ingress(service) == bool(names)
 
 
 def test_the_documented_table_is_the_catalogs() -> None:

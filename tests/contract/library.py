@@ -249,7 +249,11 @@ class Library:
             init = base.members.get("__init__")
             if isinstance(init, ast.FunctionDef):
                 return signature(init, bound=True)
-            own = [one.target.id for one in base.node.body if _is_field(one)]
+            own = [
+                one.target.id
+                for one in base.node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
             names = [*own, *(name for name in names if name not in own)]
         return Signature(tuple(names), frozenset(names))
 
@@ -359,10 +363,6 @@ def _attributes_set_by(statement: ast.Assign | ast.AnnAssign, own: str) -> Itera
         for node in ast.walk(target):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
                 yield node.attr
-
-
-def _is_field(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
 
 
 def _is_abstract(function: Method) -> bool:

@@ -166,7 +166,7 @@ class _Reader:
                 self._names.setdefault(node.arg, f"{kind}()")
         for node in ast.walk(self._tree):
             yield from self._of(node)
-            if isinstance(node, ast.Constant) and node.value in self._texts:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in self._texts:
                 yield Need(self._module, node.lineno, (self._texts[node.value],))
 
     def _import(self, node: ast.AST) -> Iterator[Need]:

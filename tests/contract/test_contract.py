@@ -98,8 +98,9 @@ SUPPORTED = [
 
 @pytest.mark.parametrize(("feature", "version"), SUPPORTED)
 def test_ray_has_what_a_feature_needs(ray: Known, feature: RayFeature, version: str) -> None:
-    missing = [name for name in feature.rendered if not ray[version][name].exists]
-    assert problems("ray", version, ray, loaded(feature)) + missing == []
+    missing = [f"Ray {version} has no {name}" for name in feature.rendered if not ray[version][name].exists]
+    found = [*problems("ray", version, ray, loaded(feature)), *missing]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: NAMES[id(feature)])
@@ -113,7 +114,8 @@ def test_the_release_before_the_first_lacks_the_name_that_is_the_reason(ray: Kno
 
 @pytest.mark.parametrize("version", TRANSFORMERS_RELEASES)
 def test_transformers_has_what_the_code_in_the_pods_needs(transformers: Known, version: str) -> None:
-    assert problems("transformers", version, transformers, modules()) == []
+    found = problems("transformers", version, transformers, modules())
+    assert not found, "\n".join(found)
 
 
 def test_the_range_of_transformers_is_the_one_that_is_compared(transformers: Known) -> None:
