@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.progress import to_stderr
-from e2e.images import rootfs, serving
+from e2e.images import gateway, rootfs, serving
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
@@ -19,7 +19,7 @@ MODULES = sorted(
 
 # `__main__` runs where it is imported under that name only. What functions import is imported as well.
 INSIDE = """
-import ast, importlib, json, sys
+import ast, importlib, json, os, sys
 failures = {}
 for name in json.loads(sys.argv[1]):
     try:
@@ -31,7 +31,8 @@ for name in json.loads(sys.argv[1]):
                     exec(f"from {node.module} import {alias.name}")
     except Exception as error:
         failures[name] = f"{type(error).__name__}: {error}"
-print("found: " + json.dumps(failures))
+print("found: " + json.dumps(failures), flush=True)
+os._exit(0)  # Libraries leave threads behind that the interpreter would wait for.
 """
 
 
@@ -41,8 +42,10 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     base, folder = serving.ensure_base(to_stderr()), tmp_path_factory.mktemp("serving")
     shutil.copytree(ROOT / "rayllm_ctl/serving", folder / "rayllm_ctl/serving")
     (folder / "rayllm_ctl/__init__.py").touch()
+    # As in the image's own layer: what the gateway needs beside Ray.
+    gateway.install(folder / "site")
     command = ["timeout", "300", "python3", "-c", INSIDE, json.dumps(MODULES)]
-    inside = rootfs.start_inside(base, command, mnt=folder, env={**serving.ENV, "PYTHONPATH": "/mnt"})
+    inside = rootfs.start_inside(base, command, mnt=folder, env={**serving.ENV, "PYTHONPATH": "/mnt:/mnt/site"})
     assert inside.stdout is not None
     lines = list(inside.stdout)
     assert inside.wait() == 0, "".join(lines[-40:])
