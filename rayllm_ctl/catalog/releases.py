@@ -8,11 +8,13 @@ the tags of 2.56.0 to 2.58.0 were seen on Docker Hub, those of later releases fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Runtime
+from rayllm_ctl.model.rayfeatures import OLDEST_RAY, RayFeature
+from rayllm_ctl.model.releases import is_older
 from rayllm_ctl.model.service import Engine
 
 
@@ -63,11 +65,64 @@ def resolve(engine: Engine) -> Runtime:
     return Runtime(release.ray, release.vllm, release.image, unseen, public=True)
 
 
+def require(features: Iterable[tuple[str, RayFeature]], runtime: Runtime, engine: Engine) -> None:
+    """UsageError for the first feature that the Ray of `runtime`, which was resolved for `engine`, does not have.
+
+    features: each with what it is called in messages.
+    """
+    for name, feature in features:
+        if is_older(runtime.ray_version, feature.least):
+            least = _number(feature.least)
+            lacks = f"Ray {runtime.ray_version} has no {feature.lacking}"
+            raise UsageError(
+                f"{_source(engine, runtime)}, and {name} requires Ray {least} or newer: {lacks}",
+                hint=_newer(engine, runtime, least),
+            )
+
+
+def _is_assumed(runtime: Runtime) -> bool:
+    return f"Ray {runtime.ray_version}" in runtime.assumed
+
+
+def _source(engine: Engine, runtime: Runtime) -> str:
+    """What says which Ray it is."""
+    if engine.ray_version is not None:
+        return f"spec.engine.rayVersion is {engine.ray_version}"
+    if engine.image is not None and not _is_assumed(runtime):
+        return f"image {engine.image} contains Ray {runtime.ray_version}"
+    return f"vLLM {runtime.vllm_version} comes with Ray {runtime.ray_version}"
+
+
+def _newer(engine: Engine, runtime: Runtime, least: str) -> str:
+    """How to get a Ray that is new enough."""
+    if engine.image is not None and _is_assumed(runtime):
+        return f"spec.engine.rayVersion: the version of Ray in {engine.image}"
+    if engine.image is not None:
+        return f"--image {DEFAULT.image}, or another image with Ray {least} or newer"
+    if engine.vllm_version is not None:
+        return f"--vllm-version {DEFAULT.vllm}, which comes with Ray {DEFAULT.ray}"
+    return f"spec.engine.rayVersion: {DEFAULT.ray}, or leave it out"
+
+
+def _number(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
+
+
 def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
     tag = _PUBLIC_IMAGE.fullmatch(image)
+    if tag and is_older(tag[1], OLDEST_RAY):
+        least = _number(OLDEST_RAY)
+        raise UsageError(
+            f"image {image} contains Ray {tag[1]}, which is not supported (requires {least} or newer)",
+            hint=f"--image {DEFAULT.image}, or another image with Ray {least} or newer",
+        )
     release = _find(tag[1], None) if tag else None
     if release is None:
         named = _find(ray, vllm) or DEFAULT
+        if tag and ray is None:
+            # A patch release that is not in the table.
+            ray = tag[1]
+            named = _find(ray.rpartition(".")[0], None) or named
         return Runtime(
             ray or named.ray, vllm or named.vllm, image, "", tuple(_assumed(ray, vllm, (named.ray, named.vllm)))
         )

@@ -85,10 +85,6 @@ RESERVED_ENV = {
 """Variables that would contradict what is rendered, or that KubeRay adds without looking for them
 (ray-operator/controllers/ray/common/pod.go, v1.6.2), and why."""
 
-OLDEST_RAY = (2, 56)
-"""The first Ray whose LLMConfig has what is rendered: accelerator_config and placement_group_config.bundle_per_worker
-(ray/llm/_internal/serve/core/configs, read in 2.50, 2.52, 2.54, 2.56 and 2.60)."""
-
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "bool": (bool, "true or false"),
     "int": (int, "an integer"),

@@ -22,7 +22,6 @@ from rayllm_ctl.model import (
 from rayllm_ctl.model.engineargs import (
     DTYPES,
     KV_CACHE_DTYPES,
-    OLDEST_RAY,
     OWN_FIELD,
     forbidden_args,
     holds_a_credential,
@@ -33,6 +32,7 @@ from rayllm_ctl.model.patches import patch_problems
 from rayllm_ctl.model.patterns import ADAPTER_STORE, IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.rayfeatures import OLDEST_RAY
 from rayllm_ctl.model.serveoptions import serve_problems
 from rayllm_ctl.model.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
 

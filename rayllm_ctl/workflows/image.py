@@ -19,14 +19,16 @@ def recipe(engine: Engine) -> str:
 
     engine: its image is the one to build on, or its versions name Ray's public image. UsageError if there is none.
     """
-    from rayllm_ctl.catalog.releases import resolve
+    from rayllm_ctl.catalog.releases import require, resolve
     from rayllm_ctl.model.patterns import IMAGE
+    from rayllm_ctl.model.rayfeatures import INGRESS, TRANSFORMERS
 
     if engine.image is not None and not IMAGE.fullmatch(engine.image):
         raise UsageError("--image: not a valid image reference, such as rayproject/ray-llm:2.60.0-py312-cu130")
     runtime = resolve(engine)
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, the image to build on")
+    require((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
     return "\n".join(_lines(runtime.image)) + "\n"
 
 

@@ -55,12 +55,14 @@ def _plan_models(
     explain: bool,
     hand_sized: bool | None,
 ) -> Plan:
-    from rayllm_ctl.catalog.releases import resolve
+    from rayllm_ctl.catalog.releases import require, resolve
+    from rayllm_ctl.model.rayfeatures import needed_features
     from rayllm_ctl.planner.gateway import with_serving_code
 
     if has_ingress(service):
         service = with_serving_code(service)
     runtime, alone = resolve(service.engine), each_model(service)
+    require(needed_features(service), runtime, service.engine)
     configs = _configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
     plans = {
         name: _plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)

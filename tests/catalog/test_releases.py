@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.catalog import engines
-from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, resolve
+from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require, resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.engineargs import OLDEST_RAY
-from rayllm_ctl.model.service import Engine
+from rayllm_ctl.model.gateway import Gateway
+from rayllm_ctl.model.rayfeatures import BATCH, INGRESS, OLDEST_RAY, ONE_MODEL, TRANSFORMERS, needed_features
+from rayllm_ctl.model.service import Adapter, Engine, LLMService, Model
+from rayllm_ctl.model.severalmodels import has_ingress
 
 PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
 PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
@@ -40,6 +42,10 @@ def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
         (
             Engine(image="mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
             Runtime("2.58.0", "0.26.0", "mirror:5000/rayproject/ray-llm:2.58.0-py311-cu128-gateway"),
+        ),
+        (
+            Engine(image="rayproject/ray-llm:2.58.1-py312-cu130"),
+            Runtime("2.58.1", "0.26.0", "rayproject/ray-llm:2.58.1-py312-cu130", "", ("vLLM 0.26.0",)),
         ),
         (
             Engine(vllm_version="0.32.0"),
@@ -76,6 +82,11 @@ def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runt
         ),
         (Engine(image=PUBLIC, vllm_version="0.29.0"), "contains vLLM 0.26.0, not vLLM 0.29.0", "leave out"),
         (Engine(image=PUBLIC, ray_version="2.60.0"), "contains Ray 2.58.0, not Ray 2.60.0", "leave out"),
+        (
+            Engine(image="rayproject/ray-llm:2.55.1-py312-cu130"),
+            "contains Ray 2.55.1, which is not supported (requires 2.56 or newer)",
+            f"--image {DEFAULT.image}",
+        ),
     ],
 )
 def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) -> None:
@@ -83,6 +94,63 @@ def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) ->
         resolve(engine)
     assert message in caught.value.message
     assert hint in "\n".join(caught.value.hints)
+
+
+@pytest.mark.parametrize(
+    ("engine", "source", "hint"),
+    [
+        (Engine(ray_version="2.58.0"), "spec.engine.rayVersion is 2.58.0", "spec.engine.rayVersion: 2.60.0"),
+        (Engine(image=PUBLIC), f"image {PUBLIC} contains Ray 2.58.0", f"--image {DEFAULT.image}"),
+        (Engine(vllm_version="0.26.0"), "vLLM 0.26.0 comes with Ray 2.58.0", "--vllm-version 0.29.0"),
+        (
+            Engine(image="r/own:1", vllm_version="0.26.0"),
+            "vLLM 0.26.0 comes with Ray 2.58.0",
+            "spec.engine.rayVersion: the version of Ray in r/own:1",
+        ),
+    ],
+)
+def test_a_feature_that_ray_is_too_old_for_is_rejected(engine: Engine, source: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require([("spec.gateway", INGRESS)], resolve(engine), engine)
+    assert caught.value.message == (
+        f"{source}, and spec.gateway requires Ray 2.59 or newer: "
+        "Ray 2.58.0 has no ray.llm._internal.common.errors.VLLM_CLIENT_ERRORS"
+    )
+    assert hint in caught.value.hints[0]
+
+
+@pytest.mark.parametrize("version", ["2.59.0", "2.60.0", "2.59", "2.61.0"])
+def test_a_feature_is_accepted_from_its_release_on(version: str) -> None:
+    engine = Engine(ray_version=version)
+    require([("spec.gateway", INGRESS)], resolve(engine), engine)
+
+
+def test_the_documented_features_require_the_releases_of_the_table() -> None:
+    text = PLANNING.read_text(encoding="utf-8")
+    rows = {"one model": ONE_MODEL, "batch jobs": BATCH, "`spec.gateway`": INGRESS, "engine kind": TRANSFORMERS}
+    for words, feature in rows.items():
+        (row,) = (line for line in text.splitlines() if line.startswith("|") and words in line)
+        assert row.endswith(f"| {'.'.join(map(str, feature.least))} or newer |")
+
+
+@pytest.mark.parametrize(
+    ("service", "names"),
+    [
+        (LLMService("qwen", Model("Qwen/Qwen3-32B")), []),
+        (LLMService("qwen", Model("Qwen/Qwen3-32B"), gateway=Gateway()), ["spec.gateway"]),
+        (
+            LLMService("qwen", Model("Qwen/Qwen3-32B", adapters=(Adapter("legal", "/legal"),))),
+            ["spec.model.adapters"],
+        ),
+        (
+            LLMService("qwen", Model("Qwen/Qwen3-32B"), engine=Engine(kind="transformers")),
+            ["engine kind transformers"],
+        ),
+    ],
+)
+def test_what_a_service_uses_beside_one_model(service: LLMService, names: list[str]) -> None:
+    assert [name for name, _ in needed_features(service)] == names
+    assert has_ingress(service) == bool(names)
 
 
 def test_the_documented_table_is_the_catalogs() -> None:

@@ -35,7 +35,7 @@ class Chooser:
         if generation.decoding.kind == "sampling" and model.generation_config.top_k is None:
             given.setdefault("top_k", 0)
         config, _ = model._prepare_generation_config(None, **given)
-        model._prepare_special_tokens(config, True, device=device, batch_size=1)
+        model._prepare_special_tokens(config, True, device=device)
         self._length = len(generation.prompt)
         self._processors = model._get_logits_processor(
             config, input_ids_seq_length=self._length, device=device, model_kwargs={}
