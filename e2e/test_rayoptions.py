@@ -42,7 +42,7 @@ def redis(image: str) -> list[Object]:
         "metadata": {"name": "redis", "labels": {"app": "redis"}},
         "spec": {
             "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         },
     }
