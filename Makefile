@@ -66,6 +66,7 @@ docs: install chart ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
 	$(BIN)/python scripts/rbac_reference.py
+	$(BIN)/python -m e2e.images.containerfile
 
 chart: install ## rewrite what charts/rayllm takes from the templates of render
 	$(BIN)/python -m scripts.helmchart

@@ -131,11 +131,11 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def service(shared: Bench, own: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    from e2e.cluster.images import REDIS
-
-    shared.apply(*redis(REDIS))
-    made = Service(shared, tmp_path_factory.mktemp("chaos") / "spec.json", own.image, [])
+def service(
+    nodes_to_lose: Target, redis_image: str, shared: Bench, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    shared.apply(*redis(redis_image))
+    made = Service(shared, tmp_path_factory.mktemp("chaos") / "spec.json", nodes_to_lose.image, [])
     made.deploy()
     yield made
     print("\n| event | answered | failed | longest gap | status |\n|---|---|---|---|---|")

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.layout import NODE_RANGE
+from e2e.cluster.layout import HOST_ADDRESS, NODE_RANGE
 from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
-from e2e.simulate.shapes import SIMULATED
+from e2e.simulate import gpus
+from e2e.simulate.shapes import SIMULATED, gpu_labels
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
 
@@ -83,12 +84,53 @@ def _is_worker(config: pytest.Config) -> bool:
 _FOUND_UP = pytest.StashKey[bool]()
 
 
-@pytest.fixture(scope="session")
-def own(target: Target) -> Target:
-    """The project's own cluster; tests of simulated or claimed GPUs have no other."""
+def _own(target: Target, need: str) -> Target:
     if not target.own:
-        pytest.skip("needs the GPU shapes of the project's own cluster")
+        pytest.skip(f"needs the project's own cluster: {need}")
     return target
+
+
+@pytest.fixture(scope="session")
+def claimed(target: Target) -> Target:
+    """A cluster with a node of eight H100 on which pods run; docs/testing.md says how a node claims them."""
+    (product, name), *_ = gpu_labels(gpus.find("H100-80GB"), 8).items()
+    nodes = Bench(target, "default").items("nodes", f"{product}={name},!{SIMULATED}")
+    if not any(int(node["status"]["allocatable"].get("nvidia.com/gpu", 0)) >= 8 for node in nodes):
+        pytest.skip(f"needs a node with the label {product}={name} and 8 nvidia.com/gpu, real or claimed")
+    return target
+
+
+@pytest.fixture(scope="session")
+def nodes_to_lose(target: Target) -> Target:
+    """A cluster whose nodes a test may end."""
+    return _own(target, "nodes that a test may end")
+
+
+@pytest.fixture(scope="session")
+def simulated_nodes(target: Target) -> Target:
+    """A cluster with nodes that KWOK simulates, and a process that answers as Ray in their pods."""
+    return _own(target, "simulated nodes")
+
+
+@pytest.fixture(scope="session")
+def two_nodes_with_policies(target: Target) -> Target:
+    """A cluster with the real nodes n1 and n2, which enforces NetworkPolicies."""
+    return _own(target, "NetworkPolicies that are enforced, and the addresses that they name")
+
+
+@pytest.fixture(scope="session")
+def host_address(target: Target) -> str:
+    """An address of this machine that pods reach."""
+    _own(target, "an address of this machine that pods reach")
+    return HOST_ADDRESS
+
+
+@pytest.fixture(scope="session")
+def redis_image(target: Target) -> str:
+    """The image of a Redis that the nodes have, or get from a registry."""
+    from e2e.cluster.images import REDIS
+
+    return REDIS if target.own else "docker.io/library/redis:7.4-alpine"
 
 
 def _policy() -> Object:
@@ -133,9 +175,9 @@ def shared(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def simulated(own: Target, bench: Bench) -> Bench:
+def simulated(simulated_nodes: Target, bench: Bench) -> Bench:
     """A namespace whose pods all go to simulated nodes."""
-    assert bench.target is own
+    assert bench.target is simulated_nodes
     bench.kubectl(
         "annotate", "namespace", bench.namespace,
         f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",

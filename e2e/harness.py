@@ -171,6 +171,19 @@ class Bench:
         return ["deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", name,
                 "--image", self.target.image, "-n", self.namespace, *more]  # fmt: skip
 
+    def copy_tiny(self, folder: Path) -> None:
+        """Copy the tiny model of the test image into `folder`, by way of a pod."""
+        context = {
+            "runAsNonRoot": True, "runAsUser": 1000, "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+        }  # fmt: skip
+        container = {"name": "main", "image": self.target.image, "command": ["sleep", "infinity"]}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [{**container, "securityContext": context}]}
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "files"}, "spec": spec})
+        self.kubectl("wait", "pod/files", "-n", self.namespace, "--for=condition=Ready", "--timeout=100s")
+        self.kubectl("cp", f"{self.namespace}/files:/models/tiny", str(folder))
+        self.kubectl("delete", "pod", "files", "-n", self.namespace)
+
     def apply_rendered(self, service: str, *flags: str) -> None:
         """Apply what `render` prints, as GitOps does, and wait until the operator has seen it."""
         manifest = self.run("render", *flags).out
@@ -222,6 +235,20 @@ class Bench:
         """
         with served_api(self.target) as url:
             yield f"{url}/api/v1/namespaces/{self.namespace}/services/{service}:{port}/proxy"
+
+    @contextmanager
+    def reached(self, service: str) -> Iterator[str]:
+        """The base URL of a service for clients with API keys, which the API server does not pass on to pods.
+
+        The address of its Service where this machine has a route to it; elsewhere a port-forward to the head, which
+        has a Serve proxy as well and stays when a worker goes.
+        """
+        if self.target.own:
+            address = self.get("service", f"{service}-serve-svc")["spec"]["clusterIP"]
+            yield f"http://{address}:8000"
+        else:
+            with self.forwarded(f"{service}-head-svc") as url:
+                yield url
 
     def serve_answer(self, cluster: str) -> str:
         """What Serve on a RayCluster says of itself, as JSON, with the token that KubeRay made; or why it does not."""

@@ -1,4 +1,4 @@
-"""An S3 server over a folder of this machine, which the pods of the project's own cluster reach."""
+"""An S3 server over a folder of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import build, modules
-from e2e.cluster.layout import HOST_ADDRESS
 from e2e.cluster.progress import to_stderr
 from e2e.servers import running
 
@@ -28,8 +27,8 @@ class S3:
 
 
 @contextmanager
-def serving(folder: Path, address: str = f"{HOST_ADDRESS}:{PORT}") -> Iterator[S3]:
-    """The server, until the block ends; it keeps everything in `folder`."""
+def serving(folder: Path, address: str) -> Iterator[S3]:
+    """The server at `address` (host and port), until the block ends; it keeps everything in `folder`."""
     build.ensure(modules.VERSITYGW, to_stderr())
     # Metadata in files: not every file system of a test machine has extended attributes.
     objects, metadata = folder / "objects", folder / "metadata"

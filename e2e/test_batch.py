@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from e2e import adapter
-from e2e.harness import Bench, Object, Result, Target
+from e2e.harness import Bench, Object, Result
 from e2e.holds import Holds
-from e2e.s3 import S3, serving
+from e2e.s3 import PORT, S3, serving
 
 pytestmark = pytest.mark.xdist_group("batch")
 
@@ -94,9 +94,8 @@ class Jobs:
 
 
 @pytest.fixture(scope="module")
-def jobs(own: Target, shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    assert shared.target is own
-    with serving(tmp_path_factory.mktemp("s3")) as s3:
+def jobs(host_address: str, shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    with serving(tmp_path_factory.mktemp("s3"), f"{host_address}:{PORT}") as s3:
         keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
         shared.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3"}, "stringData": keys})
         made = Jobs(shared, s3, tmp_path_factory.mktemp("jobs"))

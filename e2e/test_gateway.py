@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from e2e.cluster.progress import to_stderr
-from e2e.harness import Bench, Target
-from e2e.images import serving
+from e2e.harness import Bench
 
 pytestmark = pytest.mark.xdist_group("gateway")
 
@@ -59,7 +58,7 @@ class Gateway:
 
 
 @pytest.fixture(scope="module")
-def gateway(own: Target, shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
+def gateway(shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     tiny = {
         "id": TINY, "name": TINY, "path": "/models/tiny", "accelerator": {"kind": "cpu"},
         "engine": {
@@ -83,25 +82,24 @@ def gateway(own: Target, shared: Bench, tmp_path_factory: pytest.TempPathFactory
         "metadata": {"name": "gate"},
         "spec": {
             "models": [tiny, narrow],
-            "engine": {"image": own.image},
+            "engine": {"image": shared.target.image},
             "resources": {"ingress": {"cpu": "500m", "memory": "3Gi"}},
             "ray": {"idleTimeout": "10s"},
             "gateway": GATEWAY,
         },
     }
     folder = tmp_path_factory.mktemp("gateway")
-    for name in ("tiny", "narrow"):
-        shutil.copytree(serving.ensure_model(to_stderr()), folder / name)
+    shared.copy_tiny(folder / "tiny")
+    shutil.copytree(folder / "tiny", folder / "narrow")
     file = folder / "gate.json"
     file.write_text(json.dumps(document))
     made = Gateway(shared, file, "", "")
     made.key = made.new_key("everything")
     configs = ("--model-config", str(folder), "--offline")
     shared.run("deploy", "-f", str(file), *configs, "-n", shared.namespace)
-    address = shared.get("service", "gate-serve-svc")["spec"]["clusterIP"]
-    made.url = f"http://{address}:8000"
-    shared.wait("the key is known", lambda: made.client().models.list().data, timeout=90)
-    return made
+    with shared.reached("gate") as made.url:
+        shared.wait("the key is known", lambda: made.client().models.list().data, timeout=90)
+        yield made
 
 
 def test_chat_and_models(gateway: Gateway) -> None:

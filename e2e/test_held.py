@@ -175,15 +175,14 @@ def answered(chats: dict[str, Chat]) -> dict[str, bool]:
 
 
 @pytest.fixture(scope="module")
-def service(own: Target, shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    assert shared.target is own
+def service(claimed: Target, shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    assert shared.target is claimed
     made = Service(shared, tmp_path_factory.mktemp("held") / "spec.json", Holds(shared))
     made.key = made.new_key("tests")
     made.deploy()
-    address = shared.get("service", f"{NAME}-serve-svc")["spec"]["clusterIP"]
-    made.url = f"http://{address}:8000"
-    shared.wait("the key is known", lambda: made.knows(made.key), timeout=180)
-    return made
+    with shared.reached(NAME) as made.url:
+        shared.wait("the key is known", lambda: made.knows(made.key), timeout=180)
+        yield made
 
 
 def test_replicas_of_four_gpus_answer(service: Service) -> None:

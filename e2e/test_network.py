@@ -109,7 +109,7 @@ def failed(checks: dict[str, Any]) -> set[str]:
     return {name for name, check in checks.items() if check["ok"] is False}
 
 
-@pytest.mark.usefixtures("own")
+@pytest.mark.usefixtures("two_nodes_with_policies")
 def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench, tmp_path: Path) -> None:
     clients = {"web-1": ("n1", "web"), "web-2": ("n2", "web"), "other-1": ("n1", "other"), "other-2": ("n2", "other")}
     bench.apply(*(client(bench, name, node, app) for name, (node, app) in clients.items()))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object, Target
+from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object
 from e2e.load import Load
 
 NAME = "safe"
@@ -42,7 +42,7 @@ def redis(image: str) -> list[Object]:
         "metadata": {"name": "redis", "labels": {"app": "redis"}},
         "spec": {
             "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         },
     }
@@ -124,13 +124,11 @@ def status(bench: Bench) -> tuple[int, Any]:
     return result.code, result.json()
 
 
-def test_deploy_becomes_ready_and_prints_no_secret(own: Target, shared: Bench, tmp_path: Path) -> None:
-    from e2e.cluster.images import REDIS
-
-    shared.apply(*redis(REDIS))
+def test_deploy_becomes_ready_and_prints_no_secret(redis_image: str, shared: Bench, tmp_path: Path) -> None:
+    shared.apply(*redis(redis_image))
     file = tmp_path / "spec.yaml"
     file.write_text(yaml.safe_dump(SPEC))
-    flags = ("-f", str(file), "--image", own.image, "-n", shared.namespace)
+    flags = ("-f", str(file), "--image", shared.target.image, "-n", shared.namespace)
     rendered = shared.run("render", *flags).out
     assert "gcsFaultToleranceOptions" in rendered
     deployed = shared.run("deploy", *flags)

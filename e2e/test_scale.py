@@ -41,9 +41,9 @@ COMPLIANT = {
 
 
 @pytest.fixture(scope="module")
-def crowd(own: Target, shared: Bench) -> Iterator[Bench]:
+def crowd(simulated_nodes: Target, shared: Bench) -> Iterator[Bench]:
     """A namespace with a service that serves, on simulated nodes, and a few that say so."""
-    assert shared.target is own
+    assert shared.target is simulated_nodes
     shared.kubectl(
         "annotate", "namespace", shared.namespace,
         f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",

@@ -13,7 +13,7 @@ from e2e.severalmodels import MIDDLE, QWEN, model, written
 
 
 def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_removed(
-    own: Target, bench: Bench, tmp_path: Path
+    claimed: Target, bench: Bench, tmp_path: Path
 ) -> None:
     pods = {"cpu": "500m", "memory": "3Gi"}
     replica = {"num_replicas": 1, "ray_actor_options": {"num_cpus": 0.2}}
@@ -26,7 +26,7 @@ def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_remo
         "args": {"model": "/models/tiny"}, "deployments": [{"name": "Chat", **replica}],
     }  # fmt: skip
     common = {
-        "engine": {"image": own.image, "env": {**STAND_IN, **ENDS_SOON}},
+        "engine": {"image": claimed.image, "env": {**STAND_IN, **ENDS_SOON}},
         "resources": {"head": {"cpu": "500m", "memory": "4Gi"}, "ingress": pods},
         "applications": [translate, say],
         "upgrade": {"deletionDelay": "5s"},

@@ -19,7 +19,9 @@ import pytest
 from e2e.harness import STAND_IN, Bench, Object, Result, Target, Watched
 from e2e.load import Load
 
-pytestmark = [pytest.mark.xdist_group("standin"), pytest.mark.incremental, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.xdist_group("standin"), pytest.mark.incremental, pytest.mark.slow, pytest.mark.usefixtures("claimed"),
+]  # fmt: skip
 
 NAME = "standin"
 MODEL = "meta-llama/Llama-3.1-70B-Instruct"
@@ -64,8 +66,8 @@ class Spec:
 
 
 @pytest.fixture(scope="module")
-def spec(own: Target, tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    return Spec(tmp_path_factory.mktemp("standin") / "spec.json", own.image)
+def spec(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Spec:
+    return Spec(tmp_path_factory.mktemp("standin") / "spec.json", target.image)
 
 
 def state(bench: Bench) -> Any:

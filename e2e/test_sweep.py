@@ -17,11 +17,11 @@ def is_gone(bench: Bench, kind: str) -> bool:
     return not bench.items(kind)
 
 
-def test_a_sweep_of_tp_1_2_4(own: Target, shared: Bench, tmp_path: Path) -> None:
+def test_a_sweep_of_tp_1_2_4(claimed: Target, shared: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "results"
     command = (
         "bench", "sweep", "--model", SWEPT, "--model-path", "/models/tiny", "--gpu", "H100-80GB", "--offline",
-        "--image", own.image, *STAND_IN_FLAGS, *ENDS_SOON_FLAGS, "--cpu", "2", "--memory", "3Gi", "--name", "swept",
+        "--image", claimed.image, *STAND_IN_FLAGS, *ENDS_SOON_FLAGS, "--cpu", "2", "--memory", "3Gi", "--name", "swept",
         "--requests", "4", "--concurrency", "2", "--output-tokens", "8",
         "--output-dir", str(folder), "-n", shared.namespace,
     )  # fmt: skip

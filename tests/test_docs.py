@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -95,3 +96,18 @@ def test_blocks_that_are_not_run_say_why() -> None:
     assert len(RUN) >= 3
     reasons = [block.comment for block in BLOCKS if block.comment.startswith("not run")]
     assert all(re.fullmatch(r"not run: .{5,}", reason) for reason in reasons)
+
+
+def tier(file: Path) -> str:
+    """Which of `make test` and `make test-slow` runs the tests of a file."""
+    source = file.read_text(encoding="utf-8")
+    of_all = [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    if any(line.startswith("pytestmark = ") and "mark.slow" in line for line in of_all):
+        return "slow"
+    return "gate, slow" if "mark.slow" in source else "gate"
+
+
+def test_every_file_of_end_to_end_tests_is_in_the_table_with_its_tier() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| `(\w+\.py)` \| ([a-z, ]+) \|$", page, re.M)
+    assert dict(rows) == {file.name: tier(file) for file in (ROOT / "e2e").glob("test_*.py")} | {"chaos.py": "chaos"}

