@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from e2e.harness import Bench, Object
+from e2e.simulated import CONTAINER_SECURITY
 
 _NAME = "no-new-pods"
 _QUOTA: Object = {
@@ -16,11 +17,7 @@ _QUOTA: Object = {
 _POD: Object = {
     "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused"},
     "spec": {
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [{
-            "name": "main", "image": "example.com/refused:1",
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        }],
+        "containers": [{"name": "main", "image": "example.com/refused:1", "securityContext": CONTAINER_SECURITY}],
     },
 }  # fmt: skip
 

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from e2e.harness import Bench, Object
 from e2e.simulate.shapes import SIMULATED
 
-_SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
-_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-"""What Pod Security "restricted" asks of a pod and its container."""
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
+"""What Pod Security "restricted" asks of a container."""
 
 
 def schedule_on_simulated_nodes(bench: Bench) -> None:
@@ -41,9 +43,9 @@ def hold(bench: Bench, *limits: Mapping[str, str]) -> None:
 def _holder(limits: Mapping[str, str]) -> Object:
     container = {
         "name": "holder", "image": "example.com/holder:1", "resources": {"limits": dict(limits)},
-        "securityContext": _CONTAINER,
+        "securityContext": CONTAINER_SECURITY,
     }  # fmt: skip
-    return {"terminationGracePeriodSeconds": 0, "securityContext": _SECURITY, "containers": [container]}
+    return {"terminationGracePeriodSeconds": 0, "containers": [container]}
 
 
 def _hold(bench: Bench, specs: Mapping[str, Object]) -> None:

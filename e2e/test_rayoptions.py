@@ -192,15 +192,13 @@ def test_workers_serve_while_the_head_is_replaced(shared: Bench) -> None:
         shared.wait("answers", lambda: load.answered > 5, timeout=300)
         with no_new_pods(shared):
             shared.kubectl("delete", "pod", head["metadata"]["name"], "-n", shared.namespace)
-            shared.wait("the head is down", degraded, timeout=300)
             down, answered = load.now, load.answered
+            shared.wait("the head is down", degraded, timeout=300)
             shared.wait("answers without a head", lambda: load.answered >= answered + 20, timeout=300)
             degraded()
             replaced = load.now
         shared.wait("Ready again", back, timeout=300)
     assert not [one for one in load.failed if down <= one.begin <= replaced], load.failed
-    # Those that were on their way through the head, or to it before its address was taken away.
-    assert len(load.failed) <= load.answered / 20, load.failed
     assert cluster(shared) == name
     assert pod(shared, "worker")["metadata"]["uid"] == worker["metadata"]["uid"]
     assert pod(shared, "worker")["status"]["containerStatuses"][0]["restartCount"] == 0
