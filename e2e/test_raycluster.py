@@ -15,7 +15,7 @@ import pytest
 
 from e2e.harness import Bench, Object, Result
 from e2e.load import Load
-from e2e.outages import no_new_pods
+from e2e.outages import lost
 from e2e.running import Running
 
 pytestmark = pytest.mark.xdist_group("raycluster")
@@ -186,8 +186,7 @@ def test_it_recovers_from_the_loss_of_its_server_behind_a_forwarded_port(server:
     url = forward.prints()[0].strip()
     assert models(url) == 200
     name = pod(server, "ray.io/group=server")["metadata"]["name"]
-    with no_new_pods(server):
-        server.kubectl("delete", "pod", name, "-n", server.namespace)
+    with lost(server, name):
         server.wait("requests get 503", lambda: models(url) == 503, timeout=300)
         down = outage(server)
     assert down["state"] == "Degraded", down
@@ -208,8 +207,7 @@ def test_it_recovers_from_the_loss_of_its_server_behind_a_forwarded_port(server:
 def test_it_recovers_from_the_loss_of_the_head(server: Bench) -> None:
     before = pod(server, "ray.io/group=server")
     head = pod(server, "ray.io/node-type=head")["metadata"]["name"]
-    with no_new_pods(server):
-        server.kubectl("delete", "pod", head, "-n", server.namespace)
+    with lost(server, head):
         down = outage(server)
         assert "HeadDown" in {cause["code"] for cause in down["causes"]}, down
     recovered(server)

@@ -72,8 +72,8 @@ def dry_run(bench: Bench, objects: Sequence[Object], *, check: bool) -> list[str
     check: fail with what it says of the others.
     """
     args = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-n", bench.namespace, "-f", "-")
-    listing = {"apiVersion": "v1", "kind": "List", "items": objects}
-    lines = bench.kubectl(*args, check=check, input_text=json.dumps(listing)).splitlines()
+    # Documents: of a List kubectl would take all objects or none.
+    lines = bench.kubectl(*args, check=check, input_text=yaml.safe_dump_all(objects)).splitlines()
     return [line.partition(" ")[0] for line in lines if "serverside-applied" in line]
 
 

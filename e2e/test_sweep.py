@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from e2e.harness import ON_SIMULATED, Bench, Target
+from e2e.harness import SCHEDULED_ON_SIMULATED, Bench, Object, Target
 from e2e.running import Running
+from e2e.simulate.shapes import MARK, SIMULATED
 from e2e.simulated import hold_on_each_node
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.slow]
@@ -18,15 +20,37 @@ SWEPT = "meta-llama/Llama-3.1-8B-Instruct"
 """A model that fits on one GPU, and whose heads four divide."""
 
 
+HEAD = "/spec/rayClusterConfig/headGroupSpec/template/spec"
+
+
+def spec(image: str) -> Object:
+    """A service on simulated nodes, with its head, in a namespace whose other pods run."""
+    of_head = {"nodeSelector": {SIMULATED: "true"}, "tolerations": [{"key": MARK, "operator": "Exists"}]}
+    patch = [{"op": "add", "path": f"{HEAD}/{name}", "value": value} for name, value in of_head.items()]
+    return {
+        "apiVersion": "rayllm.io/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": "swept"},
+        "spec": {
+            "model": {"id": SWEPT},
+            "accelerator": {"gpu": "H100-80GB"},
+            "engine": {"image": image},
+            "scheduling": SCHEDULED_ON_SIMULATED,
+            "patches": [{"target": {"kind": "RayService"}, "patch": patch}],
+        },
+    }
+
+
 def is_gone(bench: Bench, kind: str) -> bool:
     return not bench.items(kind)
 
 
 def test_a_sweep_of_tp_1_2_4(own: Target, shared: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "results"
+    file = tmp_path / "spec.json"
+    file.write_text(json.dumps(spec(own.image)))
     command = (
-        "bench", "sweep", "--model", SWEPT, "--gpu", "H100-80GB", "--offline", "--image", own.image, *ON_SIMULATED,
-        "--name", "swept",
+        "bench", "sweep", "-f", str(file), "--offline",
         "--requests", "4", "--concurrency", "2", "--output-tokens", "8",
         "--output-dir", str(folder), "-n", shared.namespace,
     )  # fmt: skip
