@@ -278,12 +278,11 @@ def test_following_logs_goes_on_with_the_replica_that_replaces_another(service: 
     service.kubectl("delete", "pod", old, "-n", service.namespace)
     following.says(f"pod/{old}: replica ended")
     service.run("wait", NAME, "-n", service.namespace, "--for", "healthy")
-    new = worker(service)["metadata"]["name"]
-    following.says(f"pod/{new}: new replica")
+    following.says(rf"pod/(?!{old}:)\S+: new replica")
     service.run("chat", NAME, "Hello", "-n", service.namespace, "--max-tokens", "4")
 
     def of_new() -> list[str]:
-        return [line for line in list(following.out) if re.split(r"[][/]", line)[1] == new]
+        return [line for line in list(following.out) if re.split(r"[][/]", line)[1] != old]
 
     service.wait("the request is logged", lambda: any("/v1/chat/completions" in one for one in of_new()), timeout=300)
     following.interrupt()
