@@ -1,4 +1,4 @@
-"""Requests to the API server by the thousand, on a few connections side by side: kubectl sends one after the other."""
+"""Services and pods by the thousand, made on a few connections side by side: kubectl sends requests one by one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 import queue
 import threading
 from collections.abc import Iterable
+from copy import deepcopy
 from http.client import HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from e2e.harness import Object, Target
+from e2e.harness import Bench, Object, Target
 from e2e.simulate.watch import from_kubeconfig
+from e2e.simulated import CONTAINER_SECURITY
 
 _CONNECTIONS = 12
+_RAY, _CORE = "/apis/ray.io/v1/namespaces", "/api/v1/namespaces"
+_ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 
 class Request(NamedTuple):
@@ -66,3 +70,51 @@ def send_all(target: Target, requests: Iterable[Request]) -> None:
         thread.join()
     if failures:
         raise failures[0]
+
+
+def make_services(bench: Bench, numbers: range) -> None:
+    """Services that say of themselves, as KubeRay would, that they serve from a RayCluster of their own.
+
+    They are left to another controller, so that KubeRay makes nothing of them.
+    """
+    rendered = bench.run("render", *bench.tiny("model")[1:], "-o", "json").json()["items"]
+    template = next(item for item in rendered if item["kind"] == "RayService")
+    made, states = [], []
+    for number in numbers:
+        service = deepcopy(template)
+        service["metadata"] |= {"name": f"model-{number}", "namespace": bench.namespace}
+        service["spec"]["managedBy"] = service["spec"]["rayClusterConfig"]["managedBy"] = _ELSEWHERE
+        cluster = {
+            "apiVersion": "ray.io/v1", "kind": "RayCluster",
+            "metadata": {
+                "name": f"model-{number}-abcde",
+                "labels": {
+                    "ray.io/originated-from-cr-name": f"model-{number}",
+                    "ray.io/originated-from-crd": "RayService",
+                },
+            },
+            "spec": service["spec"]["rayClusterConfig"],
+        }  # fmt: skip
+        status = {"conditions": [], "activeServiceStatus": {"rayClusterName": f"model-{number}-abcde"}}
+        made.append(Request("POST", f"{_RAY}/{bench.namespace}/rayservices", service))
+        made.append(Request("POST", f"{_RAY}/{bench.namespace}/rayclusters", cluster))
+        states.append(_status_patch(bench, f"model-{number}", {**status, "observedGeneration": 1}))
+    send_all(bench.target, made)
+    send_all(bench.target, states)
+
+
+def _status_patch(bench: Bench, service: str, status: Object) -> Request:
+    return Request("PATCH", f"{_RAY}/{bench.namespace}/rayservices/{service}/status", {"status": status})
+
+
+def make_pods(bench: Bench, count: int, services: int) -> None:
+    """Pods of Ray, as many of each service, which no scheduler places on a node."""
+    box = {"name": "ray-worker", "image": "ray", "securityContext": CONTAINER_SECURITY}
+    made = []
+    for number in range(count):
+        labels = {"ray.io/cluster": f"model-{number % services}-abcde", "ray.io/node-type": "worker"}
+        metadata = {"name": f"model-{number}", "labels": labels}
+        spec = {"schedulerName": "none", "containers": [box], "automountServiceAccountToken": False}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        made.append(Request("POST", f"{_CORE}/{bench.namespace}/pods", pod))
+    send_all(bench.target, made)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.harness import Bench
+
+pytestmark = [pytest.mark.xdist_group("bench"), pytest.mark.slow]
 
 
 def test_an_engine_without_a_server(bench: Bench) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from e2e.harness import LLAMA, Bench
+import pytest
 
-SECURITY = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
-CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-"""What Pod Security "restricted" asks of a pod and its container."""
+from e2e.harness import LLAMA, Bench
+from e2e.simulated import hold
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 
 def flags(bench: Bench, *more: str) -> list[str]:
@@ -45,6 +46,7 @@ def test_what_was_applied_can_be_listed_scaled_and_applied_again(simulated: Benc
     assert simulated.items("controllerrevisions.apps") == []
 
 
+@pytest.mark.slow
 def test_a_restart_is_no_change_for_the_next_deploy(simulated: Bench) -> None:
     simulated.run(*flags(simulated))
     (before,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
@@ -56,6 +58,7 @@ def test_a_restart_is_no_change_for_the_next_deploy(simulated: Bench) -> None:
     assert simulated.run("diff", *flags(simulated)[1:]).code == 0
 
 
+@pytest.mark.slow
 def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simulated: Bench) -> None:
     where = ("kept", "-n", simulated.namespace)
     simulated.run(*flags(simulated))
@@ -64,7 +67,7 @@ def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simula
     assert "no pod of kept is left" in suspended.err, str(suspended)
     assert simulated.items("pods", f"ray.io/cluster={before}") == []
     assert simulated.run("status", *where, "-o", "json").json()["state"] == "Suspended"
-    waiting = simulated.run("wait", *where, "--for", "ready", "--timeout", "60s", code=1)
+    waiting = simulated.run("wait", *where, "--for", "ready", code=1)
     assert "rayllm-ctl resume kept" in waiting.err, str(waiting)
 
     simulated.run(*flags(simulated, "--max-replicas", "3", "--no-wait"))
@@ -78,38 +81,16 @@ def test_a_suspended_service_has_no_pods_and_comes_back_as_it_was_changed(simula
     assert most_workers(simulated) == {3}
 
 
-def occupied(bench: Bench, gpus: list[int]) -> None:
-    """Let pods of somebody else hold GPUs of the simulated nodes."""
-    bench.apply(*(
-        {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{number}"},
-            "spec": {
-                "terminationGracePeriodSeconds": 0, "securityContext": SECURITY,
-                "containers": [{
-                    "name": "one", "image": "example.com/other:1",
-                    "resources": {"limits": {"nvidia.com/gpu": str(count)}}, "securityContext": CONTAINER,
-                }],
-            },
-        }
-        for number, count in enumerate(gpus)
-    ))  # fmt: skip
-
-    def placed() -> bool:
-        pods = [pod for pod in bench.items("pods") if pod["metadata"]["name"].startswith("other-")]
-        return len(pods) == len(gpus) and all(pod["spec"].get("nodeName") for pod in pods)
-
-    bench.wait("the other pods hold their GPUs", placed, timeout=60)
-
-
 def active(bench: Bench) -> str:
     return str(bench.get("rayservice", "kept")["status"]["activeServiceStatus"]["rayClusterName"])
 
 
+@pytest.mark.slow
 def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Bench) -> None:
-    deploy = flags(simulated, "--timeout", "240s")
+    deploy = flags(simulated)
     simulated.run(*deploy)
     first = active(simulated)
-    occupied(simulated, [8, 4])  # the large one first, on the node that is free
+    hold(simulated, {"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "4"})  # the large one first, on the node that is free
     change = [*deploy, "--env", "COLOR=blue"]
     refused = simulated.run(*change, code=1)
     assert "has no place beside the one that runs (each model has one replica)" in refused.err, str(refused)

@@ -6,9 +6,10 @@ Helm lays out the objects of `render`, over the whole golden corpus.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ import pytest
 import yaml
 
 from e2e.cluster import build, modules
+from e2e.oneprocess import one_process
+
+pytestmark = pytest.mark.xdist_group("chart")
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts" / "rayllm"
@@ -50,8 +54,14 @@ def run(*argv: str | Path) -> str:
     return done.stdout
 
 
-def render(*arguments: str | Path) -> str:
-    return run(sys.executable, "-m", "rayllm_ctl", "render", "--offline", "--accept-risk", *arguments)
+Render = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def render() -> Iterator[Render]:
+    """What `render` prints."""
+    with one_process(os.environ) as commands:
+        yield lambda *flags: commands.run("render", "--offline", "--accept-risk", *map(str, flags)).out
 
 
 def objects(text: str) -> list[dict[str, Any]]:
@@ -64,7 +74,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_helm_lays_out_what_render_prints(helm: Path, spec: Path, tmp_path: Path) -> None:
+def test_helm_lays_out_what_render_prints(helm: Path, render: Render, spec: Path, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(render("-f", spec, "--format", "helm-values"), encoding="utf-8")
     laid_out = run(helm, "template", "release", CHART, "-f", values)
@@ -73,7 +83,7 @@ def test_helm_lays_out_what_render_prints(helm: Path, spec: Path, tmp_path: Path
     run(helm, "lint", "--strict", CHART, "-f", values)
 
 
-def test_text_arrives_as_it_is(helm: Path, tmp_path: Path) -> None:
+def test_text_arrives_as_it_is(helm: Path, render: Render, tmp_path: Path) -> None:
     flags = ["--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--name", "hostile"]
     flags += [flag for number, text in enumerate(HOSTILE) for flag in ("--env", f"V{number}={text}")]
     flags += ["--engine-arg", f"hf_overrides={json.dumps({text: [text, 0.5, 1e-7, True, None] for text in HOSTILE})}"]
@@ -108,7 +118,7 @@ def test_misspelled_values_are_rejected(helm: Path) -> None:
     ],
 )
 def test_bounds_that_disagree_are_rejected(
-    helm: Path, tmp_path: Path, flags: tuple[str, ...], changes: tuple[str, ...], message: str
+    helm: Path, render: Render, tmp_path: Path, flags: tuple[str, ...], changes: tuple[str, ...], message: str
 ) -> None:
     gpu = () if "cpu" in flags else ("--gpu", "H100-80GB")
     values = json.loads(render("--model", "Qwen/Qwen3-8B", *gpu, *flags, "--format", "helm-values", "-o", "json"))
@@ -125,7 +135,7 @@ def test_bounds_that_disagree_are_rejected(
     assert message in done.stderr
 
 
-def test_name_replicas_and_environment_can_be_changed(helm: Path, tmp_path: Path) -> None:
+def test_name_replicas_and_environment_can_be_changed(helm: Path, render: Render, tmp_path: Path) -> None:
     flags = ("--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--format", "helm-values", "-o", "json")
     values = json.loads(render(*flags))
     values["name"] = ""

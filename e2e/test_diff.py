@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.harness import LLAMA, Bench, Object
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 NAME = "changing"
 OTHER_IMAGE = "registry.example/ray-llm:next"

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from e2e.cluster import build, modules
 from e2e.cluster.progress import to_stderr
+
+pytestmark = [pytest.mark.xdist_group("gcs"), pytest.mark.slow]
 
 ROOT = Path(__file__).parents[1]
 TESTS = "tests/serving/batch/test_gcs.py"

@@ -1,4 +1,5 @@
-"""Rendered manifests under GitOps: kubectl, Argo CD and Flux apply the same file for ever, next to the operator."""
+"""Rendered manifests under GitOps, on simulated nodes: kubectl, Argo CD and Flux apply the same file for ever, next to
+the operator."""
 
 from __future__ import annotations
 
@@ -6,7 +7,11 @@ import json
 import subprocess
 from pathlib import Path
 
-from e2e.harness import STAND_IN_FLAGS, Bench, Object
+import pytest
+
+from e2e.harness import Bench, Object
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 FLAGS = (
     "render", "--offline", "--model", "Qwen/Qwen3-32B", "--name", "gitops", "--gpu", "H100-80GB", "--tp", "4",
@@ -25,30 +30,30 @@ def operator_fields(bench: Bench) -> list[Object]:
     return [entry["fieldsV1"] for entry in own]
 
 
-def test_the_same_file_is_applied_again_and_a_changed_one_too(bench: Bench) -> None:
+def test_the_same_file_is_applied_again_and_a_changed_one_too(simulated: Bench) -> None:
     def apply(text: str) -> int:
-        bench.kubectl("apply", "--server-side", "-n", bench.namespace, "-f", "-", input_text=text)
-        generation: int = bench.get("rayservice", "gitops")["metadata"]["generation"]
+        simulated.kubectl("apply", "--server-side", "-n", simulated.namespace, "-f", "-", input_text=text)
+        generation: int = simulated.get("rayservice", "gitops")["metadata"]["generation"]
         return generation
 
-    first, changed = bench.run(*FLAGS).out, bench.run(*FLAGS, "--max-num-seqs", "128", "--max-replicas", "3").out
+    first = simulated.run(*FLAGS).out
+    changed = simulated.run(*FLAGS, "--max-num-seqs", "128", "--max-replicas", "3").out
     generation = apply(first)
-    written = bench.wait("the operator writes the object back", lambda: operator_fields(bench), timeout=60)
+    written = simulated.wait("the operator writes the object back", lambda: operator_fields(simulated), timeout=60)
     assert all("f:spec" not in fields for fields in written), written
     assert apply(first) == generation
     assert apply(changed) == generation + 1
     assert apply(first) == generation + 2
-    assert all("f:spec" not in fields for fields in operator_fields(bench))
+    assert all("f:spec" not in fields for fields in operator_fields(simulated))
 
 
-def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(bench: Bench, tmp_path: Path) -> None:
-    """In a namespace that enforces Pod Security restricted: applied with kustomize, twice, until the model answers."""
-    bench.kubectl("label", "namespace", bench.namespace, "pod-security.kubernetes.io/enforce=restricted")
+def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(simulated: Bench, tmp_path: Path) -> None:
+    """Applied with kustomize, twice, until the model answers."""
     spec, repository = tmp_path / "own.yaml", tmp_path / "repository"
-    command, *flags = bench.tiny("own", *STAND_IN_FLAGS)
+    command, *flags = simulated.tiny("own")
     assert command == "deploy"
-    spec.write_text(bench.run("init", *flags).out, encoding="utf-8")
-    bench.run("render", "-f", str(spec), "--output-dir", str(repository))
+    spec.write_text(simulated.run("init", *flags).out, encoding="utf-8")
+    simulated.run("render", "-f", str(spec), "--output-dir", str(repository))
     git(repository, "init", "--quiet")
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "--message", "Serve the model")
@@ -56,24 +61,19 @@ def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(bench: Bench, 
     folder = tmp_path / "clone" / "own"
 
     def apply() -> int:
-        bench.kubectl("apply", "--server-side", "-k", str(folder))
-        generation: int = bench.get("rayservice", "own")["metadata"]["generation"]
+        simulated.kubectl("apply", "--server-side", "-k", str(folder))
+        generation: int = simulated.get("rayservice", "own")["metadata"]["generation"]
         return generation
 
     generation = apply()
-    bench.wait("the service is ready", lambda: state(bench) == "Ready", timeout=300, pause=5.0)
+    simulated.run("wait", "own", "-n", simulated.namespace, "--for", "ready")
     assert apply() == generation
     # The same files again, written anew: nothing to commit.
-    bench.run("render", "-f", str(spec), "--output-dir", str(tmp_path / "clone"))
+    simulated.run("render", "-f", str(spec), "--output-dir", str(tmp_path / "clone"))
     assert git(tmp_path / "clone", "status", "--porcelain") == ""
-    assert bench.run("diff", "-f", str(spec), "-n", bench.namespace, "--field-manager", "kubectl").out == ""
-    answer = bench.run("chat", "own", "-n", bench.namespace, "Say something", "--max-tokens", "8").out
+    assert simulated.run("diff", "-f", str(spec), "-n", simulated.namespace, "--field-manager", "kubectl").out == ""
+    answer = simulated.run("chat", "own", "-n", simulated.namespace, "Say something", "--max-tokens", "8").out
     assert answer.strip()
-
-
-def state(bench: Bench) -> str:
-    found: str = json.loads(bench.run("status", "own", "-n", bench.namespace, "-o", "json", code=None).out)["state"]
-    return found
 
 
 def git(folder: Path, *args: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 from e2e.counting import Counting, counting
 from e2e.harness import LLAMA, Bench
 
+pytestmark = pytest.mark.xdist_group("simulated")
+
 NAME = "cut"
 _WRITE = re.compile(r"(POST|PUT|PATCH|DELETE) ")
 _ASKS = re.compile(r"dryRun=|selfsubject|/proxy/")
@@ -53,7 +55,8 @@ def _pass(_request: str) -> None:
     """Leave it."""
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+# Killed after one write, a command leaves what it would leave when it is killed before the next.
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_what_a_killed_command_left_is_finished_by_the_same_command(
     simulated: Bench, tmp_path: Path, when: str
 ) -> None:

@@ -16,6 +16,10 @@ import yaml
 from e2e.cluster.layout import HOST_ADDRESS
 from e2e.harness import LLAMA, STAND_IN_FLAGS, Bench, Object
 
+pytestmark = pytest.mark.own_policies
+SIMULATED = pytest.mark.xdist_group("simulated")
+"""Of the tests that run on simulated nodes; the other one has a group of its own."""
+
 NAME = "closed"
 Address = tuple[str, int]
 API, DASHBOARD = 8000, 8265
@@ -109,6 +113,7 @@ def failed(checks: dict[str, Any]) -> set[str]:
     return {name for name, check in checks.items() if check["ok"] is False}
 
 
+@pytest.mark.xdist_group("network")
 @pytest.mark.usefixtures("two_nodes_with_policies")
 def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench, tmp_path: Path) -> None:
     clients = {"web-1": ("n1", "web"), "web-2": ("n2", "web"), "other-1": ("n1", "other"), "other-2": ("n2", "other")}
@@ -159,6 +164,7 @@ def test_a_restricted_network_admits_whom_it_names_and_nobody_else(bench: Bench,
     assert found["API keys"]["detail"].startswith("not required")
 
 
+@SIMULATED
 def test_a_raycluster_of_somebody_else_is_open_as_kuberay_makes_it(simulated: Bench) -> None:
     """Of simulated pods: what KubeRay and the API server's admission put into them counts, and nothing runs."""
     enforced = "pod-security.kubernetes.io/enforce=privileged"
@@ -200,6 +206,7 @@ def test_a_raycluster_of_somebody_else_is_open_as_kuberay_makes_it(simulated: Be
     assert found["Serve (8000)"]["detail"] == "open to everyone"
 
 
+@SIMULATED
 def test_a_service_with_a_policy_is_closed(simulated: Bench, tmp_path: Path) -> None:
     document = yaml.safe_load(simulated.run("init", *LLAMA[1:], "--name", "shut", "--tp", "4").out)
     document["spec"] |= {"security": {"network": "restricted"}}

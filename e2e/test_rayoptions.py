@@ -7,7 +7,6 @@ import json
 import secrets
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,9 @@ import yaml
 
 from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object
 from e2e.load import Load
+from e2e.outages import lost
+
+pytestmark = [pytest.mark.xdist_group("rayoptions"), pytest.mark.slow, pytest.mark.incremental]
 
 NAME = "safe"
 PASSWORD = secrets.token_hex(16)
@@ -172,53 +174,39 @@ def test_who_may_not_read_the_secret_is_told_so(shared: Bench, tmp_path: Path) -
     assert "not permitted to get secrets" in dashboard.err, str(dashboard)
 
 
-@dataclass(frozen=True)
-class Look:
-    """What `status` said `after` seconds from the loss of the head."""
-
-    after: float
-    code: int
-    health: Any
-
-    def __str__(self) -> str:
-        codes = ", ".join(cause["code"] for cause in self.health["causes"])
-        return f"{self.after:5.1f} s: exit {self.code}, {self.health['state']}: {self.health['message']} ({codes})"
-
-
 def test_workers_serve_while_the_head_is_replaced(shared: Bench) -> None:
-    """Without fault tolerance nothing is answered for 80 s: test_a_service_that_lost_its_pod_... in test_standin.py."""
     name, worker, head = cluster(shared), pod(shared, "worker"), pod(shared, "head")
-    looks: list[Look] = []
-    with (
-        shared.proxied(f"{NAME}-serve-svc") as url,
-        Load(url, "tiny", clients=2, max_tokens=16, pause=0.2, timeout=10) as load,
-    ):
-        shared.wait("answers", lambda: load.answered > 5, timeout=60)
-        shared.kubectl("delete", "pod", head["metadata"]["name"], "-n", shared.namespace, "--wait=false")
-        begin = load.now
+    looks: list[tuple[int, Any]] = []
 
-        def back() -> bool:
-            code, health = status(shared)
-            looks.append(Look(load.now - begin, code, health))
-            return looks[-1].health["state"] == "Ready" and any(look.health["state"] != "Ready" for look in looks)
+    def degraded() -> bool:
+        looks.append(status(shared))
+        return bool(looks[-1][1]["state"] == "Degraded")
 
-        shared.wait("the head is down, and Ready again", back, timeout=180)
-    print(f"\nhead pod deleted with GCS fault tolerance: {load.figures()}; Ready again after {looks[-1].after:.0f} s")
-    for look in looks:
-        print(f"  {look}")
-    assert len(load.failed) <= load.answered / 20, load.failed
-    assert load.gap()[1] < 15, load.figures()
+    def back() -> bool:
+        looks.append(status(shared))
+        return bool(looks[-1][1]["state"] == "Ready")
+
+    with shared.proxied(f"{NAME}-serve-svc") as url, Load(url, "tiny", clients=2, max_tokens=16, pause=0.2) as load:
+        shared.wait("answers", lambda: load.answered > 5, timeout=300)
+        with lost(shared, head["metadata"]["name"]):
+            down, answered = load.now, load.answered
+            shared.wait("the head is down", degraded, timeout=300)
+            shared.wait("answers without a head", lambda: load.answered >= answered + 20, timeout=300)
+            degraded()
+            replaced = load.now
+        shared.wait("Ready again", back, timeout=300)
+    assert not [one for one in load.failed if down <= one.begin <= replaced], load.failed
     assert cluster(shared) == name
     assert pod(shared, "worker")["metadata"]["uid"] == worker["metadata"]["uid"]
     assert pod(shared, "worker")["status"]["containerStatuses"][0]["restartCount"] == 0
     assert pod(shared, "head")["metadata"]["uid"] != head["metadata"]["uid"]
-    for look in looks:
-        assert look.health["state"] in ("Ready", "Degraded", "Progressing"), str(look)
-        assert look.health["message"].startswith("serving"), str(look)
-        assert (look.code == 1) is (look.health["state"] == "Degraded"), str(look)
-    down = [look for look in looks if look.health["state"] == "Degraded"]
-    assert {cause["code"] for look in down for cause in look.health["causes"]} == {"HeadDown"}, list(map(str, looks))
-    assert all("the workers keep serving" in look.health["causes"][0]["message"] for look in down)
+    for code, health in looks:
+        assert health["state"] in ("Ready", "Degraded", "Progressing"), health
+        assert health["message"].startswith("serving"), health
+        assert (code == 1) is (health["state"] == "Degraded"), health
+        if health["state"] == "Degraded":
+            assert {cause["code"] for cause in health["causes"]} == {"HeadDown"}, health
+            assert "the workers keep serving" in health["causes"][0]["message"]
 
 
 def test_delete_waits_until_the_redis_is_clear(shared: Bench) -> None:
@@ -229,4 +217,3 @@ def test_delete_waits_until_the_redis_is_clear(shared: Bench) -> None:
     assert keys(shared) == []
     assert not shared.items("rayclusters")
     assert [item["metadata"]["name"] for item in shared.items("pods")] == ["redis"]
-    print(f"\ndeleted, and the Redis cleared, after {deleted.seconds:.0f} s")

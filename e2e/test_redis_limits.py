@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 from e2e.cluster import host
 from e2e.images import redis
+
+pytestmark = pytest.mark.xdist_group("redis_limits")
 
 CLIENT = Path(__file__).parent / "gateway" / "limits_client.py"
 PASSWORD = "p4ssw0rd-of-the-test"
@@ -218,16 +219,13 @@ def test_two_processes_never_admit_one_too_many_in_any_window(server: Server) ->
         records,
         {("key", "requests"): (40, 1), ("key", "tokens"): (2000, 2), ("address", "requests"): (90, 1)},
     )
-    latencies = sorted(record.seconds for record in records)
-    print(
-        f"500 clients: {Counter(record.happened for record in records)}, "
-        f"p50 {median(latencies) * 1000:.1f} ms, p99 {latencies[int(len(latencies) * 0.99)] * 1000:.1f} ms"
-    )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outage", ["killed", "frozen"])
 @pytest.mark.parametrize("failure", ["allow", "deny"])
 def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, outage: str) -> None:
+    """That no request waits for a Redis that is lost is tested in tests/serving/gateway/test_limits_redis.py."""
     limits: dict[str, object] = {"perKey": {"requests": "100/second"}, "onRedisFailure": failure}
     during = "allowed" if failure == "allow" else "denied"
     with begun(server, limits, count=2, clients=20, pause=0.02, keys=["alice"], addresses=["a"]) as processes:
@@ -236,8 +234,7 @@ def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, out
             happened = processes.happened(since)
             return happened["admitted"] > 120 and happened["limited"] > 120
 
-        # On a machine that is busy, Redis itself may have been late now and then.
-        before = processes.wait("requests are admitted and limited", lambda: used(0))
+        processes.wait("requests are admitted and limited", lambda: used(0))
         if outage == "killed":
             server.kill()
         else:
@@ -254,13 +251,3 @@ def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, out
     assert set(processes.happened(lost, back)) == {during}
     since_restart = [record for record in records if outage == "frozen" or record.start >= lost]
     assert_exact(since_restart, {("key", "requests"): (100, 1)})
-    outside = sorted(record.seconds for record in records if lost <= record.start < back)
-    usual = median(record.seconds for record in records if record.start + record.seconds <= before)
-    slow = sum(seconds > 0.03 for seconds in outside)
-    print(
-        f"{outage}, {failure}: {len(outside)} requests during the outage, p50 {median(outside) * 1000:.2f} ms, "
-        f"{slow} above 30 ms, longest {outside[-1] * 1000:.0f} ms"
-    )
-    # Those that were on their way, and of a frozen Redis those of the quarter of a second until it is noticed.
-    assert slow < len(outside) / 10
-    assert median(outside) < 3 * usual, "without Redis a request takes no longer than with it"

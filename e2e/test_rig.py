@@ -5,6 +5,7 @@ These tests take the machine's one cluster up and down: they skip if one is up, 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -21,8 +22,13 @@ import pytest
 from e2e.cluster import build, cache, cgroups, clean, layout, lock, modules, node, sysctls
 from e2e.images.serving import REF
 
+pytestmark = [pytest.mark.xdist_group("rig"), pytest.mark.slow, pytest.mark.alone, pytest.mark.incremental]
+
 KUBECTL = build.program(modules.KUBERNETES, "kubectl")
+LIMIT_SECONDS = 180
+"""For anything that the tests wait for."""
 COMMAND = [sys.executable, "-m", "e2e.cluster"]
+UNREACHABLE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED)
 WATCHED = (
     "/var/lib/kubelet",
     "/var/lib/cni",
@@ -88,7 +94,9 @@ def rig(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 def kubectl(*arguments: str, text: str | None = None) -> str:
     environment = {**os.environ, "KUBECONFIG": str(layout.current_run().kubeconfig)}
     argv = [str(KUBECTL), *arguments]
-    done = subprocess.run(argv, env=environment, input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, env=environment, input=text, capture_output=True, text=True, timeout=2 * LIMIT_SECONDS, check=False
+    )
     assert done.returncode == 0, f"kubectl {arguments}: {done.stderr}"
     return done.stdout
 
@@ -97,10 +105,10 @@ def pod(name: str) -> Any:
     return json.loads(kubectl("get", "pod", name, "-o", "json"))["status"]
 
 
-def until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        assert time.monotonic() < deadline, f"waited {LIMIT_SECONDS} s for {what}"
         time.sleep(0.2)
 
 
@@ -140,7 +148,7 @@ def machine() -> dict[str, object]:
 
 
 def assert_as(before: dict[str, object]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT_SECONDS
     while machine() != before and time.monotonic() < deadline:
         time.sleep(0.2)
     assert machine() == before
@@ -172,11 +180,9 @@ def test_a_cluster_comes_up_with_its_operator() -> None:
     kubectl("get", "crd", "rayservices.ray.io")
 
 
-def test_up_again_is_quick_and_changes_nothing() -> None:
+def test_up_again_changes_nothing() -> None:
     pids = [process["pid"] for process in json.loads(rig("status", "-o", "json").stdout)["processes"]]
-    begin = time.monotonic()
     assert "up already" in rig("up", "--nodes", "2").stderr
-    assert time.monotonic() - begin < 10
     assert pids == [process["pid"] for process in json.loads(rig("status", "-o", "json").stdout)["processes"]]
 
 
@@ -210,9 +216,9 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
         states = pod("greedy").get("containerStatuses", [])
         return any(s["state"].get("terminated", {}).get("reason") == "OOMKilled" for s in states)
 
-    until(waiting_for_image, 60, "the error of an image that does not exist")
-    until(out_of_memory, 60, "OOMKilled")
-    kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
+    until(waiting_for_image, "the error of an image that does not exist")
+    until(out_of_memory, "OOMKilled")
+    kubectl("wait", "--for=condition=Available", "deployment/web", f"--timeout={LIMIT_SECONDS}s")
     pods = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
     names = [item["metadata"]["name"] for item in pods]
     assert {item["spec"]["nodeName"] for item in pods} == {"n1", "n2"}
@@ -232,17 +238,15 @@ def test_pods_do_what_pods_do(tmp_path: Path) -> None:
 
     for name in names:
         # kube-proxy takes up a new endpoint within a second or two.
-        until(partial(all_answer, name), 10, f"answers of both pods in {name}")
+        until(partial(all_answer, name), f"answers of both pods in {name}")
     # The same through the API server, and from the host.
     assert kubectl("get", "--raw", "/api/v1/namespaces/default/services/web/proxy/").strip() in names
 
     kubectl("exec", names[0], "--", "sh", "-c", "echo kept > /shared/file")
     assert (tmp_path / "file").read_text() == "kept\n"
-    # Nothing leads out of the machine, and that shows at once.
-    begin = time.monotonic()
+    # Nothing leads out of the machine, and that shows at once: a time-out would have no error number.
     outside = "import socket\ntry: socket.create_connection(('192.0.2.1', 80), 60)\nexcept OSError as e: print(e.errno)"
-    assert kubectl("exec", names[0], "--", "python3", "-c", outside).strip()
-    assert time.monotonic() - begin < 30
+    assert int(kubectl("exec", names[0], "--", "python3", "-c", outside)) in UNREACHABLE
 
 
 def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
@@ -253,7 +257,7 @@ def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
     for index, node_name in enumerate(nodes):
         on_node = f"--overrides={json.dumps({'spec': {'nodeName': node_name}})}"
         kubectl("run", f"asks-{index}", f"--image={REF}", on_node, "--", "sleep", "infinity")
-    kubectl("wait", "--for=condition=Ready", "pod/asks-0", "pod/asks-1", "--timeout=60s")
+    kubectl("wait", "--for=condition=Ready", "pod/asks-0", "pod/asks-1", f"--timeout={LIMIT_SECONDS}s")
 
     def reached() -> int:
         ask = (
@@ -271,13 +275,13 @@ def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
 
     assert reached() == 4
     policy()
-    until(lambda: reached() == 0, 60, "connections to be refused")
+    until(lambda: reached() == 0, "connections to be refused")
     policy({"from": [{"podSelector": {"matchLabels": {"run": "asks-0"}}}], "ports": [{"port": 8000}]})
-    until(lambda: reached() == 2, 60, "the connections of one client")
+    until(lambda: reached() == 2, "the connections of one client")
     # The kubelet's probes go on.
     assert all(pod(name)["containerStatuses"][0]["ready"] for name in names)
     kubectl("delete", "networkpolicy", "web")
-    until(lambda: reached() == 4, 60, "connections from all clients")
+    until(lambda: reached() == 4, "connections from all clients")
 
 
 def test_a_cluster_whose_processes_were_killed_is_replaced() -> None:
@@ -286,7 +290,7 @@ def test_a_cluster_whose_processes_were_killed_is_replaced() -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    until(lambda: not cgroups.processes(layout.CGROUP), 60, "the end of all processes")
+    until(lambda: not cgroups.processes(layout.CGROUP), "the end of all processes")
     assert "NOT WORKING" in rig("status", code=1).stdout
     assert "clearing what is left" in rig("up", "--nodes", "2").stderr
     assert rig("status").returncode == 0
@@ -310,7 +314,7 @@ def test_a_start_that_is_interrupted_clears_up_itself(before: dict[str, object])
     assert starting.stderr
     assert any("API server ready" in line for line in starting.stderr)
     starting.terminate()
-    assert starting.wait(60) != 0
+    assert starting.wait(LIMIT_SECONDS) != 0
     assert_as(before)
 
 

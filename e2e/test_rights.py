@@ -6,18 +6,17 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from e2e.harness import LLAMA, Bench
+from e2e.accounts import Account, Right, account
+from e2e.harness import LLAMA, Bench, Target
+from e2e.simulated import schedule_on_simulated_nodes
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 NAME = "allowed"
-RBAC = "rbac.authorization.k8s.io"
-
-READING = ("status", "wait", "events", "history", "endpoint", "serve-config", "bundle")
-"""Commands that change nothing, and can be run as often as there are rights. Simulated replicas have no logs."""
 
 FLAGS = {
     "wait": ("--for", "ready"), "bundle": ("--output", "{folder}/{number}.tar.gz"),
@@ -28,56 +27,31 @@ FLAGS = {
 
 _NUMBERS = itertools.count()
 
-Right = tuple[str, str, str, str]
-"""Role or ClusterRole, API group, resource, verb."""
+
+@pytest.fixture(scope="module")
+def service(own: Target, shared: Bench) -> Bench:
+    """The namespace of a service on simulated nodes."""
+    assert shared.target is own
+    schedule_on_simulated_nodes(shared)
+    shared.run(*LLAMA, "--name", NAME, "--tp", "4", "-n", shared.namespace)
+    return shared
 
 
-class Account:
-    """A service account with the rights that it was granted last."""
-
-    def __init__(self, bench: Bench, folder: Path) -> None:
-        self.admin, self.name = bench, f"account-{bench.namespace}"
-        bench.kubectl("create", "serviceaccount", "account", "-n", bench.namespace)
-        token = bench.kubectl("create", "token", "account", "-n", bench.namespace).strip()
-        self.user = f"system:serviceaccount:{bench.namespace}:account"
-        self.bench = bench.with_token(token, folder)
-
-    def rights(self, command: str) -> list[Right]:
-        """Those that `rbac --for` prints for a command."""
-        printed = self.admin.run("rbac", "--for", command, "-n", self.admin.namespace).out
-        found = [item for item in yaml.safe_load_all(printed) if item and item["kind"] in ("Role", "ClusterRole")]
-        return [
-            (item["kind"], group, resource, verb)
-            for item in found for rule in item["rules"]
-            for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
-        ]  # fmt: skip
-
-    def grant(self, rights: list[Right]) -> None:
-        """Make `rights` all that the account may do."""
-        subject = {"kind": "ServiceAccount", "name": "account", "namespace": self.admin.namespace}
-        made: list[dict[str, Any]] = []
-        for kind in ("Role", "ClusterRole"):
-            rules = [
-                {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                for known, group, resource, verb in rights if known == kind
-            ]  # fmt: skip
-            where = {"namespace": self.admin.namespace} if kind == "Role" else {}
-            role = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": self.name, **where}}
-            made.append({**role, "kind": kind, "rules": rules})
-            reference = {"apiGroup": RBAC, "kind": kind, "name": self.name}
-            made.append({**role, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]})
-        self.admin.kubectl("apply", "-f", "-", input_text=yaml.safe_dump_all(made))
-
-    def close(self) -> None:
-        for kind in ("clusterrolebinding", "clusterrole"):
-            self.admin.kubectl("delete", kind, self.name, "--ignore-not-found")
+@pytest.fixture(scope="module")
+def user(service: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    with account(service, tmp_path_factory.mktemp("account")) as made:
+        yield made
 
 
-@pytest.fixture
-def account(simulated: Bench, tmp_path: Path) -> Iterator[Account]:
-    made = Account(simulated, tmp_path)
-    yield made
-    made.close()
+def rights_of(command: str, bench: Bench) -> list[Right]:
+    """Those that `rbac --for` prints for a command."""
+    printed = bench.run("rbac", "--for", command, "-n", bench.namespace).out
+    found = [item for item in yaml.safe_load_all(printed) if item and item["kind"] in ("Role", "ClusterRole")]
+    return [
+        Right(item["kind"], group, resource, verb)
+        for item in found for rule in item["rules"]
+        for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+    ]  # fmt: skip
 
 
 def arguments(command: str, bench: Bench, folder: Path) -> list[str]:
@@ -86,43 +60,48 @@ def arguments(command: str, bench: Bench, folder: Path) -> list[str]:
     return [command, NAME, "-n", bench.namespace, *more]
 
 
-def test_each_command_runs_with_its_rights_and_names_the_one_that_is_missing(
-    simulated: Bench, account: Account, tmp_path: Path
-) -> None:
-    simulated.run(*LLAMA, "--name", NAME, "--tp", "4", "-n", simulated.namespace)
-    silent: dict[str, list[str]] = {}
-    for command in READING:
-        rights = account.rights(command)
-        account.grant(rights)
-        allowed = account.bench.run(*arguments(command, simulated, tmp_path), code=None)
-        assert allowed.code == 0, str(allowed)
-        # Whoever may read Ray's token can run code in the pods, so roles to look at services do not grant it.
-        missing = set(re.findall(r"not permitted to ([^\n;,]+)", allowed.out + allowed.err))
-        assert missing <= {"get secrets"}, str(allowed)
-        for right in rights:
-            account.grant([one for one in rights if one != right])
-            _, group, resource, verb = right
-            named = f"{verb} {resource.partition('/')[0]}{'.' if group else ''}{group}"
-            named += f"/{resource.partition('/')[2]}" if "/" in resource else ""
-            refused = account.bench.run(*arguments(command, simulated, tmp_path), code=None)
-            said = refused.out + refused.err
-            assert refused.code in (0, 5), f"without {named}: {refused}"
-            if refused.code == 5:
-                assert named in said, f"without {named}: {refused}"
-                assert account.user in said, f"without {named}: {refused}"
-            elif named not in said:
-                silent.setdefault(command, []).append(named)
-    print(f"\nrights without which a command says nothing: {silent}")
+SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("command", ["scale", "restart", "suspend", "resume", "rollback", "delete"])
-def test_a_change_runs_with_exactly_its_rights(
-    simulated: Bench, account: Account, tmp_path: Path, command: str
+# Commands that change nothing, and can be run as often as there are rights. Simulated replicas have no logs.
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status",
+        pytest.param("wait", marks=SLOW),
+        "events",
+        pytest.param("history", marks=SLOW),
+        pytest.param("endpoint", marks=SLOW),
+        pytest.param("serve-config", marks=SLOW),
+        pytest.param("bundle", marks=SLOW),
+    ],
+)
+def test_a_command_runs_with_its_rights_and_names_the_one_that_is_missing(
+    service: Bench, user: Account, tmp_path: Path, command: str
 ) -> None:
-    deploy = (*LLAMA, "--name", NAME, "--tp", "4", "-n", simulated.namespace, "--no-wait")
-    simulated.run(*deploy)
-    if command == "rollback":
-        simulated.run(*deploy, "--max-replicas", "2")
-    account.grant(account.rights(command))
-    done = account.bench.run(*arguments(command, simulated, tmp_path))
-    assert "not permitted" not in done.err, str(done)
+    rights = rights_of(command, service)
+    user.grant(rights)
+    allowed = user.run(*arguments(command, service, tmp_path), code=None)
+    assert allowed.code == 0, str(allowed)
+    # Whoever may read Ray's token can run code in the pods, so roles to look at services do not grant it.
+    missing = set(re.findall(r"not permitted to ([^\n;,]+)", allowed.out + allowed.err))
+    assert missing <= {"get secrets"}, str(allowed)
+    silent = []
+    for right in rights:
+        user.grant([one for one in rights if one != right])
+        refused = user.run(*arguments(command, service, tmp_path), code=None)
+        said = refused.out + refused.err
+        assert refused.code in (0, 5), f"without {right}: {refused}"
+        if refused.code == 5:
+            assert str(right) in said, f"without {right}: {refused}"
+            assert user.user in said, f"without {right}: {refused}"
+        elif str(right) not in said:
+            silent.append(str(right))
+    print(f"\nrights without which {command} says nothing: {silent}")
+
+
+def test_a_change_runs_with_exactly_its_rights(service: Bench, user: Account, tmp_path: Path) -> None:
+    for command in ("scale", "rollback", "suspend", "resume", "restart", "delete"):
+        user.grant(rights_of(command, service))
+        done = user.run(*arguments(command, service, tmp_path))
+        assert "not permitted" not in done.err, str(done)

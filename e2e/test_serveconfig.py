@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from e2e.asked import APPLICATIONS, posted, said_over_grpc
 from e2e.harness import Bench
+
+pytestmark = pytest.mark.xdist_group("serveconfig")
 
 
 def deployed(bench: Bench, name: str, *more: str) -> str:
@@ -18,6 +21,7 @@ def deployed(bench: Bench, name: str, *more: str) -> str:
     return result.err
 
 
+@pytest.mark.slow
 def test_a_translator_and_a_summarizer(bench: Bench) -> None:
     said = deployed(bench, "text")
     assert "group cpu: 1..4 workers of 1 CPU" in said

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.harness import LLAMA, Bench
+from e2e.running import Running
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 MODE = ("--kind", "raycluster")
 
@@ -30,10 +35,13 @@ def test_pp_2_is_a_server_and_a_further_pod_on_another_node(simulated: Bench) ->
     assert not simulated.items("pods")
 
 
+@pytest.mark.slow
 def test_what_the_nodes_cannot_hold_waits_and_says_for_what(simulated: Bench) -> None:
     args = (*LLAMA, *MODE, "--name", "many", "--tp", "8", "--replicas", "3", "-n", simulated.namespace)
-    result = simulated.run(*args, "--timeout", "40s", code=3)
-    assert "InsufficientGPU" in result.err, str(result)
+    deploy = Running(simulated, *args)
+    deploy.says("InsufficientGPU")
+    deploy.interrupt()
+    assert deploy.ended()[0] == 130
 
 
 def test_replicas_that_scale_are_rejected_before_anything_is_applied(simulated: Bench) -> None:

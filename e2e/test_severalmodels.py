@@ -6,10 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from e2e.asked import APPLICATIONS, posted, said_over_grpc
 from e2e.harness import ENDS_SOON, STAND_IN, Bench, Target
 from e2e.load import Load
 from e2e.severalmodels import MIDDLE, QWEN, model, written
+
+pytestmark = [pytest.mark.xdist_group("severalmodels"), pytest.mark.slow]
 
 
 def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_removed(

@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from e2e.harness import SCHEDULED_ON_SIMULATED, Bench, Object
 from e2e.severalmodels import LLAMA, MIDDLE, QWEN, model, written
+
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.slow]
 
 
 def groups(cluster: Object) -> dict[str, tuple[int, int]]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from e2e.harness import LLAMA, Bench, Object
+from e2e.running import Running
+
+pytestmark = pytest.mark.xdist_group("simulated")
 
 
 def gpus(pod: Object) -> int:
@@ -25,9 +30,11 @@ def test_llama_70b_becomes_ready_with_its_four_gpus_on_one_node(simulated: Bench
 
 
 def test_what_the_nodes_cannot_hold_waits_and_says_for_what(simulated: Bench) -> None:
-    args = (*LLAMA, "--name", "many", "--tp", "8", "--replicas", "3", "-n", simulated.namespace, "--timeout", "20s")
-    result = simulated.run(*args, code=3)
-    assert "InsufficientGPU" in result.err, str(result)
+    args = (*LLAMA, "--name", "many", "--tp", "8", "--replicas", "3", "-n", simulated.namespace)
+    deploy = Running(simulated, *args)
+    deploy.says("InsufficientGPU")
+    deploy.interrupt()
+    assert deploy.ended()[0] == 130
 
 
 def test_tp_16_over_nodes_of_8_is_refused_before_anything_is_applied(simulated: Bench) -> None:

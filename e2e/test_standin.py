@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from e2e.harness import STAND_IN, Bench, Object, Result, Target, Watched
 from e2e.load import Load
+from e2e.outages import lost
 
 pytestmark = [
     pytest.mark.xdist_group("standin"), pytest.mark.incremental, pytest.mark.slow, pytest.mark.usefixtures("claimed"),
@@ -210,36 +210,24 @@ def test_bench_says_when_it_scaled(shared: Bench) -> None:
     assert "target 2 per replica, 1 to 2 replicas, trigger " in watched.notes
 
 
-@pytest.fixture
-def no_new_pods(shared: Bench) -> Iterator[None]:
-    """The namespace gets no new pod during the test, so that what is lost stays lost."""
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}}
-    shared.apply(quota)
-    shared.wait("the quota holds", lambda: shared.get("resourcequota", "full")["status"].get("used"), timeout=60)
-    yield
-    shared.kubectl("delete", "resourcequota", "full", "-n", shared.namespace)
-    shared.wait("Ready again", lambda: state(shared)["state"] == "Ready", timeout=300)
-
-
 @pytest.mark.parametrize("kind", ["worker", "head"])
-@pytest.mark.usefixtures("no_new_pods")
 def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, kind: str) -> None:
     """While nothing is answered `status` says that the service does not serve, why, and since when."""
-    pods = [pod["metadata"] for pod in shared.items("pods", f"ray.io/node-type={kind}")]
-    lost = next(pod["name"] for pod in pods if "deletionTimestamp" not in pod)
-    deleted = datetime.now(UTC).replace(microsecond=0)
-    shared.kubectl("delete", "pod", lost, "-n", shared.namespace)
-    # A head's workers answer for a while after it.
-    shared.wait("nothing is answered", lambda: not answers(shared), timeout=300)
-    look = shared.wait("status knows", lambda: not_serving(shared), timeout=120)
-    assert look.code == 1, str(look)
-    health = look.json()
-    assert health["state"] in ("Degraded", "Failed"), str(look)
-    assert not health["causes"][0]["terminal"], str(look)
-    assert datetime.fromisoformat(health["causes"][0]["since"]) >= deleted, str(look)
-    assert not answers(shared)
-    # It stays so: nothing that was tried meanwhile is taken for progress.
-    assert state(shared)["state"] in ("Degraded", "Failed")
+    (pod,) = [item["metadata"]["name"] for item in shared.items("pods", f"ray.io/node-type={kind}")]
+    begin = datetime.now(UTC).replace(microsecond=0)
+    with lost(shared, pod):
+        # A head's workers answer for a while after it.
+        shared.wait("nothing is answered", lambda: not answers(shared), timeout=300)
+        look = shared.wait("status knows", lambda: not_serving(shared), timeout=300)
+        assert look.code == 1, str(look)
+        health = look.json()
+        assert health["state"] in ("Degraded", "Failed"), str(look)
+        assert not health["causes"][0]["terminal"], str(look)
+        assert datetime.fromisoformat(health["causes"][0]["since"]) >= begin, str(look)
+        assert not answers(shared)
+        # It stays so: nothing that is tried meanwhile is taken for progress.
+        assert state(shared)["state"] in ("Degraded", "Failed")
+    shared.wait("Ready again", lambda: state(shared)["state"] == "Ready", timeout=300)
 
 
 def answers(bench: Bench) -> bool:
