@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import gc
 import itertools
 import os
@@ -23,27 +22,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 gc.set_threshold(100_000)  # the collector would look through all tests and modules again and again
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "connections: needs the fake API server on loopback, not in this process")
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite the golden files with what the program prints now")
-    parser.addoption("--part", metavar="I/N", help="run the I-th of N parts of the test files, of about the same size")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Processes that do not talk to one another need a fifth less CPU than those of pytest-xdist."""
-    part = config.getoption("--part")
-    if part is None or not collection_path.match("test_*.py"):
-        return None
-    number, parts = map(int, part.split("/"))
-    return None if collection_path in _by_size()[number - 1 :: parts] else True
-
-
-@functools.cache
-def _by_size() -> list[Path]:
-    return sorted(Path(__file__).parent.rglob("test_*.py"), key=lambda path: (-path.stat().st_size, path))
 
 
 DERIVED = pytest.StashKey[list[tuple[Path, str, str]]]()

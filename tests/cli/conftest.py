@@ -12,6 +12,7 @@ from rayllm_ctl.cli import app
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
+from tests.cluster.fakepool import answering
 
 _VOLATILE = (
     (re.compile(r"^\d\d:\d\d:\d\d ", re.M), "hh:mm:ss "),
@@ -39,10 +40,14 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def api() -> Iterator[FakeAPI]:
-    """A cluster with KubeRay's operator, which makes RayServices and RayClusters Ready as soon as they are applied."""
+def api(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAPI]:
+    """A cluster with KubeRay's operator, which makes RayServices and RayClusters Ready as soon as they are applied.
+
+    It answers in this process; where a test is marked `connections`, over loopback.
+    """
     reconcilers = {"RayService": fakekuberay.reconcile, "RayCluster": fakekuberay.reconcile_cluster}
-    with serving() as running:
+    connections = request.node.get_closest_marker("connections")
+    with serving() if connections else answering(monkeypatch) as running:
         fakekuberay.operator(running)
         running.applied = lambda item: (
             reconcilers[item["kind"]](running, item) if item["kind"] in reconcilers else None

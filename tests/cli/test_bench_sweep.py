@@ -217,6 +217,7 @@ def test_an_interrupt_while_deploying_or_deleting(
     assert result.out.count("not measured yet") == 1
 
 
+@pytest.mark.connections  # what was sent arrives, whatever becomes of its sender
 def test_a_second_interrupt_leaves_the_variant_to_the_next_call(sweep: Run, load: Load, api: FakeAPI) -> None:
     interrupting(api, "DELETE", 2)
     result = sweep()

@@ -59,11 +59,13 @@ def service(api: FakeAPI, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> di
     api.answer("GET", "chat-serve-svc:serve/proxy/v1/models$", (200, {"data": [{"id": MODEL}]}))
     api.answer("GET", PODS, (200, METRICS))
     changed: dict[str, Any] = {}
+    looks = [0]
 
     def measure_there(_: Any, settings: Settings, key: Any, report: Report) -> list[Mapping[str, Any]]:
-        before, limit = api.count("GET", PODS), time.monotonic() + 5
-        while api.count("GET", PODS) == before and time.monotonic() < limit:
+        limit = time.monotonic() + 5
+        while api.count("GET", PODS) == looks[0] and time.monotonic() < limit:
             time.sleep(0.002)
+        looks[0] = api.count("GET", PODS)
         report({"load": 0, "done": 1, "failed": 0, "running": 1, "seconds": 0.0})
         return [result(**changed)]
 

@@ -14,6 +14,8 @@ from tests.cli.test_keys import KEYS, deployed
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakeportforward import port
 
+pytestmark = pytest.mark.connections
+
 KEY = "rayllm-0123456789"
 ASKED = ("chat", "chat", "Why?", "-n", "llm")
 

@@ -61,6 +61,7 @@ def test_lists_are_paged(run: Run, api: FakeAPI) -> None:
     assert {request.query.get("limit") for request in api.requests} == {"500"}
 
 
+@pytest.mark.connections
 def test_200_services_cost_little_cpu(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     fill(api, 200)
     api.requests.clear()

@@ -24,6 +24,8 @@ from tests.cli.test_logs import RAY_LOG, SERVE, replica, serving
 from tests.cluster.fakeapi import FakeAPI, Request, status
 from tests.cluster.fakehttp import kubeconfig
 
+pytestmark = pytest.mark.connections
+
 HEAD, WORKER = "tiny-bcdfg-head", "tiny-bcdfg-worker"
 
 

@@ -21,6 +21,8 @@ from tests.cli.test_keys import KEYS, deployed
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakeportforward import port
 
+pytestmark = pytest.mark.connections
+
 Client = Callable[[], Any]
 
 

@@ -179,12 +179,13 @@ def assert_reported(name: str, result: Result, message: str, folder: Path) -> No
     ("situation", "reason"),
     [(unreachable, "connection refused"), (silent, "no answer within the time limit")],
 )
+@pytest.mark.connections
 def test_an_api_server_that_does_not_answer(
     run: Run, api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, situation: Situation, reason: str
 ) -> None:
     situation(api, tmp_path, monkeypatch)
     message = f"the API server http://SERVER cannot be reached: {reason}"
-    limited = () if situation is unreachable else ("--request-timeout", "100ms")
+    limited = () if situation is unreachable else ("--request-timeout", "10ms")
     for name, arguments in (NAMED | APPLYING).items():
         if name == "bench" and limited:
             continue  # of its load test: --request-timeout is that of the requests it sends

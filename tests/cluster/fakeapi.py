@@ -123,6 +123,11 @@ class FakeAPI:
 
         self.answer(method, pattern, wait)
 
+    def close(self) -> None:
+        """End all that waits for it: requests that hang, and watches."""
+        self.ending.set()
+        self.send(None)
+
     def put(self, **manifest: Any) -> dict[str, Any]:
         """Store an object (kind, metadata, ...), as another client would; returns it as stored."""
         kind = next(kind for kind in KINDS.values() if kind.name == manifest["kind"])

@@ -9,7 +9,7 @@ import queue
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,17 +19,22 @@ from urllib.parse import parse_qs, urlsplit
 from tests.cluster.fakeapi import FakeAPI, Request
 
 
+def request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Request:
+    """The request for `target`, a path with its query; of parameters that come more than once the first."""
+    parts = urlsplit(target)
+    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    return Request(method, parts.path, query, headers, body)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     api: FakeAPI
 
     def _any(self) -> None:
-        parts = urlsplit(self.path)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name: ", ".join(self.headers.get_all(name, [])) for name in self.headers}
-        answer = self.api.respond(Request(self.command, parts.path, query, headers, body))
+        answer = self.api.respond(request(self.command, self.path, headers, body))
         if isinstance(answer, queue.Queue):
             self._stream(answer)
             return
@@ -106,10 +111,9 @@ def serving() -> Iterator[FakeAPI]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
     thread.start()
     try:
-        yield api
+        with contextlib.closing(api):
+            yield api
     finally:
-        api.ending.set()
-        api.send(None)
         server.shutdown()
         server.server_close()
 

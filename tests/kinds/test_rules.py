@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from rayllm_ctl.kinds.rules import rule_problems
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
+from tests.render.drawn import for_planned
 from tests.render.plans import H100, plan
-from tests.render.test_render import GPU, planned
+from tests.render.test_render import GPU
 
 [SERVICE] = render(plan(GPU, H100, tensor=4))
 CLUSTER = "spec.rayClusterConfig"
@@ -52,8 +52,7 @@ def env(*pairs: tuple[str, str]) -> tuple[str, Any]:
     return f"{HEAD}.template.spec.containers.0.env", [{"name": name, "value": value} for name, value in pairs]
 
 
-@settings(max_examples=15)
-@given(planned())
+@for_planned
 def test_what_is_rendered_is_accepted(case: Any) -> None:
     manifest = render(case[1])[0]
     assert problems(manifest) == []

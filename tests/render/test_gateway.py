@@ -33,9 +33,9 @@ from rayllm_ctl.specfile import load_file
 from rayllm_ctl.workflows.image import recipe
 from rayllm_ctl.workflows.plan import make_plan
 from tests.model.services import services
+from tests.render.drawn import has_a_runtime
 from tests.render.plans import tiny
 from tests.render.test_goform import as_go_writes
-from tests.render.test_render import has_a_runtime
 
 IMAGE = Engine(image="r.example/gateway:1", env={"PYTHONPATH": "/mine"}, max_model_len=1024)
 SERVICE = LLMService("chat", Model("tiny", path="/m"), engine=IMAGE, accelerator=Accelerator("cpu"), gateway=Gateway())

@@ -10,13 +10,11 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
-
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.quantities import canonical_quantity
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.render import render
-from tests.render.test_render import planned
+from tests.render.drawn import for_planned
 
 
 def as_go_writes(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -73,8 +71,7 @@ def _drop_empty(entry: dict[str, Any]) -> None:
         del entry[key]
 
 
-@settings(max_examples=25)
-@given(planned())
+@for_planned
 def test_kuberay_changes_nothing_when_it_writes_a_manifest_back(case: tuple[LLMService, Plan]) -> None:
     manifest = render(case[1])[0]
     assert as_go_writes(manifest) == manifest

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.patches import Patch, PatchTarget, patch_problems
@@ -15,8 +14,9 @@ from rayllm_ctl.render import render
 from rayllm_ctl.render.goform import as_written
 from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.schema import schema_problems
+from tests.render.drawn import for_planned
 from tests.render.plans import H100, plan
-from tests.render.test_render import GPU, planned
+from tests.render.test_render import GPU
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}, "spec": {"type": "ClusterIP"}}
 POLICY = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "qwen"}, "spec": {}}
@@ -141,7 +141,7 @@ def test_other_kinds_are_not_written_back_and_only_their_quantities_change() -> 
     }
 
 
-@given(planned())
+@for_planned
 def test_what_is_rendered_has_that_form(case: Any) -> None:
     for manifest in render(case[1]):
         assert as_written(manifest) == manifest

@@ -7,7 +7,6 @@ import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_CLUSTER
@@ -16,9 +15,9 @@ from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Rep
 from rayllm_ctl.planner.vllmserver import command_line
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
+from tests.render.drawn import for_planned
 from tests.render.plans import H100, plan, tiny
 from tests.render.test_goform import as_go_writes_cluster
-from tests.render.test_render import planned
 
 GPU = LLMService("qwen", Model("Qwen/Qwen3-8B"), mode="raycluster", accelerator=Accelerator("gpu", "H100-80GB"))
 CPU = LLMService(
@@ -151,8 +150,7 @@ def test_the_container_ends_with_ray_with_the_server_and_when_it_is_told_to(tmp_
     assert (tmp_path / "said").read_text().split()[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "/m"]
 
 
-@settings(max_examples=15)
-@given(planned())
+@for_planned
 def test_whatever_goes_in_the_objects_are_valid_and_kuberay_writes_them_back_unchanged(
     case: tuple[LLMService, Plan],
 ) -> None:

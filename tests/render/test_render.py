@@ -9,50 +9,20 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.plan import GPUChoice, Plan, PodSizes, Reason
+from rayllm_ctl.model.plan import GPUChoice, Plan, Reason
 from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Replicas, Scheduling, Toleration
 from rayllm_ctl.model.specform import SecretKey
 from rayllm_ctl.model.yamltext import dump_all
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
-from tests.model.services import services
-from tests.render.plans import H100, L4, MI300X, RTX_4090, plan, tiny
+from tests.render.drawn import for_planned
+from tests.render.plans import H100, MI300X, RTX_4090, plan, tiny
 
 GPU = LLMService("qwen", Model("Qwen/Qwen3-8B"), accelerator=Accelerator("gpu", "H100-80GB"))
 CPU = LLMService("tiny", Model("tiny", path="/m"), accelerator=Accelerator("cpu"), engine=Engine(image="r/i:1"))
-
-few = settings(max_examples=15)
-"""Each of them renders and validates whole manifests; together they see a hundred."""
-
-
-def has_a_runtime(service: LLMService) -> bool:
-    """Whether its versions and its image do not contradict each other."""
-    try:
-        resolve(service.engine)
-    except UsageError:
-        return False
-    return True
-
-
-@st.composite
-def planned(draw: st.DrawFn) -> tuple[LLMService, Plan]:
-    """A service without a gateway, and a plan that could be its own."""
-    service = dataclasses.replace(draw(services().filter(has_a_runtime)), gateway=None)
-    tensor = service.parallelism.tensor or draw(st.integers(1, 8))
-    pipeline = service.parallelism.pipeline or 1
-    if service.accelerator.kind == "cpu":
-        return service, tiny(service, tensor)
-    gpu = draw(st.sampled_from([H100, L4, RTX_4090, MI300X]))
-    one_node = draw(st.booleans())
-    pods = PodSizes("1", "8Gi", draw(st.sampled_from(["500m", "4", "32"])), "64Gi",
-                    tensor * pipeline if one_node else tensor, 1 if one_node else pipeline, 1.0)  # fmt: skip
-    return service, plan(service, gpu, tensor=tensor, pipeline=pipeline, pods=pods)
 
 
 def rendered(its_plan: Plan) -> dict[str, Any]:
@@ -78,7 +48,7 @@ def container(group: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@given(planned())
+@for_planned
 def test_what_is_rendered_is_what_readers_read_and_always_the_same(case: tuple[LLMService, Plan]) -> None:
     its_plan = case[1]
     manifests = render(its_plan)
@@ -89,8 +59,7 @@ def test_what_is_rendered_is_what_readers_read_and_always_the_same(case: tuple[L
     assert "\r" not in text
 
 
-@few
-@given(planned())
+@for_planned
 def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
     service, its_plan = case
     manifest = rendered(its_plan)
@@ -117,8 +86,7 @@ def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
     assert limits["memory"] == (its_plan.pods and its_plan.pods.worker_memory)
 
 
-@few
-@given(planned())
+@for_planned
 def test_replicas_fit_into_the_workers(case: tuple[LLMService, Plan]) -> None:
     """Ray's demand of the most replicas is exactly what the most workers offer, and one worker never holds two."""
     service, its_plan = case
@@ -152,8 +120,7 @@ def test_replicas_fit_into_the_workers(case: tuple[LLMService, Plan]) -> None:
     assert (ingress["autoscaling_config"]["min_replicas"] == 0) == (bounds["min_replicas"] == 0)
 
 
-@few
-@given(planned())
+@for_planned
 def test_autoscaling_is_always_explicit(case: tuple[LLMService, Plan]) -> None:
     manifest = rendered(case[1])
     cluster, group = manifest["spec"]["rayClusterConfig"], worker_group(manifest)
@@ -168,8 +135,7 @@ def test_autoscaling_is_always_explicit(case: tuple[LLMService, Plan]) -> None:
     assert "replicas" not in group
 
 
-@few
-@given(planned())
+@for_planned
 def test_the_head_serves_nothing_and_kuberay_finds_its_ports(case: tuple[LLMService, Plan]) -> None:
     head = rendered(case[1])["spec"]["rayClusterConfig"]["headGroupSpec"]
     assert head["rayStartParams"] == {"num-cpus": "0", "num-gpus": "0"}
