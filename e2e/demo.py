@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from e2e.harness import OWN_CLUSTER, kubectl_program, rig
+from e2e.harness import kubectl_program, rig
 
 NAME = "demo"
 NAMESPACE = "llm"
@@ -30,7 +30,7 @@ def main() -> int:
 
         image = REF
         say("a Kubernetes of our own: etcd, API server, scheduler, two nodes, KubeRay")
-        if rig("up", *OWN_CLUSTER).returncode:
+        if rig("up", "--nodes", "2").returncode:
             return 1
         os.environ["KUBECONFIG"] = rig("kubeconfig").stdout.strip()
     else:

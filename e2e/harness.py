@@ -22,8 +22,11 @@ from e2e.simulate.shapes import MARK, SIMULATED
 
 Object = dict[str, Any]
 
-OWN_CLUSTER = ("--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8")
-"""What demo and tests ask of the project's own cluster: two real nodes, one claiming GPUs, and two simulated ones."""
+OWN_CLUSTER = (
+    "--nodes", "2", "--simulate", "H100-80GB:8x2", "--claim-gpus", "H100-80GB:8", "--network-policies",
+)  # fmt: skip
+"""What the tests ask of the project's own cluster: two real nodes, one claiming GPUs, two simulated ones, and policies
+that are enforced."""
 
 ON_SIMULATED = ("--node-selector", f"{SIMULATED}=true", "--toleration", MARK)
 """Also said to the API server of a test's namespace. The command has to know it as well where it counts free GPUs: it

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster import build, cache, cgroups, clean, layout, lock, modules, node, sysctls
+from e2e.cluster.state import Options
 from e2e.images.serving import REF
 
 KUBECTL = build.program(modules.KUBERNETES, "kubectl")
@@ -153,7 +154,7 @@ def before(request: pytest.FixtureRequest) -> Iterator[dict[str, object]]:
         pytest.skip("tests the project's own cluster")
     if clean.anything_left(layout.current_run()):
         pytest.skip("a cluster is up and may be in use: python -m e2e.cluster down")
-    if not build.complete():
+    if build.missing(Options()):
         # The first start needs packages, which are meant to stay.
         rig("up")
         rig("down")
@@ -162,7 +163,7 @@ def before(request: pytest.FixtureRequest) -> Iterator[dict[str, object]]:
 
 
 def test_a_cluster_comes_up_with_its_operator() -> None:
-    rig("up", "--nodes", "2")
+    rig("up", "--nodes", "2", "--network-policies")
     status = json.loads(rig("status", "-o", "json").stdout)
     assert status["up"]
     assert [item["name"] for item in status["nodes"] if item["ready"]] == ["n1", "n2"]
@@ -180,9 +181,10 @@ def test_up_again_is_quick_and_changes_nothing() -> None:
     assert pids == [process["pid"] for process in json.loads(rig("status", "-o", "json").stdout)["processes"]]
 
 
-def test_up_with_other_options_is_refused() -> None:
-    refused = rig("up", "--nodes", "1", code=1)
-    assert "a cluster of other options is up: --nodes 2" in refused.stderr
+def test_up_with_less_finds_the_cluster_up_and_with_more_is_refused() -> None:
+    assert "up already" in rig("up", "--nodes", "1").stderr
+    refused = rig("up", "--nodes", "3", "--network-policies", code=1)
+    assert "a cluster of other options is up: --nodes 2 --network-policies" in refused.stderr
     assert "down" in refused.stderr
 
 

@@ -6,8 +6,9 @@ A version change makes new entries in the cache (the keys contain it) and leaves
 from typing import Final
 
 KUBERNETES: Final = "1.36.2"
-ETCD: Final = "3.6.5"  # KWOK's informers need >= 3.5.13: older servers refuse watch progress requests.
+ETCD: Final = "3.6.8"  # The one that Kubernetes requires. KWOK needs >= 3.5.13: watch progress requests.
 COREDNS: Final = "1.14.7"
+CADDY: Final = "1.1.4-0.20250930002214-15135a999495"  # CoreDNS'; Kubernetes requires an older one, for kubeadm only.
 KWOK: Final = "0.8.0"
 KUBERAY: Final = "1.6.2"
 HELM: Final = "3.21.4"

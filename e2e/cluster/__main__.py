@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     if given.command == "up":
-        run = rig.up(Options(given.nodes, tuple(given.simulate), given.claim_gpus), progress.to_stderr())
+        options = Options(given.nodes, tuple(given.simulate), given.claim_gpus, given.network_policies)
+        run = rig.up(options, progress.to_stderr())
         print(f"export KUBECONFIG={run.kubeconfig}")
     elif given.command == "down":
         rig.down(progress.to_stderr())
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--claim-gpus", default="", metavar="GPU:N", help="the last real node claims N GPUs, such as H100-80GB:8"
     )
+    up.add_argument("--network-policies", action="store_true", help="enforce NetworkPolicies on the real nodes")
     commands.add_parser("down", help="take it down and leave nothing behind")
     status = commands.add_parser("status", help="what runs; exit code 1 unless all of it does")
     status.add_argument("-o", "--output", choices=["table", "json"], default="table")

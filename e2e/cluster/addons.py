@@ -24,9 +24,9 @@ _FastLoader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CRD_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def install(api: Api) -> None:
-    """Apply all of it; the pods start when nodes are there."""
-    for manifest in (*kube_router(), *coredns()):
+def install(api: Api, *, network_policies: bool) -> None:
+    """Apply all of it, kube-router's rights where it enforces policies; the pods start when nodes are there."""
+    for manifest in (*(kube_router() if network_policies else ()), *coredns()):
         api.apply(manifest)
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import hashlib
 import json
 import os
@@ -16,50 +15,33 @@ from e2e.cluster import cache, modules
 from e2e.cluster.modules import Module
 from e2e.cluster.progress import Progress, repeating
 from e2e.cluster.shell import run
-
-CLUSTER_MODULES: Final = (
-    modules.KUBERNETES,
-    modules.ETCD,
-    modules.KUBERAY,
-    modules.COREDNS,
-    modules.KWOK,
-    modules.KUBE_ROUTER,
-)
+from e2e.cluster.state import Options
 
 _KIND: Final = "build"
 _GO_HINT: Final = (
     "is there a way to the Go module proxy (GOPROXY), and room on the disk? The build goes on where it stopped"
 )
-# Two at a time: while one downloads or links, the other compiles. The compiler fills the cores by itself.
-_AT_ONCE: Final = 2
-_PAUSE: Final = Path(__file__).parent / "pause" / "main.go"
-_PAUSE_FLAGS: Final = ("-trimpath", "-ldflags=-s -w")
+# No debugger will see these programs: without DWARF the compiler takes a sixth less time. Large packages take a fifth
+# less again where it collects garbage seldom; never would save no more, and takes more memory.
+_FLAGS: Final = ("-mod=mod", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
+_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "400"}
 
 
-def complete() -> bool:
-    """Whether all that the cluster needs is built."""
-    return all(cache.entry(_KIND, module.key).is_dir() for module in CLUSTER_MODULES) and _pause_entry().is_dir()
+def needed(options: Options) -> list[Module]:
+    """The modules that a cluster of `options` is built from, those that take longest first."""
+    optional = [(modules.KWOK, bool(options.simulate)), (modules.KUBE_ROUTER, options.network_policies)]
+    return [modules.KUBERNETES, modules.KUBERAY, *(module for module, wanted in optional if wanted)]
 
 
-def digest() -> str:
-    """A short name for this set of programs."""
-    keys = [*(module.key for module in CLUSTER_MODULES), _pause_entry().name]
+def missing(options: Options) -> list[Module]:
+    """Those of them that are still to be built."""
+    return [module for module in needed(options) if not cache.entry(_KIND, module.key).is_dir()]
+
+
+def digest(options: Options) -> str:
+    """A short name for the programs of a cluster of `options`."""
+    keys = [module.key for module in needed(options)]
     return hashlib.sha256(" ".join(keys).encode()).hexdigest()[:12]
-
-
-def build_all(progress: Progress) -> None:
-    """Build what is missing of the cluster's programs; RigError with the compiler's words if one fails."""
-    if complete():
-        return
-    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        jobs = [pool.submit(ensure, module, progress) for module in CLUSTER_MODULES]
-        jobs.append(pool.submit(pause))
-        try:
-            for job in concurrent.futures.as_completed(jobs):
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def ensure(module: Module, progress: Progress) -> Path:
@@ -72,35 +54,27 @@ def program(module: Module, name: str) -> Path:
     return cache.entry(_KIND, module.key) / name
 
 
-def pause() -> Path:
-    """The program that only waits, built if need be."""
-
-    def make(out: Path) -> None:
-        _go(["build", *_PAUSE_FLAGS, "-o", out / "pause", _PAUSE], out)
-
-    return cache.ensure(_KIND, _pause_entry().name, make) / "pause"
-
-
-def _pause_entry() -> Path:
-    return cache.entry(_KIND, f"pause-{hashlib.sha256(_PAUSE.read_bytes()).hexdigest()[:8]}")
-
-
 def _build(module: Module, out: Path, progress: Progress) -> None:
     start = time.monotonic()
     progress(f"building {module.name} {module.version} (first time only)")
-    source = _download(module, out)
     work = out / ".module"
     work.mkdir()
-    (work / "go.mod").write_text(modules.wrapper(module, (source / "go.mod").read_text()))
-    # The module's own checksums of what it requires; Go adds and verifies the rest.
-    shutil.copyfile(source / "go.sum", work / "go.sum")
-    (work / "go.sum").chmod(0o644)
+    source = _download(module.path, module.version, work)
+    companions = [_download(path, version, work) for path, version in module.companions.items()]
+    texts = [(companion / "go.mod").read_text() for companion in companions]
+    (work / "go.mod").write_text(modules.wrapper(module, (source / "go.mod").read_text(), texts))
+    # The modules' own checksums of what they require; Go adds and verifies the rest.
+    sums = {line for each in (source, *companions) for line in (each / "go.sum").read_text().splitlines(keepends=True)}
+    (work / "go.sum").write_text("".join(sorted(sums)))
+    for name in module.own_packages:
+        shutil.copytree(modules.PROGRAMS / name, work / name)
     programs = work / "programs"
-    flags = ["-mod=mod", "-trimpath", "-ldflags", module.ldflags]
     with repeating(progress, f"still building {module.name}"):
-        _go(["build", *flags, "-o", f"{programs}/", *module.packages.values()], work)
+        _go(["build", *_FLAGS, "-ldflags", module.ldflags, "-o", f"{programs}/", *module.packages.values()], work)
     for name, package in module.packages.items():
         (programs / _go_name(package)).rename(out / name)
+    for name, target in module.links.items():
+        (out / name).symlink_to(target)
     for folder in module.folders:
         shutil.copytree(source / folder, out / folder, copy_function=shutil.copyfile)
         for path in [out / folder, *(out / folder).rglob("*")]:
@@ -110,9 +84,9 @@ def _build(module: Module, out: Path, progress: Progress) -> None:
     progress(f"built {module.name} {module.version} in {time.monotonic() - start:.0f} s")
 
 
-def _download(module: Module, work: Path) -> Path:
-    """The source of the module in Go's module cache."""
-    answer = json.loads(_go(["mod", "download", "-json", f"{module.path}@v{module.version}"], work))
+def _download(path: str, version: str, work: Path) -> Path:
+    """The source of a module in Go's module cache."""
+    answer = json.loads(_go(["mod", "download", "-json", f"{path}@v{version}"], work))
     return Path(answer["Dir"])
 
 
@@ -124,4 +98,4 @@ def _go_name(package: str) -> str:
 
 def _go(arguments: Sequence[str | Path], cwd: Path) -> str:
     # Tests that need a program of their own build it while others run.
-    return run(["nice", "-n", "10", "go", *arguments], cwd=cwd, env={**os.environ, "CGO_ENABLED": "0"}, hint=_GO_HINT)
+    return run(["nice", "-n", "10", "go", *arguments], cwd=cwd, env={**os.environ, **_ENVIRONMENT}, hint=_GO_HINT)

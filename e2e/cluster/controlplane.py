@@ -24,19 +24,19 @@ _CONTROLLERS: Final = (
 
 def start(run: Run, journal: Journal) -> Api:
     """Start the control plane and wait until the API server is ready; RigError with a log's end if it never is."""
-    etcd = _start("etcd", modules.ETCD, _etcd(run), run, journal)
-    server = _start("kube-apiserver", modules.KUBERNETES, _api_server(run), run, journal)
+    etcd = _start("etcd", _etcd(run), run, journal)
+    server = _start("kube-apiserver", _api_server(run), run, journal)
     api = Api(run.pki)
     processes.wait(api.ready, "the API server", _READY_SECONDS, [etcd, server])
     for name, arguments in (("kube-controller-manager", _controller_manager(run)), ("kube-scheduler", [])):
         kubeconfig = run.directory / f"{name}.kubeconfig"
         pki.write_kubeconfig(run.pki, name, kubeconfig)
-        _start(name, modules.KUBERNETES, [*_component(kubeconfig), *arguments], run, journal)
+        _start(name, [*_component(kubeconfig), *arguments], run, journal)
     return api
 
 
-def _start(name: str, module: modules.Module, arguments: list[str], run: Run, journal: Journal) -> Process:
-    argv = [str(build.program(module, name)), *arguments]
+def _start(name: str, arguments: list[str], run: Run, journal: Journal) -> Process:
+    argv = [str(build.program(modules.KUBERNETES, name)), *arguments]
     return journal.add(processes.start(name, argv, run.log(name)))
 
 

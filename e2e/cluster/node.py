@@ -73,7 +73,8 @@ def enforce_policies(prepared: Prepared, run: Run, journal: Journal) -> None:
 
 def _hold(node: Node, run: Run, journal: Journal) -> int:
     """Start the holder; the number, on the host, of its child that is process 1 of the node."""
-    argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", str(build.pause())]
+    pause = build.program(modules.KUBERNETES, "pause")
+    argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", str(pause)]
     name = f"{node.name}-holder"
     holder = journal.add(processes.start(name, argv, run.log(name)))
     children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
@@ -81,7 +82,7 @@ def _hold(node: Node, run: Run, journal: Journal) -> int:
     while time.monotonic() < deadline:
         child = children.read_text().split() if holder.alive else []
         # The child counts once it has become the waiting program: by then all its namespaces and its /proc are made.
-        if child and Path(f"/proc/{child[0]}/exe").resolve() == build.pause():
+        if child and Path(f"/proc/{child[0]}/exe").resolve() == pause:
             return int(child[0])
         time.sleep(0.02)
     raise RigError(f"the namespaces of {node.name} cannot be made:\n{processes.tail(run.log(name))}")

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 Progress = Callable[[str], None]
 
@@ -19,6 +19,27 @@ def to_stderr() -> Progress:
         print(f"{time.monotonic() - start:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     return say
+
+
+class Parts:
+    """A Progress for parts that are made side by side: each line says how many of them are finished."""
+
+    def __init__(self, progress: Progress, names: Sequence[str]) -> None:
+        self._progress = progress
+        self._remaining = list(names)
+        self._total = len(names)
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str) -> None:
+        self._progress(f"[{self._total - len(self._remaining)}/{self._total}] {text}")
+
+    def finish(self, name: str) -> None:
+        """Count the part of that name as finished, and say which remain. Nothing where it was not to be made."""
+        with self._lock:
+            if name in self._remaining:
+                self._remaining.remove(name)
+                remaining = ", ".join(self._remaining)
+                self(f"{name} is ready" + (f"; remaining: {remaining}" if remaining else ""))
 
 
 @contextlib.contextmanager

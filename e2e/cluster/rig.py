@@ -16,13 +16,13 @@ from e2e.cluster import (
     controlplane,
     gpus,
     host,
-    images,
     interrupt,
     layout,
     lock,
     network,
     node,
     pki,
+    prepare,
     processes,
     shell,
     simulation,
@@ -36,7 +36,6 @@ from e2e.cluster.errors import RigError
 from e2e.cluster.layout import Node, Run
 from e2e.cluster.progress import Progress
 from e2e.cluster.state import Journal, Options, State
-from e2e.images import serving
 
 _READY_SECONDS: Final = 120.0
 
@@ -57,10 +56,13 @@ def up(options: Options, progress: Progress) -> Run:
             if running := state.load(run.state):
                 _check_running(running, options, run, progress)
                 return run
-            host.check(cold=not build.complete())
-            host.install_packages(progress)
-            host.check_addresses()
-            template = _prepare(progress)
+            host.check(cold=bool(build.missing(options)))
+
+            def complete_machine() -> None:
+                host.install_packages(progress)
+                host.check_addresses()
+
+            template = prepare.prepare(options, progress, complete_machine)
         store.remove_unused()
         try:
             with interrupt.noted(shell.end_running):
@@ -102,21 +104,13 @@ def _is_dead(run: Run) -> bool:
     return clean.anything_left(run) and (record is None or not record.ready or bool(record.dead()))
 
 
-def _prepare(progress: Progress) -> Path:
-    """Have all programs and images; the template of the nodes' image store."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        # The serving image is mostly downloads and the programs are mostly compiled: they do not wait for each other.
-        image = pool.submit(serving.ensure, progress)
-        build.build_all(progress)
-        return store.template([*images.make(), image.result()], progress)
-
-
 def _check_running(running: State, options: Options, run: Run, progress: Progress) -> None:
-    """Return if the cluster that is up is what was asked for; RigError if it is another one or is not well."""
+    """Return if the cluster that is up has what was asked for; RigError if it has less or is not well."""
     hint = "python -m e2e.cluster down, then `up` again"
-    if running.options != options:
+    if not running.options.include(options):
         raise RigError(f"a cluster of other options is up: {running.options.flags()}", hint)
-    if running.build != _build_key(_prepare(progress)):
+    template = prepare.prepare(running.options, progress, lambda: host.install_packages(progress))
+    if running.build != _build_key(running.options, template):
         raise RigError("the cluster that is up runs other versions or images than these", hint)
     api = Api(run.pki)
     processes.wait(lambda: _nodes_ready(api) and addons.ready(api), "the cluster that is up", _READY_SECONDS, [], hint)
@@ -126,7 +120,7 @@ def _check_running(running: State, options: Options, run: Run, progress: Progres
 def _start(run: Run, options: Options, claims: list[Claim], template: Path, progress: Progress) -> None:
     before = State(
         options=options,
-        build=_build_key(template),
+        build=_build_key(options, template),
         sysctls=sysctls.current(),
         directories=clean.missing_directories(node.MOUNT_POINTS),
         controllers=cgroups.enabled_at_root(),
@@ -151,7 +145,7 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
         ]
         api = controlplane.start(run, journal)
         progress("API server ready")
-        installed = pool.submit(addons.install, api)
+        installed = pool.submit(addons.install, api, network_policies=options.network_policies)
         for future in prepared:
             node.join(future.result(), run, journal)
         if options.simulate:
@@ -160,8 +154,9 @@ def _start(run: Run, options: Options, claims: list[Claim], template: Path, prog
     needed = list(journal.state.processes)
     hint = f"does a firewall of this machine drop what comes in on {layout.BRIDGE}? See `nft list ruleset`"
     processes.wait(lambda: _registered(api, nodes), "the nodes to register", _READY_SECONDS, needed, hint)
-    for future in prepared:
-        node.enforce_policies(future.result(), run, journal)
+    if options.network_policies:
+        for future in prepared:
+            node.enforce_policies(future.result(), run, journal)
     needed = list(journal.state.processes)
     for each, claim in zip(nodes, claims, strict=True):
         if claim.extended:
@@ -183,9 +178,9 @@ def _nodes_ready(api: Api) -> bool:
     return all(any(c["type"] == "Ready" and c["status"] == "True" for c in of_one) for of_one in conditions)
 
 
-def _build_key(template: Path) -> str:
+def _build_key(options: Options, template: Path) -> str:
     """What tells two clusters of equal options apart: their programs and images."""
-    return f"{build.digest()}-{template.name}"
+    return f"{build.digest(options)}-{template.name}"
 
 
 def _keep_logs(run: Run) -> None:

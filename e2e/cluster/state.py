@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,16 +16,29 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True)
 class Options:
-    """What `up` was asked for: how many real nodes, shapes of simulated ones, the GPUs that the last real one has."""
+    """What `up` was asked for: how many real nodes, shapes of simulated ones, the GPUs that the last real one has, and
+    whether NetworkPolicies are enforced."""
 
     nodes: int = 2
     simulate: tuple[str, ...] = ()
     claim_gpus: str = ""
+    network_policies: bool = False
 
     def flags(self) -> str:
         """The options as they are typed."""
         words = [f"--nodes {self.nodes}", *(f"--simulate {shape}" for shape in self.simulate)]
-        return " ".join([*words, f"--claim-gpus {self.claim_gpus}"] if self.claim_gpus else words)
+        if self.claim_gpus:
+            words.append(f"--claim-gpus {self.claim_gpus}")
+        return " ".join([*words, "--network-policies"] if self.network_policies else words)
+
+    def include(self, others: Options) -> bool:
+        """Whether a cluster of these options has all that one of the others has."""
+        return (
+            self.nodes >= others.nodes
+            and not Counter(others.simulate) - Counter(self.simulate)
+            and others.claim_gpus in ("", self.claim_gpus)
+            and self.network_policies >= others.network_policies
+        )
 
 
 @dataclass
@@ -82,7 +96,7 @@ def load(path: Path) -> State | None:
         options = data.pop("options")
         processes = [Process(**entry) for entry in data.pop("processes")]
         return State(
-            options=Options(options["nodes"], tuple(options["simulate"]), options["claim_gpus"]),
+            options=Options(**{**options, "simulate": tuple(options["simulate"])}),
             processes=processes,
             **data,
         )

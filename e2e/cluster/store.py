@@ -14,17 +14,18 @@ import shutil
 import signal
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from e2e.cluster import cache, cgroups, nodeconfig, processes
 from e2e.cluster.errors import RigError
 from e2e.cluster.layout import IMPORT_CGROUP
-from e2e.cluster.progress import Progress, repeating
+from e2e.cluster.progress import Progress
 from e2e.cluster.shell import run
 from e2e.images.oci import Image
 
+_KIND: Final = "store"
 _SECONDS: Final = 60.0
 _TEMPLATES_KEPT: Final = 2
 _BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256"
@@ -35,18 +36,28 @@ _DATABASES: Final = (
 )
 
 
-def template(images: Sequence[Image], progress: Progress) -> Path:
-    """The template store that holds exactly `images`, imported first if the cache has none."""
-    contents = {image.ref: sorted(_blob_names(image.archive)) for image in images}
-    key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
-    made = cache.ensure("store", key, lambda out: _import(images, out, progress))
+def key(keys: Iterable[str]) -> str:
+    """The key of the template of the images with these keys."""
+    return hashlib.sha256(json.dumps(sorted(keys)).encode()).hexdigest()[:16]
+
+
+def found(template_key: str) -> Path | None:
+    """The template of that key, if the cache has it."""
+    made = cache.entry(_KIND, template_key)
+    if not made.is_dir():
+        return None
     os.utime(made)
     return made
 
 
+def make(template_key: str, images: Iterable[Image], progress: Progress) -> Path:
+    """The template of that key, which holds `images`: each is imported when it comes, and the next one waited for."""
+    return cache.ensure(_KIND, template_key, lambda out: _import(images, out, progress))
+
+
 def remove_unused() -> None:
     """Remove all templates but the two that were used last: each holds all images. No cluster may be up."""
-    directory = cache.root() / "store"
+    directory = cache.root() / _KIND
     if directory.exists():
         templates = [path for path in directory.iterdir() if not path.name.startswith(".")]
         for path in sorted(templates, key=lambda path: path.stat().st_mtime)[:-_TEMPLATES_KEPT]:
@@ -71,9 +82,7 @@ def link(template_root: Path, root: Path) -> list[tuple[Path, Path]]:
     return mounts
 
 
-def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
-    start = time.monotonic()
-    progress(f"importing {len(images)} images (first time only)")
+def _import(images: Iterable[Image], out: Path, progress: Progress) -> None:
     socket, config, log = out / "s", out / "config.toml", out / "log"
     config.write_text(nodeconfig.containerd(out, str(out / "state"), socket, Path("/nowhere"), Path("/nowhere")))
     cgroups.create(IMPORT_CGROUP)
@@ -84,10 +93,13 @@ def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
     )
     try:
         processes.wait(lambda: _answers(socket), "containerd", _SECONDS, [process])
-        with repeating(progress, "still importing images"):
-            for image in images:
-                run([*_ctr(socket), "images", "import", image.archive])
-                run([*_ctr(socket), "content", "rm", *_layers(image)])
+        for image in images:
+            start = time.monotonic()
+            layers = _layers(image)
+            run([*_ctr(socket), "images", "import", image.archive])
+            run([*_ctr(socket), "content", "rm", *layers])
+            _remove_layer_files(layers, out)
+            progress(f"imported {image.ref} in {time.monotonic() - start:.0f} s")
         _stop(process)
     finally:
         cgroups.kill_all(IMPORT_CGROUP)
@@ -95,18 +107,15 @@ def _import(images: Sequence[Image], out: Path, progress: Progress) -> None:
     for leftover in (socket, out / "s.ttrpc", config, log):
         leftover.unlink(missing_ok=True)
     shutil.rmtree(out / "state", ignore_errors=True)
-    _remove_layer_files(images, out)
-    progress(f"imported the images in {time.monotonic() - start:.0f} s")
 
 
-def _remove_layer_files(images: Sequence[Image], out: Path) -> None:
+def _remove_layer_files(layers: Sequence[str], out: Path) -> None:
     """Remove the packed layers, half of the disk that the store would take: once unpacked, nothing reads them again.
 
     containerd has been told to forget them, but it removes files only when it collects garbage, now and then.
     """
-    for image in images:
-        for digest in _layers(image):
-            (out / _BLOBS / digest.partition(":")[2]).unlink(missing_ok=True)
+    for digest in layers:
+        (out / _BLOBS / digest.partition(":")[2]).unlink(missing_ok=True)
 
 
 def _stop(process: processes.Process) -> None:
@@ -132,12 +141,6 @@ def _answers(socket: Path) -> bool:
 
 def _ctr(socket: Path) -> list[str]:
     return ["ctr", "-a", str(socket), "-n", "k8s.io"]
-
-
-def _blob_names(archive: Path) -> list[str]:
-    """The digests of all that the archive holds: they say what the image is, wherever the archive lies."""
-    with tarfile.open(archive) as tar:
-        return [member.name for member in tar if member.name.startswith("blobs/")]
 
 
 def _layers(image: Image) -> list[str]:

@@ -30,8 +30,7 @@ _LIBRARY: Final = re.compile(r"^\s*(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 
 def ensure(ref: str) -> Image:
     """The image under `ref`, made if it is not in the cache; RigError where a program of NEEDS is missing."""
-    places = {"redis-server": _SERVER, "redis-cli": _CLIENT, "sed": "sed"}
-    programs = {f"/usr/bin/{name}": _found(program) for name, program in places.items()} | {"/bin/sh": _found("dash")}
+    programs = _programs()
 
     def make(out: Path) -> None:
         root = out / "root"
@@ -48,10 +47,21 @@ def ensure(ref: str) -> Image:
         )  # fmt: skip
         shutil.rmtree(root)
 
+    return Image(ref, cache.ensure("image", key(ref), make) / "image.tar")
+
+
+def key(ref: str) -> str:
+    """The key of the image in the cache, from the programs of NEEDS; RigError where one is missing."""
     digest = hashlib.sha256(ref.encode())
-    for file in (*programs.values(), Path(__file__)):
+    for file in (*_programs().values(), Path(__file__)):
         digest.update(file.read_bytes())
-    return Image(ref, cache.ensure("image", f"redis-{digest.hexdigest()[:12]}", make) / "image.tar")
+    return f"redis-{digest.hexdigest()[:12]}"
+
+
+def _programs() -> dict[str, Path]:
+    """Where each program lies in the image, and on this machine."""
+    places = {"redis-server": _SERVER, "redis-cli": _CLIENT, "sed": "sed"}
+    return {f"/usr/bin/{name}": _found(program) for name, program in places.items()} | {"/bin/sh": _found("dash")}
 
 
 def server_link(directory: Path) -> Path:

@@ -76,8 +76,6 @@ def ensure(progress: Progress) -> Image:
     Three cache entries, each keyed by a digest of what it is made from: `serving-base` (the root file system with all
     packages), `tiny-model`, and `serving-image` (the archive). Raises RigError where a step fails.
     """
-    made_from = [*sorted(_ENGINE.glob("*.py")), gateway.LOCK, _HERE / "oci.py", Path(__file__)]
-    key = recipe_key(made_from, _model_key())
 
     def make(work: Path) -> None:
         base = ensure_base(progress)
@@ -91,7 +89,13 @@ def ensure(progress: Progress) -> Image:
         write_archive(REF, work / "image.tar", [Layer(base), Layer(top)], cmd=["bash"], env=ENV)
         shutil.rmtree(top)
 
-    return Image(REF, cache.ensure("serving-image", key, make) / "image.tar")
+    return Image(REF, cache.ensure("serving-image", key(), make) / "image.tar")
+
+
+def key() -> str:
+    """The key of the image in the cache: a digest of what it is made from."""
+    made_from = [*sorted(_ENGINE.glob("*.py")), gateway.LOCK, _HERE / "oci.py", Path(__file__)]
+    return recipe_key(made_from, _model_key())
 
 
 def ensure_base(progress: Progress) -> Path:

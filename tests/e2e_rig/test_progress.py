@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from e2e.cluster.progress import repeating, to_stderr
+from e2e.cluster.progress import Parts, repeating, to_stderr
 
 
 def test_a_line_tells_the_seconds_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,3 +33,21 @@ def test_what_is_quick_is_not_said_again() -> None:
     with repeating(said.append, "still building", seconds=5):
         pass
     assert said == []
+
+
+def test_a_part_that_is_ready_leaves_the_others() -> None:
+    said: list[str] = []
+    parts = Parts(said.append, ["kubernetes", "kuberay", "serving image"])
+    parts("building kubernetes")
+    parts.finish("kuberay")
+    parts.finish("redis")  # It was there already.
+    parts("still building kubernetes")
+    parts.finish("kubernetes")
+    parts.finish("serving image")
+    assert said == [
+        "[0/3] building kubernetes",
+        "[1/3] kuberay is ready; remaining: kubernetes, serving image",
+        "[1/3] still building kubernetes",
+        "[2/3] kubernetes is ready; remaining: serving image",
+        "[3/3] serving image is ready",
+    ]

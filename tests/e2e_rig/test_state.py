@@ -10,7 +10,7 @@ from e2e.cluster.layout import Run
 from e2e.cluster.processes import Process
 from e2e.cluster.state import Journal, Options, State
 
-OPTIONS = Options(3, ("H100-80GB:8x2", "L4:1x4"), "H100-80GB:8")
+OPTIONS = Options(3, ("H100-80GB:8x2", "L4:1x4"), "H100-80GB:8", network_policies=True)
 
 
 def this_process() -> Process:
@@ -49,8 +49,28 @@ def test_a_record_that_cannot_be_read_counts_as_none(tmp_path: Path, text: str) 
 
 
 def test_options_are_told_as_they_are_typed() -> None:
-    assert OPTIONS.flags() == "--nodes 3 --simulate H100-80GB:8x2 --simulate L4:1x4 --claim-gpus H100-80GB:8"
+    words = "--nodes 3 --simulate H100-80GB:8x2 --simulate L4:1x4 --claim-gpus H100-80GB:8 --network-policies"
+    assert OPTIONS.flags() == words
     assert Options().flags() == "--nodes 2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "included"),
+    [
+        (OPTIONS, True),
+        (Options(), True),
+        (Options(1, ("L4:1x4",)), True),
+        (Options(4), False),
+        (Options(simulate=("L4:1x4", "L4:1x4")), False),
+        (Options(claim_gpus="L4:1"), False),
+    ],
+)
+def test_options_include_those_that_ask_for_less(asked: Options, included: bool) -> None:
+    assert OPTIONS.include(asked) == included
+
+
+def test_options_without_policies_do_not_include_those_with_them() -> None:
+    assert not Options().include(Options(network_policies=True))
 
 
 def test_missing_directories_are_named_outermost_first(tmp_path: Path) -> None:
