@@ -21,10 +21,10 @@ _KIND: Final = "build"
 _GO_HINT: Final = (
     "is there a way to the Go module proxy (GOPROXY), and room on the disk? The build goes on where it stopped"
 )
-# No debugger will see these programs. The compiler's processes last for a second, of which they would spend a part on
-# collecting garbage: they do so only where one of them grows large.
+# No debugger will see these programs: without DWARF the compiler takes a sixth less time. Large packages take a fifth
+# less again where it collects garbage seldom; never would save no more, and takes more memory.
 _FLAGS: Final = ("-mod=mod", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
-_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "off", "GOMEMLIMIT": "1GiB"}
+_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "400"}
 
 
 def needed(options: Options) -> list[Module]:
