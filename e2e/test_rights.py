@@ -29,9 +29,9 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def service(own: Target, shared: Bench) -> Bench:
+def service(simulated_nodes: Target, shared: Bench) -> Bench:
     """The namespace of a service on simulated nodes."""
-    assert shared.target is own
+    assert shared.target is simulated_nodes
     schedule_on_simulated_nodes(shared)
     shared.run(*LLAMA, "--name", NAME, "--tp", "4", "-n", shared.namespace)
     return shared
