@@ -11,6 +11,8 @@ import pytest
 from e2e.cluster.progress import to_stderr
 from e2e.images import gateway, rootfs, serving
 
+pytestmark = pytest.mark.xdist_group("serving_image")
+
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
