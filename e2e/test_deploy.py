@@ -71,6 +71,7 @@ def test_an_interrupted_deploy_says_that_the_change_goes_on(occupied: Bench) -> 
     assert occupied.items("rayservices")
 
 
+@pytest.mark.slow
 def test_an_upgrade_says_each_thing_once(simulated: Bench) -> None:
     simulated.run(*llama(simulated, "upgraded", "--tp", "4"))
     (before,) = [item["metadata"]["name"] for item in simulated.items("rayclusters")]
