@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import queue
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rayllm_ctl.model.labels import SWEEP
 from rayllm_ctl.model.workload import Right
 from rayllm_ctl.workflows import sweep as workflow
 from rayllm_ctl.workflows.benchflags import Flags
+from rayllm_ctl.workflows.interrupts import Interrupts
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
@@ -207,9 +209,11 @@ def test_an_interrupt_removes_the_variant_and_prints_what_was_measured(
 
 @pytest.mark.parametrize(("method", "measured"), [("PATCH", 0), ("DELETE", 1)])
 def test_an_interrupt_while_deploying_or_deleting(
-    sweep: Run, load: Load, api: FakeAPI, method: str, measured: int
+    sweep: Run, load: Load, api: FakeAPI, method: str, measured: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupting(api, method, 1)
+    interrupt = interrupting(monkeypatch)
+    requests = iter([interrupt])
+    api.answer(method, SERVICES, lambda _: next(requests, lambda: None)())
     result = sweep()
     assert result.code == 130, str(result)
     assert len(load.names) == measured
@@ -217,9 +221,23 @@ def test_an_interrupt_while_deploying_or_deleting(
     assert result.out.count("not measured yet") == 1
 
 
-@pytest.mark.connections  # what was sent arrives, whatever becomes of its sender
-def test_a_second_interrupt_leaves_the_variant_to_the_next_call(sweep: Run, load: Load, api: FakeAPI) -> None:
-    interrupting(api, "DELETE", 2)
+@pytest.mark.connections  # the request that is interrupted is held by a thread of the server
+def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
+    sweep: Run, load: Load, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt = interrupting(monkeypatch)
+    over, arrived = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> Answer:
+        interrupt()
+        interrupt()
+        over.wait(30)
+        # What was sent arrives, whatever becomes of its sender.
+        api.remove("RayService", request.path.rpartition("/")[2])
+        arrived.set()
+        return 200, {}
+
+    api.answer("DELETE", SERVICES, answer, times=1)
     result = sweep()
     (name,) = load.names
     assert result.code == 130, str(result)
@@ -227,24 +245,30 @@ def test_a_second_interrupt_leaves_the_variant_to_the_next_call(sweep: Run, load
     assert f"rayllm-ctl delete {name} -n llm" in result.err
     assert api.names("RayService") == [name]
     assert api.stored("RayService", name)["metadata"]["annotations"][SWEEP]
+    over.set()
+    assert arrived.wait(30)
     again = sweep("--max-num-seqs", "16,8")
     assert again.code == 0, str(again)
     assert load.names.count(name) == 1
     assert api.names("RayService") == []
 
 
-def interrupting(api: FakeAPI, method: str, times: int) -> None:
-    """Interrupt the command when it first sends such a request for a service, so many times."""
+def interrupting(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What interrupts a sweep, and returns when the sweep has noticed."""
+    noticed: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    left = [None] * times
+    class Noticed(Interrupts):
+        def _interrupted(self, number: int, frame: FrameType | None) -> None:
+            noticed.put(number)
+            super()._interrupted(number, frame)
 
-    def interrupt(_request: Request) -> None:
-        while left:
-            left.pop()
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            time.sleep(0.05)
+    monkeypatch.setattr(workflow, "Interrupts", Noticed)
 
-    api.answer(method, SERVICES, interrupt)
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        noticed.get(timeout=30)
+
+    return interrupt
 
 
 def test_a_service_that_the_sweep_did_not_make_is_not_touched(
