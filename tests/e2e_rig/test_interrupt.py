@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -49,7 +48,6 @@ def test_what_fails_because_of_a_signal_counts_as_interrupted() -> None:
 
 def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
     """Programs, also those that start after the signal, and conditions."""
-    begin = time.monotonic()
     running = threading.Event()
 
     def program() -> None:
@@ -69,8 +67,8 @@ def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
         assert running.wait(5)
         interrupted()
         for future in waiting:
+            # The program alone would go on for 30 s.
             assert isinstance(future.exception(20), KeyboardInterrupt)
-    assert time.monotonic() - begin < 20
 
 
 def test_a_second_signal_ends_the_process() -> None:
