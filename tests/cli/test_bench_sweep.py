@@ -82,12 +82,7 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
     """Runs `bench sweep` of a tiny model over two numbers of sequences."""
 
     def collected(request: Request) -> Answer | None:
-        """What KubeRay made goes with the RayService."""
-        name = request.path.rpartition("/")[2]
-        for kind in ("RayCluster", "Pod", "EndpointSlice", "Service"):
-            for found in api.names(kind):
-                if found.startswith(f"{name}-"):
-                    api.remove(kind, found)
+        collect(api, request)
         return None
 
     api.answer("DELETE", SERVICES, collected)
@@ -97,6 +92,15 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
         return run("bench", "sweep", *TINY, *vary, "--output-dir", str(tmp_path / "out"), *flags)
 
     return command
+
+
+def collect(api: FakeAPI, request: Request) -> None:
+    """Remove what KubeRay made for the RayService that a request is for."""
+    name = request.path.rpartition("/")[2]
+    for kind in ("RayCluster", "Pod", "EndpointSlice", "Service"):
+        for found in api.names(kind):
+            if found.startswith(f"{name}-"):
+                api.remove(kind, found)
 
 
 def files(tmp_path: Path) -> dict[str, Any]:
@@ -233,6 +237,7 @@ def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
         interrupt()
         over.wait(30)
         # What was sent arrives, whatever becomes of its sender.
+        collect(api, request)
         api.remove("RayService", request.path.rpartition("/")[2])
         arrived.set()
         return 200, {}
