@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -195,6 +196,33 @@ def fail(api: FakeAPI, name: str) -> None:
     api.answer("GET", f"{head}:dashboard/proxy/api/serve/applications/$", (200, serve))
 
 
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Interrupts a sweep, and returns when the sweep has noticed."""
+    noticed: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    class Noticed(Interrupts):
+        def _interrupted(self, number: int, frame: FrameType | None) -> None:
+            noticed.put(number)
+            super()._interrupted(number, frame)
+
+    def send() -> None:
+        main = threading.main_thread().ident or 0
+        signal.pthread_kill(main, signal.SIGINT)
+        # One that comes just before a system call does not end it, and waits for another one that does.
+        for _ in range(1000):
+            with contextlib.suppress(queue.Empty):
+                noticed.get(timeout=0.03)
+                return
+            signal.pthread_kill(main, signal.SIGUSR1)
+        raise AssertionError("the sweep has not noticed")
+
+    monkeypatch.setattr(workflow, "Interrupts", Noticed)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    yield send
+    signal.signal(signal.SIGUSR1, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_removes_the_variant_and_prints_what_was_measured(
     sweep: Run, load: Load, api: FakeAPI, number: signal.Signals
@@ -213,9 +241,8 @@ def test_an_interrupt_removes_the_variant_and_prints_what_was_measured(
 
 @pytest.mark.parametrize(("method", "measured"), [("PATCH", 0), ("DELETE", 1)])
 def test_an_interrupt_while_deploying_or_deleting(
-    sweep: Run, load: Load, api: FakeAPI, method: str, measured: int, monkeypatch: pytest.MonkeyPatch
+    sweep: Run, load: Load, api: FakeAPI, interrupt: Callable[[], None], method: str, measured: int
 ) -> None:
-    interrupt = interrupting(monkeypatch)
     requests = iter([interrupt])
     api.answer(method, SERVICES, lambda _: next(requests, lambda: None)())
     result = sweep()
@@ -227,9 +254,8 @@ def test_an_interrupt_while_deploying_or_deleting(
 
 @pytest.mark.connections  # the request that is interrupted is held by a thread of the server
 def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
-    sweep: Run, load: Load, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+    sweep: Run, load: Load, api: FakeAPI, interrupt: Callable[[], None]
 ) -> None:
-    interrupt = interrupting(monkeypatch)
     over, arrived = threading.Event(), threading.Event()
 
     def answer(request: Request) -> Answer:
@@ -256,24 +282,6 @@ def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
     assert again.code == 0, str(again)
     assert load.names.count(name) == 1
     assert api.names("RayService") == []
-
-
-def interrupting(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """What interrupts a sweep, and returns when the sweep has noticed."""
-    noticed: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    class Noticed(Interrupts):
-        def _interrupted(self, number: int, frame: FrameType | None) -> None:
-            noticed.put(number)
-            super()._interrupted(number, frame)
-
-    monkeypatch.setattr(workflow, "Interrupts", Noticed)
-
-    def interrupt() -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        noticed.get(timeout=30)
-
-    return interrupt
 
 
 def test_a_service_that_the_sweep_did_not_make_is_not_touched(
