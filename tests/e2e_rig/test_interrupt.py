@@ -48,15 +48,14 @@ def test_what_fails_because_of_a_signal_counts_as_interrupted() -> None:
 
 def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
     """Programs, also those that start after the signal, and conditions."""
-    running = threading.Event()
+    asked = threading.Event()
 
     def program() -> None:
-        running.set()
         while True:
             shell.run(["sleep", "30"])
 
     def condition() -> None:
-        processes.wait(lambda: False, "it", 30, [])
+        processes.wait(lambda: bool(asked.set()), "it", 30, [])
 
     with (  # noqa: PT012
         pytest.raises(KeyboardInterrupt),
@@ -64,7 +63,8 @@ def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
         concurrent.futures.ThreadPoolExecutor(2) as pool,
     ):
         waiting = [pool.submit(program), pool.submit(condition)]
-        assert running.wait(5)
+        assert asked.wait(30)
+        processes.wait(lambda: bool(shell._running), "the program", 30, [])
         interrupted()
         for future in waiting:
             # The program alone would go on for 30 s.
