@@ -73,8 +73,11 @@ def test_logs_of_the_newest_replicas_of_a_failed_deployment(api: FakeAPI, cluste
     }
 
 
-def test_logs_on_a_node_that_is_gone_hold_up_no_others(api: FakeAPI, cluster: Cluster) -> None:
+def test_logs_on_a_node_that_is_gone_hold_up_no_others(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its two files are asked for at the same time."""
+    monkeypatch.setattr(serve, "LOG_TIMEOUT", 60.0)
     both = threading.Barrier(2)
 
     def answer(request: Request) -> tuple[int, bytes]:
