@@ -55,8 +55,12 @@ def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
         while True:
             shell.run(["sleep", "30"])
 
+    def holds() -> bool:
+        asked.set()
+        return False
+
     def condition() -> None:
-        processes.wait(lambda: bool(asked.set()), "it", 30, [])
+        processes.wait(holds, "it", 30, [])
 
     with (  # noqa: PT012
         pytest.raises(KeyboardInterrupt),
