@@ -97,8 +97,8 @@ def test_what_is_no_secret_stays(value: dict[str, Any]) -> None:
 
 
 def test_long_lines_take_no_long_time() -> None:
-    """An expression that scans a line from each of its characters would take minutes."""
+    """An expression that scans a line from each of its characters would take minutes of CPU time."""
     for text in ("A" * 50_000, "-" * 50_000, "eyJ" + "a-" * 20_000, "://" * 10_000, "token " * 10_000):
-        begun = time.monotonic()
+        begun = time.thread_time()
         assert redacted_text(text) == text
-        assert time.monotonic() - begun < 3
+        assert time.thread_time() - begun < 3

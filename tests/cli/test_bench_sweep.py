@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
 import re
 import signal
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from rayllm_ctl.model.labels import SWEEP
 from rayllm_ctl.model.workload import Right
 from rayllm_ctl.workflows import sweep as workflow
 from rayllm_ctl.workflows.benchflags import Flags
+from rayllm_ctl.workflows.interrupts import Interrupts
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
@@ -80,12 +83,7 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
     """Runs `bench sweep` of a tiny model over two numbers of sequences."""
 
     def collected(request: Request) -> Answer | None:
-        """What KubeRay made goes with the RayService."""
-        name = request.path.rpartition("/")[2]
-        for kind in ("RayCluster", "Pod", "EndpointSlice", "Service"):
-            for found in api.names(kind):
-                if found.startswith(f"{name}-"):
-                    api.remove(kind, found)
+        collect(api, request)
         return None
 
     api.answer("DELETE", SERVICES, collected)
@@ -95,6 +93,15 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
         return run("bench", "sweep", *TINY, *vary, "--output-dir", str(tmp_path / "out"), *flags)
 
     return command
+
+
+def collect(api: FakeAPI, request: Request) -> None:
+    """Remove what KubeRay made for the RayService that a request is for."""
+    name = request.path.rpartition("/")[2]
+    for kind in ("RayCluster", "Pod", "EndpointSlice", "Service"):
+        for found in api.names(kind):
+            if found.startswith(f"{name}-"):
+                api.remove(kind, found)
 
 
 def files(tmp_path: Path) -> dict[str, Any]:
@@ -189,6 +196,33 @@ def fail(api: FakeAPI, name: str) -> None:
     api.answer("GET", f"{head}:dashboard/proxy/api/serve/applications/$", (200, serve))
 
 
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Interrupts a sweep, and returns when the sweep has noticed."""
+    noticed: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    class Noticed(Interrupts):
+        def _interrupted(self, number: int, frame: FrameType | None) -> None:
+            noticed.put(number)
+            super()._interrupted(number, frame)
+
+    def send() -> None:
+        main = threading.main_thread().ident or 0
+        signal.pthread_kill(main, signal.SIGINT)
+        # One that comes just before a system call does not end it, and waits for another one that does.
+        for _ in range(1000):
+            with contextlib.suppress(queue.Empty):
+                noticed.get(timeout=0.03)
+                return
+            signal.pthread_kill(main, signal.SIGUSR1)
+        raise AssertionError("the sweep has not noticed")
+
+    monkeypatch.setattr(workflow, "Interrupts", Noticed)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    yield send
+    signal.signal(signal.SIGUSR1, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_removes_the_variant_and_prints_what_was_measured(
     sweep: Run, load: Load, api: FakeAPI, number: signal.Signals
@@ -207,9 +241,10 @@ def test_an_interrupt_removes_the_variant_and_prints_what_was_measured(
 
 @pytest.mark.parametrize(("method", "measured"), [("PATCH", 0), ("DELETE", 1)])
 def test_an_interrupt_while_deploying_or_deleting(
-    sweep: Run, load: Load, api: FakeAPI, method: str, measured: int
+    sweep: Run, load: Load, api: FakeAPI, interrupt: Callable[[], None], method: str, measured: int
 ) -> None:
-    interrupting(api, method, 1)
+    requests = iter([interrupt])
+    api.answer(method, SERVICES, lambda _: next(requests, lambda: None)())
     result = sweep()
     assert result.code == 130, str(result)
     assert len(load.names) == measured
@@ -217,9 +252,23 @@ def test_an_interrupt_while_deploying_or_deleting(
     assert result.out.count("not measured yet") == 1
 
 
-@pytest.mark.connections  # what was sent arrives, whatever becomes of its sender
-def test_a_second_interrupt_leaves_the_variant_to_the_next_call(sweep: Run, load: Load, api: FakeAPI) -> None:
-    interrupting(api, "DELETE", 2)
+@pytest.mark.connections  # the request that is interrupted is held by a thread of the server
+def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
+    sweep: Run, load: Load, api: FakeAPI, interrupt: Callable[[], None]
+) -> None:
+    over, arrived = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> Answer:
+        interrupt()
+        interrupt()
+        over.wait(30)
+        # What was sent arrives, whatever becomes of its sender.
+        collect(api, request)
+        api.remove("RayService", request.path.rpartition("/")[2])
+        arrived.set()
+        return 200, {}
+
+    api.answer("DELETE", SERVICES, answer, times=1)
     result = sweep()
     (name,) = load.names
     assert result.code == 130, str(result)
@@ -227,24 +276,12 @@ def test_a_second_interrupt_leaves_the_variant_to_the_next_call(sweep: Run, load
     assert f"rayllm-ctl delete {name} -n llm" in result.err
     assert api.names("RayService") == [name]
     assert api.stored("RayService", name)["metadata"]["annotations"][SWEEP]
+    over.set()
+    assert arrived.wait(30)
     again = sweep("--max-num-seqs", "16,8")
     assert again.code == 0, str(again)
     assert load.names.count(name) == 1
     assert api.names("RayService") == []
-
-
-def interrupting(api: FakeAPI, method: str, times: int) -> None:
-    """Interrupt the command when it first sends such a request for a service, so many times."""
-
-    left = [None] * times
-
-    def interrupt(_request: Request) -> None:
-        while left:
-            left.pop()
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            time.sleep(0.05)
-
-    api.answer(method, SERVICES, interrupt)
 
 
 def test_a_service_that_the_sweep_did_not_make_is_not_touched(

@@ -26,6 +26,7 @@ from tests.cluster.fakehttp import kubeconfig
 
 pytestmark = pytest.mark.connections
 
+SERVICE = "/rayservices/tiny$"
 HEAD, WORKER = "tiny-bcdfg-head", "tiny-bcdfg-worker"
 
 
@@ -149,6 +150,12 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def some_looks(api: FakeAPI) -> None:
+    """Wait until logs have been looked for a few times."""
+    before = api.count("GET", SERVICE)
+    until(lambda: api.count("GET", SERVICE) >= before + 4)
+
+
 def restarted(api: FakeAPI, pod: str, count: int, state: str = "running") -> None:
     """Let the pod's container be in its run `count`."""
     item = api.stored("Pod", pod)
@@ -248,7 +255,7 @@ def test_runs_of_a_container(api: FakeAPI, logs: dict[str, Log], follow: Follow)
     assert lines.until("first run") == [f"[{HEAD}] first run"]
     logs[HEAD].ended = True
     restarted(api, HEAD, 0, "waiting")
-    time.sleep(0.5)  # some looks, at which the run that has ended is not read again
+    some_looks(api)  # at which the run that has ended is not read again
     logs[HEAD] = Log("second run")
     restarted(api, HEAD, 1)
     assert lines.until("second run") == [f"pod/{HEAD}: head restarted", f"[{HEAD}] second run"]
@@ -295,7 +302,7 @@ def test_a_head_that_is_replaced(api: FakeAPI, logs: dict[str, Log], follow: Fol
     rest: list[str] = []
     reader = threading.Thread(target=lambda: rest.extend(lines.rest()))
     reader.start()
-    time.sleep(0.3)  # a container that has not started has no log yet
+    some_looks(api)  # a container that has not started has no log yet
     logs["tiny-bcdfg-head-2"] = log = Log("new")
     api.put(**parts, status={"containerStatuses": [{"name": "ray-head", "state": {"running": {}}}]})
     until(lambda: log.followers == 1)
@@ -319,7 +326,7 @@ def test_a_second_raycluster(api: FakeAPI, logs: dict[str, Log], follow: Follow)
     assert lines.until("b first") == ["pod/w9: new replica", "[w9] b first"]
     active = {"activeServiceStatus": {"rayClusterName": "tiny-new"}}
     api.update("kuberay", "RayService", "tiny", status={**service["status"], **active})
-    time.sleep(0.2)
+    some_looks(api)
     logs["a"].lines.append("a still ends")  # KubeRay deletes the old cluster a minute later
     assert lines.until("still") == ["[w1] a still ends"]
     logs["a"].ended = True
@@ -362,11 +369,11 @@ def test_failures_on_the_way(
     serving(api, models=[replica("a", "w1"), replica("x", "w2")])  # its file does not exist yet
     assert lines.until("not found")[-1] == "replica_x.log of w2 could not be read: a file is not found"
     for word in ("second", "third"):  # it is said once
-        time.sleep(0.2)
+        some_looks(api)
         logs["a"].lines.append(word)
         assert lines.until(word) == [f"[w1] {word}"]
     failing = status(500, "etcdserver: leader changed", "InternalError")
-    api.answer("GET", "/rayservices/tiny$", lambda _: failing, times=5)
+    api.answer("GET", SERVICE, lambda _: failing, times=5)
     assert lines.until("trying again") == [
         "the API server cannot get RayService llm/tiny now: etcdserver: leader changed: trying again"
     ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from typing import Any
 
 import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.workflows import wait
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_rights import grants
@@ -139,22 +139,23 @@ def test_a_change_that_makes_it_ready_ends_it_with_one_more_request(
     run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one to Serve; the change itself is known from the watch."""
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.LOOK_EVERY", 4.0)
+    monkeypatch.setattr(wait, "LOOK_EVERY", 60.0)
     ready = api.stored("RayService", "tiny")["status"]
     api.update("kuberay", "RayService", "tiny", status={**ready, "observedGeneration": 0})
     before: list[int] = []
+    pause = wait._pause
 
-    def change() -> None:
-        while api.watching() < 4:
-            time.sleep(0.01)
-        time.sleep(0.5)
-        before.append(len(api.requests))
-        api.update("kuberay", "RayService", "tiny", status=ready)
+    def change_and_pause(*how: Any) -> bool:
+        """Change the service once all is watched."""
+        if not before:
+            while api.watching() < 4:
+                time.sleep(0.01)
+            before.append(len(api.requests))
+            api.update("kuberay", "RayService", "tiny", status=ready)
+        return pause(*how)
 
-    changing = threading.Thread(target=change)
-    changing.start()
+    monkeypatch.setattr(wait, "_pause", change_and_pause)
     result = run("wait", "tiny", "--timeout", "20s")
-    changing.join()
     assert result.code == 0, str(result)
     assert [request.path.rpartition(":")[2] for request in api.requests[before[0] :]] == [
         "dashboard/proxy/api/serve/applications/"

@@ -9,7 +9,8 @@ import pytest
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster import watch as module
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.watch import Subscription, Watch
+from rayllm_ctl.cluster.watch import Subscription, Watch, _Follower
+from tests.clock import Clock
 from tests.cluster.fakeapi import FakeAPI, status
 
 FORBIDDEN = status(403, 'User "a" cannot watch resource "pods" in API group "" in the namespace "llm"', "Forbidden")
@@ -186,11 +187,35 @@ def test_a_silent_connection_is_replaced(api: FakeAPI, cluster: Cluster, monkeyp
 def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
     api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pauses: list[float] = []
+    enough = threading.Event()
+
+    class Stopped(threading.Event):
+        """Pauses take no time, and the last one lasts until the watch is closed."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            pauses.append(timeout)
+            if len(pauses) < 6:
+                return False
+            enough.set()
+            return super().wait(10)
+
+    start = _Follower.start
+
+    def start_noted(follower: _Follower) -> None:
+        follower._stopped = Stopped()
+        start(follower)
+
+    monkeypatch.setattr(_Follower, "start", start_noted)
     monkeypatch.setattr(module, "BACK_OFF", (0.1, 1.0))
+    monkeypatch.setattr(module, "time", Clock())
     api.answer("GET", "pods", lambda request: (200, b"") if "watch" in request.query else None)
     with watch(cluster, ["Pod"], "llm"):
-        time.sleep(0.5)
-    assert api.count("GET", "pods") < 8
+        assert enough.wait(10)
+    most = [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, most, strict=True))
+    assert api.count("GET", "pods") == 7, "a list, and a watch before each pause"
 
 
 def test_objects_are_those_of_the_newest_changes_which_are_then_known(api: FakeAPI, cluster: Cluster) -> None:
@@ -273,12 +298,23 @@ def test_waiting_ends_when_nothing_changes(cluster: Cluster) -> None:
         assert changes.drain() == []
 
 
-def test_closing_is_quick_and_ends_the_threads(api: FakeAPI, cluster: Cluster) -> None:
+def test_closing_waits_for_nothing_and_ends_the_threads(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes = watch(cluster, ["Pod", "RayCluster", "RayService"], "llm")
     eventually(lambda: api.watching() == 3)
-    begun = time.monotonic()
+    disconnect, may_close, closed = changes._disconnect, threading.Event(), threading.Event()
+
+    def close_connections() -> None:
+        may_close.wait(10)
+        disconnect()
+        closed.set()
+
+    monkeypatch.setattr(changes, "_disconnect", close_connections)
     changes.close()
-    assert time.monotonic() - begun < 1
+    assert not closed.is_set()
+    assert api.watching() == 3
+    may_close.set()
     eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("watch-")])
 
 

@@ -6,9 +6,30 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+
+from tests.clock import Clock
+
+
+class Steps(Clock):
+    """The clock of a server and its clients. It goes on where the server pauses, once the client has all that was sent
+    to it: so a single client sees each piece at the moment at which it was sent.
+
+    sent, received: bytes, by the client's port.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: Counter[int] = Counter()
+        self.received: Counter[int] = Counter()
+
+    async def pause(self, port: int, seconds: float) -> None:
+        while self.received[port] < self.sent[port]:
+            await asyncio.sleep(0.001)
+        self.sleep(seconds)
 
 
 class KnownServer:
@@ -18,10 +39,15 @@ class KnownServer:
     first, gap: seconds before the first chunk and between chunks. tokens: chunks with content. status: instead of 200.
     end: how the stream ends: done ([DONE]), cut (in order, too early), reset, late_reset (after the finish_reason),
     silent (never). malformed, event_error: instead of the second chunk. split: bytes are written in pieces this long.
-    together: chunks in one packet. usage: whether there is any.
+    together: chunks in one packet. usage: whether there is any. meet: how many requests have to be there before one is
+    answered. answers: how many requests since `written` was cleared are answered; later ones never are.
     """
 
     def __init__(self) -> None:
+        self.steps: Steps | None = None
+        """The clock; None: time passes."""
+        self.silent: Callable[[], None] = lambda: None
+        """Called where an answer never ends."""
         self.written: list[list[float]] = []
         """For each answer: when it arrived, and when each of its chunks was written."""
         self.bodies: list[dict[str, Any]] = []
@@ -29,6 +55,7 @@ class KnownServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._meetings: dict[int, asyncio.Barrier] = {}
         self.port = 0
 
     def __enter__(self) -> KnownServer:
@@ -67,8 +94,12 @@ class KnownServer:
                     return
 
     async def _answer(self, how: dict[str, Any], body: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
-        times = [time.perf_counter()]
+        times = [self._now()]
         self.written.append(times)
+        if len(self.written) > how.get("answers", len(self.written)):
+            await self._never(writer)
+        if parties := how.get("meet"):
+            await self._meetings.setdefault(parties, asyncio.Barrier(parties)).wait()
         if status := how.get("status"):
             text = how.get("body", '{"error": {"message": "no"}}').encode()
             writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (status, len(text), text))
@@ -78,15 +109,15 @@ class KnownServer:
             return False
         if not body.get("stream"):
             return await self._whole(how, times, writer)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        self._send(writer, b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         await self._write(how, writer, _event({"choices": [{"delta": {"role": "assistant", "content": ""}}]}))
         for number in range(how.get("tokens", 3)):
-            await asyncio.sleep(how.get("gap", 0) if number else how.get("first", 0))
+            await self._pause(writer, how.get("gap", 0) if number else how.get("first", 0))
             if number == 1 and "malformed" in how:
                 await self._write(how, writer, b"data: {not json\n\n")
             if number == 1 and "event_error" in how:
                 await self._write(how, writer, _event({"error": {"message": "the engine is dead"}}))
-            times.append(time.perf_counter())
+            times.append(self._now())
             chunk = _event({"choices": [{"delta": {"content": f" né{number}"}}]})
             await self._write(how, writer, chunk * how.get("together", 1))
         return await self._finish(how, writer)
@@ -94,10 +125,10 @@ class KnownServer:
     async def _finish(self, how: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         end = how.get("end", "done")
         if end == "silent":
-            await asyncio.sleep(60)
+            await self._never(writer)
         if end in ("cut", "reset"):
             await writer.drain()
-            await asyncio.sleep(0.02)
+            await self._pause(writer, 0.02)
             if end == "reset":
                 _reset(writer)
             writer.close()
@@ -105,7 +136,7 @@ class KnownServer:
         await self._write(how, writer, _event({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
         if end == "late_reset":
             await writer.drain()
-            await asyncio.sleep(0.02)
+            await self._pause(writer, 0.02)
             _reset(writer)
             writer.close()
             return False
@@ -113,14 +144,28 @@ class KnownServer:
             usage = {"prompt_tokens": 7, "completion_tokens": how.get("tokens", 3) * how.get("together", 1)}
             await self._write(how, writer, _event({"choices": [], "usage": usage}))
         await self._write(how, writer, b"data: [DONE]\n\n")
-        writer.write(b"0\r\n\r\n")
+        self._send(writer, b"0\r\n\r\n")
         return True
 
+    async def _never(self, writer: asyncio.StreamWriter) -> None:
+        await self._pause(writer, 0)
+        self.silent()
+        await asyncio.sleep(60)
+
+    def _now(self) -> float:
+        return self.steps.now if self.steps else time.perf_counter()
+
+    async def _pause(self, writer: asyncio.StreamWriter, seconds: float) -> None:
+        if self.steps:
+            await self.steps.pause(writer.get_extra_info("peername")[1], seconds)
+        else:
+            await asyncio.sleep(seconds)
+
     async def _whole(self, how: dict[str, Any], times: list[float], writer: asyncio.StreamWriter) -> bool:
-        await asyncio.sleep(how.get("first", 0))
+        await self._pause(writer, how.get("first", 0))
         usage = {"prompt_tokens": 7, "completion_tokens": 5}
         text = how.get("body") or json.dumps({"choices": [{"message": {"content": "all"}}], "usage": usage})
-        times.append(time.perf_counter())
+        times.append(self._now())
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
         writer.write(head.encode() + text.encode())
         return True
@@ -129,10 +174,15 @@ class KnownServer:
         size = how.get("split", len(data))
         for at in range(0, len(data), size):
             piece = data[at : at + size]
-            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self._send(writer, b"%x\r\n%s\r\n" % (len(piece), piece))
             if size < len(data):
                 await writer.drain()
                 await asyncio.sleep(0)
+
+    def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        if self.steps:
+            self.steps.sent[writer.get_extra_info("peername")[1]] += len(data)
+        writer.write(data)
 
 
 def _event(data: Any) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -12,60 +11,94 @@ import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Settings, Target
 from rayllm_ctl.model.benchservice import Look
+from rayllm_ctl.workflows import benchwatch
 from rayllm_ctl.workflows.benchurl import url_look
 from rayllm_ctl.workflows.benchwatch import Watch
+from tests.clock import Clock
 
 SETTINGS = Settings(Target("http://x/v1", ("m",)), (Load(concurrency=1, requests=1),))
 
 
-def test_each_load_has_what_was_seen_while_it_ran() -> None:
+class Looks:
+    """Looks that end when a test says so."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._begun, self._ends = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self) -> Look:
+        self._begun.release()
+        self._ends.acquire()
+        self._number += 1
+        return Look(replicas=self._number)
+
+    def await_begin(self) -> None:
+        assert self._begun.acquire(timeout=30)
+
+    def end(self) -> None:
+        """End the look that has begun, and await the begin of the next one: by then what was seen is noted."""
+        self._ends.release()
+        self.await_begin()
+
+    def close(self) -> None:
+        self._ends.release()
+
+
+@pytest.fixture
+def looks() -> Iterator[Looks]:
+    made = Looks()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(benchwatch, "time", made)
+    return made
+
+
+def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) -> None:
     passed: list[Mapping[str, Any]] = []
-    watch = Watch(passed.append, every=0.01)
-    replicas = iter(range(1, 1000))
-    ran: list[tuple[float, float]] = []
+    watch = Watch(passed.append, every=0)
 
     def run(_: Settings) -> list[Mapping[str, Any]]:
-        time.sleep(0.05)
+        looks.await_begin()
+        looks.end()
         for load in (0, 1):
-            begin = time.monotonic()
-            time.sleep(0.08)
+            clock.sleep(1)
+            begin = clock.now
+            for _look in range(2):
+                clock.sleep(1)
+                looks.end()
             # The clock of a Job says nothing here; a line that comes late must not move the begin.
             now = {"load": load, "done": 1, "failed": 0, "running": 0}
             watch.report({**now, "seconds": None})
-            watch.report({**now, "seconds": time.monotonic() - begin})
-            watch.report({**now, "seconds": time.monotonic() - begin - 0.05})
-            ran.append((begin, time.monotonic()))
-        return [{"durationSeconds": end - begin, "name": place} for place, (begin, end) in enumerate(ran)]
+            watch.report({**now, "seconds": clock.now - begin})
+            watch.report({**now, "seconds": clock.now - begin - 0.5})
+        return [{"durationSeconds": 2, "name": place} for place in (0, 1)]
 
-    first, second = watch.over(run, lambda: Look(replicas=next(replicas)))(SETTINGS)
+    first, second = watch.over(run, looks)(SETTINGS)
     assert (first["name"], second["name"], len(passed)) == (0, 1, 6)
-    for result in (first, second):
-        moments = [sample["at"] for sample in result["service"]["samples"]]
-        assert len(moments) >= 2
-        assert moments == sorted(moments)
-        assert moments[-1] <= 0.1 + 0.1  # rounded
-    ends = first["service"]["samples"][-1]["replicas"]
-    begins = second["service"]["samples"][0]["replicas"]
-    assert begins >= ends > 2
+    seen = [
+        [(sample["at"], sample["replicas"]) for sample in result["service"]["samples"]] for result in (first, second)
+    ]
+    assert seen == [[(0, 1), (1, 2), (2, 3)], [(0, 3), (1, 4), (2, 5)]]
 
 
-def test_a_look_counts_at_its_end() -> None:
+def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
     """What it sees may be the effect of a load that began after it."""
-    watch = Watch(lambda _: None, every=0.01)
+    watch = Watch(lambda _: None, every=0)
 
     def run(_: Settings) -> list[Mapping[str, Any]]:
-        time.sleep(0.05)
-        begin = time.monotonic()
-        time.sleep(0.6)
-        watch.report({"load": 0, "done": 1, "failed": 0, "running": 0, "seconds": time.monotonic() - begin})
-        return [{"durationSeconds": time.monotonic() - begin}]
+        looks.await_begin()
+        clock.sleep(2)
+        looks.end()
+        watch.report({"load": 0, "done": 1, "failed": 0, "running": 0, "seconds": 1})
+        return [{"durationSeconds": 1}]
 
-    def look() -> Look:
-        time.sleep(0.3)
-        return Look(replicas=1)
-
-    (result,) = watch.over(run, look)(SETTINGS)
-    assert result["service"]["samples"][0]["at"] >= 0.2
+    (result,) = watch.over(run, looks)(SETTINGS)
+    assert [sample["at"] for sample in result["service"]["samples"]] == [1]
 
 
 def test_nothing_to_look_at_and_a_load_without_an_answer() -> None:

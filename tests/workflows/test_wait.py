@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import statistics
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -19,6 +17,7 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.health import Cause, Health, Object, Snapshot, State
 from rayllm_ctl.workflows import wait
+from tests.clock import Clock
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -136,19 +135,11 @@ def test_what_kuberay_writes_back_is_no_conflict(monkeypatch: pytest.MonkeyPatch
     assert isinstance(ready_within(60)[-1], Ready)
 
 
-def test_a_stop_from_another_thread_ends_a_wait_soon(quiet: list[Snapshot | Exception]) -> None:
-    stop = threading.Event()
-    quiet += [Snapshot((APPLIED,), NOW)] * 3
-    events = wait.wait_ready(CLUSTER, RAY_SERVICE, APPLIED, 60, stop=stop)
-    assert isinstance(next(events), Observed)
-    stop.set()
-    begun = time.monotonic()
-    assert list(events) == []
-    assert time.monotonic() - begun < 1
-
-
 class Quiet:
-    """A watch in which nothing changes."""
+    """A watch in which nothing changes. `waited` is called with the seconds that have passed."""
+
+    clock: ClassVar[Clock]
+    waited: ClassVar[Callable[[float], None]]
 
     def __init__(self, *_: object) -> None:
         pass
@@ -163,7 +154,8 @@ class Quiet:
         pass
 
     def wait(self, seconds: float) -> bool:
-        time.sleep(min(seconds, 0.01))
+        self.clock.sleep(seconds)
+        type(self).waited(seconds)
         return False
 
 
@@ -187,13 +179,37 @@ class Collector:
 
 
 @pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of waits, which goes on while a watch waits."""
+    made = Clock()
+    monkeypatch.setattr(wait, "time", made)
+    monkeypatch.setattr(Quiet, "clock", made, raising=False)
+    monkeypatch.setattr(Quiet, "waited", lambda _: None, raising=False)
+    return made
+
+
+@pytest.fixture
+def quiet(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
     monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Quiet)
     monkeypatch.setattr(wait, "kind_of", lambda *_: RAY_SERVICE)
-    monkeypatch.setattr(wait, "LOOK_EVERY", 0.3)
     monkeypatch.setattr("rayllm_ctl.cluster.snapshot.Collector", Collector)
     monkeypatch.setattr(Collector, "answers", [])
     return Collector.answers
+
+
+def test_a_stop_ends_a_wait_soon(quiet: list[Snapshot | Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+    waits: list[float] = []
+
+    def waited(seconds: float) -> None:
+        waits.append(seconds)
+        stop.set()
+
+    monkeypatch.setattr(Quiet, "waited", waited)
+    quiet += [Snapshot((APPLIED,), NOW)] * 3
+    events = list(wait.wait_ready(CLUSTER, RAY_SERVICE, APPLIED, 60, stop=stop))
+    assert [type(event) for event in events] == [Observed]
+    assert waits == [0.25]
 
 
 def test_an_api_server_that_restarts_does_not_end_a_wait(quiet: list[Snapshot | Exception]) -> None:
@@ -206,15 +222,14 @@ def test_an_api_server_that_restarts_does_not_end_a_wait(quiet: list[Snapshot | 
     assert "cannot be reached" in cast("Noted", seen[1]).message
 
 
-def test_an_api_server_that_stays_away_ends_it(
-    quiet: list[Snapshot | Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wait, "OUTAGE", 0.0)
-    quiet += [UnreachableError("gone"), UnreachableError("gone")]
+def test_an_api_server_that_stays_away_ends_it(quiet: list[Snapshot | Exception], clock: Clock) -> None:
+    quiet += [UnreachableError("gone")] * 100
+    begin = clock.now
     looked = wait.follow(CLUSTER, "qwen", "llm")
     assert isinstance(next(looked), Noted)
     with pytest.raises(UnreachableError):
         next(looked)
+    assert wait.OUTAGE < clock.now - begin <= wait.OUTAGE + wait.LOOK_EVERY
 
 
 class Noisy(Quiet):
@@ -223,34 +238,30 @@ class Noisy(Quiet):
     ends: ClassVar[float] = 0.0
 
     def wait(self, seconds: float) -> bool:
-        if time.monotonic() < self.ends:
-            return True
-        time.sleep(seconds)
-        return False
+        return self.clock.now < self.ends or super().wait(seconds)
 
     def drain(self) -> list[object]:
         return []
 
 
-@pytest.mark.parametrize(("seconds", "settle", "pause"), [(0.0, 0.05, 0.0), (0.1, 1.0, 0.3), (0.2, 0.1, 0.1)])
+@pytest.mark.parametrize(("seconds", "settle", "pause"), [(0.01, 0.05, 0.03), (0.1, 1.0, 0.3), (0.2, 0.1, 0.1)])
 def test_a_change_is_looked_at_at_once_and_a_burst_after_pauses(
-    seconds: float, settle: float, pause: float, monkeypatch: pytest.MonkeyPatch
+    seconds: float, settle: float, pause: float, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pause is three times what a look takes, up to a limit."""
     monkeypatch.setattr("rayllm_ctl.cluster.watch.Watch", Noisy)
     monkeypatch.setattr(wait, "SETTLE", settle)
-    monkeypatch.setattr(Noisy, "ends", time.monotonic() + 1.2)
+    monkeypatch.setattr(Noisy, "ends", clock.now + 1.2)
     looked: list[float] = []
 
     def look(*_: object) -> None:
-        looked.append(time.monotonic())
-        time.sleep(seconds)
+        looked.append(clock.now)
+        clock.sleep(seconds)
 
-    for _ in wait.repeated(CLUSTER, "llm", look, 1.3, None):
+    for _ in wait.repeated(CLUSTER, "llm", look, 2, None):
         pass
-    first, *others = looked[:-1]
-    assert others[0] - first < seconds + 0.1
-    gaps = [after - before for before, after in itertools.pairwise(others)]
-    assert gaps
-    assert seconds + pause <= min(gaps)
-    assert statistics.median(gaps) < seconds + pause + 0.1
+    first, *burst = looked[:-1]  # the last one is at the end of the time
+    assert burst[0] - first == pytest.approx(seconds)
+    gaps = [after - before for before, after in itertools.pairwise(burst)]
+    assert len(gaps) >= 2
+    assert gaps == pytest.approx([seconds + pause] * len(gaps))
