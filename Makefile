@@ -29,7 +29,7 @@ types: install ## mypy --strict
 # More than there are cores, since some tests wait; each process takes two seconds of CPU time to start.
 UNIT_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 8 ? 3 * n / 2 : 8)))
 
-unit: install ## the fast tests: unit, golden, property (no cluster, under 60 s)
+unit: install ## the fast tests: unit, golden, property (no cluster, 45 s)
 	$(BIN)/pytest -q -n $(UNIT_PROCESSES) --dist worksteal --durations=15 --junitxml=build/junit-unit.xml tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
