@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo record bench accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -82,6 +82,9 @@ bench: install ## how long planning takes and what the gateway, batch jobs and l
 	$(BIN)/python -m benches.bench_gateway
 	$(BIN)/python -m benches.bench_batch
 	$(BIN)/python -m benches.bench_load
+
+bench-scale: install ## what status, watch and wait cost beside a thousand services, on a cluster of its own, held against limits
+	$(BIN)/python -m benches.bench_scale
 
 accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
 	$(BIN)/python scripts/accuracy.py

@@ -19,6 +19,7 @@ from e2e.cluster.layout import HOST_ADDRESS, NODE_RANGE
 from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
 from e2e.simulate import gpus
 from e2e.simulate.shapes import SIMULATED, gpu_labels
+from e2e.simulated import schedule_on_simulated_nodes
 
 ARTIFACTS = Path(__file__).parent / ".artifacts"
 
@@ -178,11 +179,7 @@ def shared(target: Target, request: pytest.FixtureRequest) -> Iterator[Bench]:
 def simulated(simulated_nodes: Target, bench: Bench) -> Bench:
     """A namespace whose pods all go to simulated nodes."""
     assert bench.target is simulated_nodes
-    bench.kubectl(
-        "annotate", "namespace", bench.namespace,
-        f"scheduler.alpha.kubernetes.io/node-selector={SIMULATED}=true",
-        'scheduler.alpha.kubernetes.io/defaultTolerations=[{"key":"kwok.x-k8s.io/node","operator":"Exists"}]',
-    )  # fmt: skip
+    schedule_on_simulated_nodes(bench)
     return bench
 
 
