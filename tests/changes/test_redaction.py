@@ -101,4 +101,4 @@ def test_long_lines_take_no_long_time() -> None:
     for text in ("A" * 50_000, "-" * 50_000, "eyJ" + "a-" * 20_000, "://" * 10_000, "token " * 10_000):
         begun = time.thread_time()
         assert redacted_text(text) == text
-        assert time.thread_time() - begun < 3
+        assert time.thread_time() - begun < 1

@@ -132,7 +132,7 @@ def test_pods_of_others_are_not_waited_for(api: FakeAPI, cluster: Cluster) -> No
     put(api, "RayService", "tiny")
     pod(api, "a", "tiny-2-bcdfg", deletionTimestamp="2026-11-21T10:00:00Z")
     pod(api, "b", "tiny-bcdfg")
-    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=0.2))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=30))
     assert events == [Applied("RayService", "tiny", "llm", "deleted")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ def test_what_the_service_answers_is_said(api: FakeAPI, cluster: Any) -> None:
 
 def test_a_node_that_does_not_answer(api: FakeAPI, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portforward, "_OPEN_TIMEOUT", 0.2)
-    api.answer("GET", PORT, lambda _: (101, lambda _: time.sleep(1)))
+    api.answer("GET", PORT, lambda _: (101, lambda _: api.ending.wait(30)))
     with (
         pytest.raises(ClusterError, match=r"did not forward port 8000 of Pod llm/front within .* node") as caught,
         forwarded(cluster, "front", "llm", 8000),

@@ -140,7 +140,9 @@ def test_the_container_ends_with_ray_with_the_server_and_when_it_is_told_to(tmp_
         process = subprocess.Popen([*script, *server["args"]], env=environment, cwd=tmp_path, start_new_session=True)
         try:
             if stop:
-                while process.poll() is None and not handles(process.pid, signal.SIGTERM):
+                deadline = time.monotonic() + 30
+                while not handles(process.pid, signal.SIGTERM):
+                    assert time.monotonic() < deadline
                     time.sleep(0.01)
                 process.terminate()
             return process.wait(30)
