@@ -1,4 +1,4 @@
-"""Chat requests sent without a break, and a record of every one: what failed, what was slow, how long nothing came."""
+"""Chat requests sent without a break, and a record of every one: what failed, and how long nothing came."""
 
 from __future__ import annotations
 
@@ -77,24 +77,16 @@ class Load:
         """The requests that failed, in the order in which they ended."""
         return [one for one in self._finished() if one.error]
 
-    def slow(self, seconds: float) -> list[Request]:
-        """The answered requests that took longer than `seconds`."""
-        return [one for one in self._finished() if not one.error and one.seconds > seconds]
-
     def gap(self) -> tuple[float, float]:
         """The longest time without an answer: its begin, in seconds since the load began, and its length."""
         answers = [0.0, *(one.end for one in self._finished() if not one.error), self.now]
         return max(((a, b - a) for a, b in pairwise(answers)), key=lambda pair: pair[1])
 
-    def silent(self) -> float:
-        """Seconds since the last answer."""
-        return self.now - max((one.end for one in self._finished() if not one.error), default=0.0)
-
-    def figures(self, slow: float = 5.0) -> str:
+    def figures(self) -> str:
         """What was counted, on one line."""
         begin, seconds = self.gap()
         return (
-            f"{self.answered} answered, {len(self.failed)} failed, {len(self.slow(slow))} slower than {slow:g} s; "
+            f"{self.answered} answered, {len(self.failed)} failed; "
             f"longest time without an answer {seconds:.1f} s, from {begin:.1f} s of {self.now:.1f} s"
         )
 
