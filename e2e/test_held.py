@@ -78,10 +78,14 @@ class Service:
         """Requests whose answers wait before their first token, until their own names are released."""
         return {name: self.chat(name, f"HOLD {name}", **more) for name in names}
 
+    def begin(self, *names: str) -> dict[str, Chat]:
+        """Streams that wait after their first token: if their replica is lost, they are not sent again."""
+        return {name: self.chat(name, f"HOLD {name} AFTER 1", stream=True) for name in names}
+
     def fill(self) -> dict[str, Chat]:
-        """Requests that wait in both replicas, which take no more."""
+        """Streams that have begun and wait in both replicas, which take no more."""
         names = [f"full-{next(self._numbers)}" for _ in range(2 * SLOTS)]
-        chats = self.hold(*names)
+        chats = self.begin(*names)
         self.holds.wait(*names)
         return chats
 
@@ -355,7 +359,7 @@ def test_with_one_more_replica_an_engine_argument_changes_without_a_lost_request
     """One more replica starts, the old one writes its answers and is replaced, and the service has its bounds again."""
     service.deploy(replicas=ONE)
     (old,) = service.running()
-    held = service.hold("surge-1", "surge-2")
+    held = service.begin("surge-1", "surge-2")
     service.holds.wait(*held)
     changing = service.bench.start(*service.command(replicas=ONE, enable_prefix_caching=False))
     service.bench.wait("the old replica ends", lambda: service.replicas().get(old) == "STOPPING", timeout=300)
@@ -374,8 +378,7 @@ def test_with_one_more_replica_an_engine_argument_changes_without_a_lost_request
 def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(service: Service) -> None:
     service.deploy(replicas=FIXED, enable_prefix_caching=False)
     service.bench.wait("two replicas", lambda: len(service.running()) == 2, timeout=300)
-    streams = [f"stream-{number}" for number in range(2 * SLOTS - 1)]
-    begun = {name: service.chat(name, f"HOLD {name} AFTER 1", stream=True) for name in streams}
+    begun = service.begin(*(f"stream-{number}" for number in range(2 * SLOTS - 1)))
     service.holds.wait(*begun)
     whole = service.hold("whole")
     service.holds.wait(*begun, "whole")

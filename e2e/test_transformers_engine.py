@@ -15,7 +15,7 @@ import pytest
 from e2e.cluster.progress import to_stderr
 from e2e.images import rootfs, serving
 
-pytestmark = [pytest.mark.xdist_group("transformers_engine"), pytest.mark.slow]
+pytestmark = pytest.mark.xdist_group("transformers_engine")
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**serving.ENV, "PYTHONPATH": "/mnt"}
