@@ -196,8 +196,34 @@ def test_replicas_of_four_gpus_answer(service: Service) -> None:
     assert len(json.loads(answer.text)["choices"][0]["message"]["content"].split()) >= 3
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_disconnects_frees_its_place(service: Service, stream: bool) -> None:
+    """Of one that is being answered the engine hears, and one that waits leaves the queue."""
+    kind = "stream" if stream else "whole"
+    running, waiting = f"left-running-{kind}", f"left-waiting-{kind}"
+    (leaver,) = service.hold(running, stream=stream).values()
+    service.holds.wait(running)
+    service.settles(running=1)
+    leaver.leave()
+    service.holds.wait()
+    service.settles(running=0)
+    assert service.logged(running)["outcome"] == "disconnected"
+
+    full = service.fill()
+    late = service.chat(waiting, stream=stream)
+    service.settles(running=2 * SLOTS, pending=1)
+    late.leave()
+    service.settles(running=2 * SLOTS, pending=0)
+    service.holds.release(*full)
+    assert answered(full) == dict.fromkeys(full, True)
+    assert service.logged(waiting)["outcome"] == "disconnected"
+
+
 def test_the_bound_of_the_queue_holds_over_both_ingresses(service: Service) -> None:
-    """With all replicas busy as many requests wait as may, each further one is rejected, and none of the others is."""
+    """With all replicas busy as many requests wait as may, each further one is rejected, and none of the others is.
+
+    The clients of the tests before have left: a place that one of them kept would be missing here.
+    """
     full = service.fill()
     service.settles(running=2 * SLOTS, pending=0, replicas=2, maxPending=MAX_PENDING)
     waiting: dict[str, Chat] = {}
@@ -235,29 +261,6 @@ def test_the_bound_of_the_queue_holds_over_both_ingresses(service: Service) -> N
     of_each = {pod: len(lines) for pod, lines in service.access_logs().items()}
     assert len(of_each) == 2
     assert all(of_each.values()), of_each
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_disconnects_frees_its_place(service: Service, stream: bool) -> None:
-    """Of one that is being answered the engine hears, and one that waits leaves the queue."""
-    kind = "stream" if stream else "whole"
-    running, waiting = f"left-running-{kind}", f"left-waiting-{kind}"
-    (leaver,) = service.hold(running, stream=stream).values()
-    service.holds.wait(running)
-    service.settles(running=1)
-    leaver.leave()
-    service.holds.wait()
-    service.settles(running=0)
-    assert service.logged(running)["outcome"] == "disconnected"
-
-    full = service.fill()
-    late = service.chat(waiting, stream=stream)
-    service.settles(running=2 * SLOTS, pending=1)
-    late.leave()
-    service.settles(running=2 * SLOTS, pending=0)
-    service.holds.release(*full)
-    assert answered(full) == dict.fromkeys(full, True)
-    assert service.logged(waiting)["outcome"] == "disconnected"
 
 
 def test_a_key_that_is_revoked_ends_no_response_and_begins_none(service: Service) -> None:
