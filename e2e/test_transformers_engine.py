@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**serving.ENV, "PYTHONPATH": "/mnt"}
 ARCHITECTURES = ("llama", "neox", "window", "mamba")
 SECONDS = 240
+TOKENS = 40
+"""Of the answers of engine_inside."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,9 @@ def test_eight_clients_are_computed_together(found: Any) -> None:
 
 
 def test_who_no_longer_waits_for_an_answer_costs_nothing(found: Any) -> None:
-    assert found["cancelled"] == {"running": 1, "left": 0, "steps_after": 0}
+    assert found["cancelled"]["running"] == 1
+    # Of the one request that was answered; each of the others would double it. A step may just have been under way.
+    assert found["cancelled"]["computed"] < 1.5 * TOKENS
 
 
 def test_a_step_without_memory_fails_its_requests_and_a_lost_device_the_replica(found: Any) -> None:

@@ -81,7 +81,8 @@ class Served:
         self.engine = self.engine_of(source)
         self.model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(source)
-        self.steps = 0
+        self.steps = self.computed = 0
+        """Steps of the model, and the tokens that they gave."""
 
     @staticmethod
     def engine_of(source: Path | str, **changes: Any) -> TransformersEngine:
@@ -99,8 +100,10 @@ class Served:
         step = runner.step
 
         def counted(batch: Any) -> Any:
+            tokens = step(batch)
             self.steps += 1
-            return step(batch)
+            self.computed += len(tokens)
+            return tokens
 
         runner.step = counted
 
@@ -214,20 +217,21 @@ async def speed(served: Served) -> None:
 
 
 async def cancelled(served: Served) -> None:
-    """One closed stream and one cancelled task leave nothing that is computed."""
-    request = CompletionRequest(model="m", prompt="Hello", max_tokens=200, stream=True, ignore_eos=True, temperature=0)
+    """What is computed while one request is answered, after a stream was closed and a task cancelled that asked for
+    many more tokens."""
+    fields: dict[str, Any] = {"max_tokens": 200, "ignore_eos": True, "temperature": 0}
+    request = CompletionRequest(model="m", prompt="Hello", stream=True, **fields)
     async with aclosing(served.engine.completions(request)) as events:
         await anext(events)
         running = served.engine._batcher.figures().running
-    whole = asyncio.create_task(served.complete("Hello", max_tokens=200, ignore_eos=True, temperature=0))
+    whole = asyncio.create_task(served.complete("Hello", **fields))
     while not served.engine._batcher.figures().running:
         await asyncio.sleep(0.001)
     whole.cancel()
-    await asyncio.sleep(0.2)
-    before = served.steps
-    await asyncio.sleep(0.2)
-    left = served.engine._batcher.figures()
-    say("cancelled", running=running, left=left.running + left.waiting, steps_after=served.steps - before)
+    await asyncio.wait([whole])
+    before = served.computed
+    await served.complete("Hello", **{**fields, "max_tokens": TOKENS})
+    say("cancelled", running=running, computed=served.computed - before)
 
 
 async def failures(served: Served) -> None:
