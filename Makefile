@@ -26,8 +26,8 @@ lint: install ## ruff, import-linter, generated files up to date
 types: install ## mypy --strict
 	$(BIN)/mypy
 
-# More than there are cores, since some tests wait; each process takes two seconds of CPU time to start.
-UNIT_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 8 ? 3 * n / 2 : 8)))
+# Twice as many as there are cores, since some tests wait.
+UNIT_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 8 ? 2 * n : 16)))
 
 unit: install ## the fast tests: unit, golden, property (no cluster, 45 s)
 	$(BIN)/pytest -q -n $(UNIT_PROCESSES) --dist worksteal --durations=15 --junitxml=build/junit-unit.xml tests
