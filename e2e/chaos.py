@@ -22,6 +22,7 @@ import pytest
 
 from e2e.harness import STAND_IN, Bench, Object, Target, rig
 from e2e.load import Load
+from e2e.running import Running
 from e2e.test_rayoptions import redis
 
 NAME = "chaos"
@@ -30,6 +31,7 @@ LONG = 900
 """Tokens of answers that take longer than the 30 s that Kubernetes gives a pod by default, at 20 a second."""
 ANSWER = 5.0
 """Seconds in which `status` has to be right."""
+OPERATOR = "app.kubernetes.io/component=kuberay-operator"
 LISTED = 20.0
 """Seconds after which the address of a pod on a lost node has to be out of the Service. 8 to 10 were measured."""
 
@@ -41,6 +43,10 @@ class Event:
     name: str
     load: Load
     states: list[tuple[float, str]] = field(default_factory=list)
+
+    def noticed(self) -> list[float]:
+        """When `status` said something else than Ready, in seconds since the event."""
+        return [after for after, state in self.states if not state.startswith("Ready")]
 
     def row(self) -> str:
         said = "; ".join(f"{after:.0f} s {state}" for after, state in self.states)
@@ -105,7 +111,7 @@ class Service:
             Load(url, MODEL, clients=4, max_tokens=tokens, pause=0.1, timeout=limit, streaming=2) as load,
         ):
             if tokens == LONG:
-                time.sleep(5)
+                self.bench.wait("requests", lambda: load.begun >= 4, timeout=60)
             else:
                 self.bench.wait("answers", lambda: load.answered > 8, timeout=60)
             event, stop, begin = Event(name, load), threading.Event(), time.monotonic()
@@ -210,19 +216,18 @@ def test_the_loss_of_a_pod(service: Service, kind: str, how: str) -> None:
     flags = ("--grace-period=0", "--force") if how == "killed" else ()
     with service.under_load(f"{kind} pod {how}") as event:
         lost(service, kind, *flags)()
-        time.sleep(ANSWER)
+        service.bench.wait("status notices", event.noticed, timeout=60)
     assert len(event.load.failed) <= 4, event.load.figures()
-    noticed = [after for after, state in event.states if not state.startswith("Ready")]
-    assert noticed, event.states
-    assert noticed[0] <= ANSWER + 1, event.states
+    assert event.noticed()[0] <= ANSWER + 1, event.states
 
 
 def test_the_operator_restarts(service: Service) -> None:
     with service.under_load("operator killed") as event:
+        deleted = service.bench.kubectl("delete", "pods", "-A", "-l", OPERATOR, "--grace-period=0", "--force")
+        assert "deleted" in deleted
         service.bench.kubectl(
-            "delete", "pods", "-A", "-l", "app.kubernetes.io/name=kuberay-operator", "--grace-period=0", "--force"
+            "rollout", "status", "deployment", "-n", "kuberay-system", "-l", OPERATOR, "--timeout=110s"
         )
-        time.sleep(ANSWER)
     assert not event.load.failed
 
 
@@ -265,14 +270,14 @@ def test_the_api_server_stands_still(service: Service) -> None:
     processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
     (pid,) = (one["pid"] for one in processes if one["name"] == "kube-apiserver")
     resume = threading.Timer(15, os.kill, (pid, signal.SIGCONT))
-    process = service.bench.start("watch", *service.where, "--timeout", "40s")
-    time.sleep(5)
+    watch = Running(service.bench, "watch", *service.where, "--timeout", "40s")
+    watch.prints()
     os.kill(pid, signal.SIGSTOP)
     resume.start()
     refused = service.bench.run("scale", *service.where, "--replicas", "3", code=5)
     assert "no answer within the time limit" in refused.err, str(refused)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    code, err = watch.ended()
+    assert code == 0, err
     service.bench.run("scale", *service.where, "--replicas", "3")
     service.bench.run("scale", *service.where, "--replicas", "2")
 
@@ -307,13 +312,13 @@ def test_a_node_is_gone(service: Service) -> None:
     with service.under_load("node gone") as event:
         os.kill(pid, signal.SIGKILL)
         loss = event.load.now
-        time.sleep(60)
+        away = ("wait", f"node/{node}", "--for=condition=Ready=Unknown", "--timeout=110s")
+        service.bench.kubectl(*away)
         service.bench.kubectl("delete", "node", node)  # as a cloud's controller does
     later = [one for one in event.load.failed if one.begin > loss]
     print(event.load.figures(), f"{len(later)} of the failed were sent after the loss", sep="; ")
     assert all("dial tcp" in one.error or one.seconds > ANSWER for one in later), later
     assert all(one.begin < loss + LISTED for one in later), (loss, later)
-    noticed = [after for after, state in event.states if not state.startswith("Ready")]
-    assert noticed, event.states
+    assert event.noticed(), event.states
     # It reads the log of the lost replica, for which it waits for 2 s.
-    assert noticed[0] <= ANSWER + 1 + 2, event.states
+    assert event.noticed()[0] <= ANSWER + 1 + 2, event.states

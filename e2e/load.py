@@ -42,6 +42,8 @@ class Load:
     ) -> None:  # fmt: skip
         self.url, self.model, self.max_tokens, self.pause, self.timeout = url, model, max_tokens, pause, timeout
         self.requests: list[Request] = []
+        self.begun = 0
+        """How many requests have been begun."""
         self._limit, self._streaming = limit, streaming
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         self._stop = threading.Event()
@@ -104,6 +106,8 @@ class Load:
             }
         )  # fmt: skip
         while not self._stop.is_set() and self.now < self._limit:
+            with self._lock:
+                self.begun += 1
             begin = self.now
             error = _post(f"{self.url}/v1/chat/completions", body, self._headers, self.timeout, stream)
             with self._lock:

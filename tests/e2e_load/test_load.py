@@ -102,7 +102,7 @@ def test_an_outage_is_counted_and_timed(model: Model, monkeypatch: pytest.Monkey
     monkeypatch.setattr(model, "status", status)
     with Load(model.url, "tiny", clients=1) as load:
         assert over.wait(30)
-        assert (load.answered, len(load.failed)) == (5, 10)
+        assert (load.answered, len(load.failed), load.begun) == (5, 10, 16)
         goes_on.set()
         eventually(lambda: load.answered > 7)
     assert load.gap() == pytest.approx((5 * SECONDS, 11 * SECONDS))
