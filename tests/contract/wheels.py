@@ -21,6 +21,7 @@ from e2e.cluster import cache
 from tests.contract.library import Fact, Library
 
 _AT_ONCE = 4
+_FACTS = "wheel-facts"
 _RECIPE = 1
 """Part of the key: to be raised when other files are kept."""
 
@@ -36,9 +37,11 @@ class WheelMissing(Exception):
 def facts(package: str, versions: Iterable[str], paths: Iterable[str]) -> dict[str, dict[str, Fact]]:
     """What each version has of `paths`, by version and path. Raises WheelMissing."""
     wanted, asked = list(versions), sorted(set(paths))
+    unread = [version for version in wanted if not cache.entry(_FACTS, _key(package, version, asked)).is_dir()]
     with ThreadPoolExecutor(_AT_ONCE) as downloads:
-        found = downloads.map(lambda version: _facts(package, version, asked), wanted)
-        return dict(zip(wanted, found, strict=True))
+        list(downloads.map(lambda version: _sources(package, version), unread))
+    # One after the other: Python 3.11 cannot parse in several threads at once (python/cpython#106905).
+    return {version: _facts(package, version, asked) for version in wanted}
 
 
 def _facts(package: str, version: str, paths: list[str]) -> dict[str, Fact]:
@@ -47,11 +50,15 @@ def _facts(package: str, version: str, paths: list[str]) -> dict[str, Fact]:
         (folder / "facts.pickle").write_bytes(pickle.dumps({path: library.fact(path) for path in paths}))
         library.close()
 
-    reader = Path(inspect.getfile(Library)).read_bytes()
-    question = hashlib.sha256(reader + "\n".join(paths).encode()).hexdigest()[:16]
-    entry = cache.ensure("wheel-facts", f"{package}-{version}-{_RECIPE}-{question}", make)
+    entry = cache.ensure(_FACTS, _key(package, version, paths), make)
     found: dict[str, Fact] = pickle.loads((entry / "facts.pickle").read_bytes())
     return found
+
+
+def _key(package: str, version: str, paths: list[str]) -> str:
+    reader = Path(inspect.getfile(Library)).read_bytes()
+    question = hashlib.sha256(reader + "\n".join(paths).encode()).hexdigest()[:16]
+    return f"{package}-{version}-{_RECIPE}-{question}"
 
 
 def _sources(package: str, version: str) -> Path:
