@@ -66,7 +66,7 @@ OLDEST_RAY: Final = min(feature.least for feature in FEATURES)
 
 
 def needed_features(service: LLMService) -> Iterator[tuple[str, RayFeature]]:
-    """The features that a service uses beside ONE_MODEL, each with the field that asks for it."""
+    """The features that a service uses in addition to ONE_MODEL, each with the field that asks for it."""
     if any(alone.engine.kind == "transformers" for alone in each_model(service).values()):
         yield "engine kind transformers", TRANSFORMERS
     if service.gateway is not None:
