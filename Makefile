@@ -36,8 +36,9 @@ lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
 
 E2E_FLAGS ?=
-# Groups of tests are named in the modules (xdist_group); a process runs one group after the other.
-E2E := $(BIN)/pytest -q --durations=40 --dist loadgroup
+# Groups of tests are named in the modules (xdist_group); a process runs one group after the other, in the order of the
+# files. By itself xdist begins with the groups of most tests, and the longest test would come last and alone.
+E2E := $(BIN)/pytest -q --durations=40 --dist loadgroup --no-loadscope-reorder
 
 e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --image …" for one of your own)
 	$(E2E) -n 2 -m "not slow" --junitxml=build/junit-e2e.xml e2e $(E2E_FLAGS)
