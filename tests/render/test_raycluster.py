@@ -131,12 +131,13 @@ def test_the_container_ends_with_ray_with_the_server_and_when_it_is_told_to(tmp_
             (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
             (tmp_path / name).chmod(0o755)
 
-    def run(ray: str, seconds: str, *, stop: bool = False) -> int:
-        """The exit code of the container."""
+    def run(ray: str, seconds: str, *, stop: bool = False, first: str = "") -> int:
+        """The exit code of the container; ``first`` runs when Ray and the server are started."""
         environment = {
             **os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "KUBERAY_GEN_RAY_START_CMD": ray, "SERVER": seconds,
         }  # fmt: skip
-        script = [*server["command"][:2], server["command"][2].replace("sleep 5", "sleep 0.2"), *server["command"][3:]]
+        text = server["command"][2].replace("sleep 5", "sleep 0.2").replace("server=$!", f"server=$!\n{first}")
+        script = [*server["command"][:2], text, *server["command"][3:]]
         process = subprocess.Popen([*script, *server["args"]], env=environment, cwd=tmp_path, start_new_session=True)
         try:
             if stop:
@@ -150,7 +151,9 @@ def test_the_container_ends_with_ray_with_the_server_and_when_it_is_told_to(tmp_
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    assert run("exit 1", "3600") == 1
+    assert run("exit 3", "3600") == 3
+    assert run("exit 3", "3600", first="while [ -d /proc/$ray ]; do sleep 0.01; done") == 3
+    assert run("sleep 3600", "0", first="while [ -d /proc/$server ]; do sleep 0.01; done") == 0
     assert run("sleep 3600", "0.1") == 0
     assert run("sleep 3600", "3600", stop=True) == 128 + signal.SIGTERM
     assert (tmp_path / "said").read_text().split()[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "/m"]

@@ -6,15 +6,17 @@ command:
 - -c
 - |
   ulimit -n 65536 2> /dev/null
-  bash -c "$KUBERAY_GEN_RAY_START_CMD" &
+  trap 'wait ${ray:-$!}; exit' USR1
+  (trap 'kill -USR1 $$' EXIT; bash -c "$KUBERAY_GEN_RAY_START_CMD") &
+  ray=$!
   if command -v vllm > /dev/null
   then vllm serve "$@" &
   else python3 -m vllm.entrypoints.openai.api_server --model "$@" &
   fi
   server=$!
-  stop() { sleep {{ include "rayllm.yaml" $.server.drain }}; kill -TERM $server; wait $server; exit; }
+  stop() { trap '' USR1; sleep {{ include "rayllm.yaml" $.server.drain }}; kill -TERM $server; wait $server; exit; }
   trap stop TERM
-  wait -n
+  wait $server
 - vllm-server
 args:
 - {{ include "rayllm.yaml" $.server.modelSource }}
@@ -25,4 +27,5 @@ args:
 {{- end }}
 
 {{- /* vLLM's own server in a Ray worker: the container ends as soon as Ray or the server ends, and the kubelet starts both
-   again. So a replica recovers from the loss of the head, of another of its pods, and of its engine. */}}
+   again. So a replica recovers from the loss of the head, of another of its pods, and of its engine. A signal tells of
+   Ray's end: `wait -n` misses a process that ended before it. */}}
