@@ -25,10 +25,17 @@ def what_it_says(bench: Bench, name: str, *source: str) -> tuple[str, list[tuple
 
 
 def assert_a_bundle_says_the_same(bench: Bench, name: str, folder: Path) -> None:
-    live = what_it_says(bench, name, "-n", bench.namespace)
-    assert live[1], live
-    bench.run("bundle", name, "-n", bench.namespace, "-o", str(folder / "bundle.tar.gz"))
-    assert what_it_says(bench, name, "--from", str(folder / "bundle.tar.gz")) == live
+    file = folder / "bundle.tar.gz"
+
+    def recorded() -> tuple[str, list[tuple[str, str]]] | None:
+        """The status before and after the bundle was written, if that is the same."""
+        file.unlink(missing_ok=True)
+        before = what_it_says(bench, name, "-n", bench.namespace)
+        bench.run("bundle", name, "-n", bench.namespace, "-o", str(file))
+        return before if what_it_says(bench, name, "-n", bench.namespace) == before else None
+
+    live = bench.wait("a status that stays while a bundle is written", recorded, timeout=300)
+    assert what_it_says(bench, name, "--from", str(file)) == live
 
 
 def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench, tmp_path: Path) -> None:
