@@ -6,17 +6,17 @@ command:
 - -c
 - |
   ulimit -n 65536 2> /dev/null
-  trap 'wait ${ray:-$!}; exit' USR1
-  (trap 'kill -USR1 $$' EXIT; bash -c "$KUBERAY_GEN_RAY_START_CMD") &
+  bash -c "$KUBERAY_GEN_RAY_START_CMD" &
   ray=$!
   if command -v vllm > /dev/null
   then vllm serve "$@" &
   else python3 -m vllm.entrypoints.openai.api_server --model "$@" &
   fi
   server=$!
-  stop() { trap '' USR1; sleep {{ include "rayllm.yaml" $.server.drain }}; kill -TERM $server; wait $server; exit; }
+  stop() { sleep {{ include "rayllm.yaml" $.server.drain }}; kill -TERM $server; wait $server; exit; }
   trap stop TERM
-  wait $server
+  while kill -0 $ray && kill -0 $server; do sleep 1 & wait $!; done 2> /dev/null
+  if kill -0 $server 2> /dev/null; then wait $ray; else wait $server; fi
 - vllm-server
 args:
 - {{ include "rayllm.yaml" $.server.modelSource }}
@@ -27,5 +27,5 @@ args:
 {{- end }}
 
 {{- /* vLLM's own server in a Ray worker: the container ends as soon as Ray or the server ends, and the kubelet starts both
-   again. So a replica recovers from the loss of the head, of another of its pods, and of its engine. A signal tells of
-   Ray's end: `wait -n` misses a process that ended before it. */}}
+   again. So a replica recovers from the loss of the head, of another of its pods, and of its engine. The shell
+   checks both every second, since `wait -n` misses a process that ended before it. */}}
