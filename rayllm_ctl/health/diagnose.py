@@ -41,7 +41,8 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
     {
         "InsufficientGPU", "InsufficientResources", "UntoleratedTaint", "NodeSelectorMismatch", "SchedulingGated",
         "QuotaExceeded", "ImagePullFailed", "MissingSecretOrConfig", "VolumeNotReady", "ReplicaUnschedulable",
-        "NodeLost", "Evicted", "UpgradeBlocked",
+        "NodeLost", "Evicted", "UpgradeBlocked", "PodSandboxFailed", "NodeRejectedPod", "HeadUnreachable",
+        "HubUnreachable",
     }
 )  # fmt: skip
 """Causes that end when the cluster offers what it lacks now: a service that does not serve is Stuck, not Failed."""

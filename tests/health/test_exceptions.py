@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.health.exceptions import classify, last_line, one_line, read_failure, read_log
+from rayllm_ctl.health.classify import classify
+from rayllm_ctl.health.exceptions import last_line, one_line, read_failure, read_log
 
 
 def test_the_last_exception_of_nested_tracebacks_counts() -> None:

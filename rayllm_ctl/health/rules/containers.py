@@ -1,7 +1,8 @@
-"""Containers that end: for want of memory, killed by a probe, or of themselves."""
+"""Containers that end or do not start: for lack of memory or of a GPU, killed by a probe, or on their own."""
 
 from __future__ import annotations
 
+from rayllm_ctl.health.classify import classify, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import Event
 from rayllm_ctl.health.exceptions import last_line, one_line
@@ -166,17 +167,33 @@ def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) ->
 
 
 def _unstartable(context: ServiceContext, pod: Pod, container: Container) -> Finding:
+    """The runtime cannot start the container: a wrong command, or a GPU or driver that NVIDIA's hook does not find."""
+    fault = classify(container.message) == "AcceleratorFault"
+    hints = sentence_hints(container.message, **hint_values(context, pod)) if fault else ()
     return finding(
-        "ContainerCrash",
+        "AcceleratorFault" if fault else "ContainerCrash",
         pod.subject,
         f"container {container.name} of {pod.subject} cannot be started: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be started",
         evidence=(f"{pod.subject}: {container.name} {container.reason}: {one_line(container.message, 400)}",),
-        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        hint=(*hints, f"kubectl describe pod {pod.name} -n {context.namespace}"),
         terminal=True,
         since=pod.created,
         key=(pod.cluster, pod.group, container.name),
     )
+
+
+def hint_values(context: ServiceContext, pod: Pod | None) -> dict[str, str]:
+    """What the hints of a sentence are about."""
+    container = pod.main.name if pod is not None and pod.main is not None else "ray-worker"
+    name = pod.name if pod is not None else "POD"
+    return {
+        "deploy": context.deploy,
+        "restart": f"rayllm-ctl restart {context.name} -n {context.namespace}",
+        "exec": f"kubectl exec -n {context.namespace} {name} -c {container}",
+        "node": pod.node if pod is not None and pod.node else "NODE",
+        "ns": context.namespace,
+    }
 
 
 def _served(context: ServiceContext) -> bool:
