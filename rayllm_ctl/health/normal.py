@@ -96,7 +96,7 @@ def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
         message = f"running; waiting for an address of service/{context.serve_service}"
         return _progressing(context, message, None)
     apps = [(app, one) for app in active.serve.applications for one in app.deployments if not active.running(one)]
-    if any(is_rolling_out(active, app, one) for app, one in apps):
+    if any(is_rolling_out(context, active, app, one) for app, one in apps):
         since = max((app.deployed for app, _ in apps if app.deployed is not None), default=None)
         return _progressing(context, f"not serving while a change is rolled out: {step(context, active)}", since)
     if any(is_waking(one) for _, one in apps):
