@@ -31,6 +31,7 @@ from rayllm_ctl.health.rules import (
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
 from rayllm_ctl.health.serving import has_served, is_serving
@@ -99,7 +100,9 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
         return make_health(
             context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
         )
-    return kind.normal(context)
+    health = kind.normal(context)
+    late = overdue(context) if health.state is State.PROGRESSING else None
+    return _troubled(context, [late]) if late is not None else health
 
 
 def _findings(context: ServiceContext, kind: _Kind) -> list[Finding]:
@@ -169,7 +172,7 @@ def _troubled(context: ServiceContext, findings: list[Finding]) -> Health:
     outlives = not context.by_serve and has_served(context) and not first.cause.terminal
     if is_serving(context) or first.recovers or outlives:
         state = State.DEGRADED
-    elif first.cause.code in _WAITS_FOR_THE_CLUSTER and not first.cause.terminal:
+    elif (first.waits or first.cause.code in _WAITS_FOR_THE_CLUSTER) and not first.cause.terminal:
         state = State.STUCK
     else:
         state = State.FAILED

@@ -11,6 +11,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
+from rayllm_ctl.health.rules.overdue import repeated_warnings
 from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
@@ -135,12 +136,14 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
 
 
 def _progressing(context: ServiceContext, message: str, since: datetime | None) -> Health:
+    pods = [pod for cluster in context.clusters[-1:] for pod in cluster.live_pods if not pod.up or not pod.ready]
+    warnings = [event.quoted()[:500] for event in repeated_warnings(context, pods)[-2:]]
     note = finding(
         "StillStarting",
         context.service.subject if context.service else context.name,
         message,
         headline=message,
-        evidence=(f"in progress for {context.age(since):.0f} s" if since else message,),
+        evidence=(f"in progress for {context.age(since):.0f} s" if since else message, *warnings),
         hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
         since=since,
     )

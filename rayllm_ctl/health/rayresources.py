@@ -12,7 +12,9 @@ from rayllm_ctl.health.serve import Deployment
 Bundle = Mapping[str, float]
 """Resource name -> amount, of one process of a replica."""
 
-_TYPE = "accelerator_type:"
+TYPE = "accelerator_type:"
+"""How a resource's name begins that stands for a type of accelerator."""
+
 _LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
@@ -29,8 +31,8 @@ def fits_somewhere(cluster: RayCluster, deployment: Deployment) -> bool:
 
 def accelerator_types(deployment: Deployment) -> tuple[str, ...]:
     """The accelerator types that a replica asks for, as Ray names them: A100, L4."""
-    names = {name for bundle in deployment.bundles for name in bundle if name.startswith(_TYPE)}
-    return tuple(sorted(name.removeprefix(_TYPE) for name in names))
+    names = {name for bundle in deployment.bundles for name in bundle if name.startswith(TYPE)}
+    return tuple(sorted(name.removeprefix(TYPE) for name in names))
 
 
 def is_product(product: str, type_: str) -> bool:

@@ -101,10 +101,10 @@ def _replicas(context: ServiceContext, cluster: RayCluster, deployment: Deployme
 def pod_node(context: ServiceContext, pod: Pod) -> StatusNode:
     """A pod with what it does."""
     state, detail = (pod_step if context.by_serve else server_step)(context, pod)
-    return StatusNode(pod.role, pod.name, state, detail, since=_since(pod), cluster=pod.cluster)
+    return StatusNode(pod.role, pod.name, state, detail, since=stage_since(pod), cluster=pod.cluster)
 
 
-def _since(pod: Pod) -> datetime | None:
+def stage_since(pod: Pod) -> datetime | None:
     """When the pod's present stage began, as far as its conditions tell."""
     if pod.deleted is not None:
         return None

@@ -7,6 +7,7 @@ from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rayresources import (
+    TYPE,
     accelerator_types,
     fits_group,
     fits_somewhere,
@@ -125,10 +126,10 @@ def _unoffered_types(context: ServiceContext, cluster: RayCluster, deployment: D
         return ""
     hosts = [context.nodes[pod.node] for pod in cluster.workers if pod.node in context.nodes]
     products = sorted({product for node in hosts if (product := node.gpu_product)})
-    offered = {name for group in cluster.spec.groups for name in group.capacity if name.startswith("accelerator_type:")}
+    offered = {name for group in cluster.spec.groups for name in group.capacity if name.startswith(TYPE)}
     missing = [
         one for one in asked
-        if f"accelerator_type:{one}" not in offered and not any(is_product(product, one) for product in products)
+        if TYPE + one not in offered and not any(is_product(product, one) for product in products)
     ]  # fmt: skip
     if not missing or not (products or counted):
         return ""
