@@ -10,7 +10,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.clusterspec import suspended
-from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.context import ReplicasOf, ServiceContext
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.normal import normal_health, normal_servers
 from rayllm_ctl.health.raycluster import RayCluster
@@ -70,12 +70,12 @@ _BY_SERVE = _Kind(SERVICE_RULES, POD_RULES, CONSEQUENCE_RULES, LAST_RULES, norma
 _BY_VLLM = _Kind(SERVER_SERVICE_RULES, SERVER_POD_RULES, SERVER_CONSEQUENCE_RULES, (), normal_servers)
 
 
-def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
-    """How the RayService `name` is, why, and what to do about it.
+def diagnose(snapshot: Snapshot, name: str, namespace: str, replicas_of: ReplicasOf | None = None) -> Health:
+    """How the RayService `name` is, why, and what to do about it. replicas_of: what a Serve configuration asks for.
 
     Pure and total: objects of any shape give a Health. Too little evidence gives the state Unknown, never Ready.
     """
-    return _diagnose(ServiceContext(snapshot, name, namespace), _BY_SERVE)
+    return _diagnose(ServiceContext(snapshot, name, namespace, replicas_of), _BY_SERVE)
 
 
 def diagnose_cluster(snapshot: Snapshot, name: str, namespace: str) -> Health:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.diagnose import merged
@@ -186,6 +187,13 @@ def _absent(context: JobContext) -> BatchHealth:
     return _health(context, JobState.NOT_FOUND, message, [])
 
 
+def _since(found: RayJob, state: JobState) -> datetime | None:
+    """When the job came into its present state, as far as its RayJob tells."""
+    if found.over:
+        return found.ended
+    return (found.running if state is JobState.RUNNING else None) or found.started or fields.created(found.item)
+
+
 def _health(
     context: JobContext, state: JobState, message: str, findings: list[Finding], outcome: Outcome | None = None
 ) -> BatchHealth:
@@ -207,5 +215,6 @@ def _health(
         attempts=attempts,
         started=found.started if found else None,
         ended=found.ended if found else None,
+        since=_since(found, state) if found else None,
         observed_at=context.now,
     )

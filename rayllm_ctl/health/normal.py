@@ -64,6 +64,9 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     if context.pending is not None:
         condition = fields.condition(service.item, "UpgradeInProgress")
         since = fields.when(condition, "lastTransitionTime") if condition.get("status") == "True" else None
+        back = fields.condition(service.item, "RollbackInProgress")
+        if back.get("status") == "True":
+            return _rolling_back(context, active, fields.when(back, "lastTransitionTime"))
         return _progressing(context, f"serving; an upgrade is in progress: {step(context, context.pending)}", since)
     if context.changed:
         return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
@@ -87,6 +90,17 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     if lower:
         return make_health(context, State.PROGRESSING, f"serving; scaling down: {lower}")
     return _ready(context, active)
+
+
+def _rolling_back(context: ServiceContext, active: RayCluster, since: datetime | None) -> Health:
+    """An upgrade whose goal changed: KubeRay leads all traffic back to the cluster that it was to replace."""
+    assert context.service is not None
+    status = fields.mapping(context.service.item, "status", "activeServiceStatus")
+    share = fields.number(status, "trafficRoutedPercent")
+    routed = f"; {share:.0f}% of the traffic is there" if share is not None else ""
+    name = context.pending.name if context.pending else "the new one"
+    message = f"serving; the upgrade is rolled back: from {name} to {active.name}{routed}"
+    return _progressing(context, message, since)
 
 
 def _interrupted(context: ServiceContext, active: RayCluster) -> Health:

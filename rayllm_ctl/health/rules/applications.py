@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from rayllm_ctl.health.classify import classify, may_pass, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
@@ -117,10 +118,21 @@ def _failed(
         ),
         hint=failure_hints(context, cluster, code, failure, pod),
         terminal=final or (is_definite(failure) and not served),
-        since=app.deployed,
+        since=_failing_since(app, deployment),
         key=(cluster.name, code, failure.text),
         consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
     )
+
+
+def _failing_since(app: Application, deployment: Deployment | None) -> datetime | None:
+    """When it began to fail: with its first start after the configuration came, or, of one that ran, with the start of
+    what replaces a replica. None where that is not known."""
+    if app.status == "UNHEALTHY" or (deployment is not None and deployment.status == "UNHEALTHY"):
+        coming = [one.started for one in deployment.replicas if one.state == "STARTING"] if deployment else []
+        return min((moment for moment in coming if moment is not None), default=None)
+    tries = [one.started for one in (*deployment.dead, *deployment.replicas)] if deployment else []
+    after = [moment for moment in tries if moment is not None and (app.deployed is None or moment >= app.deployed)]
+    return min(after, default=app.deployed)
 
 
 def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure) -> Pod | None:
