@@ -20,7 +20,7 @@ _WRAPPERS = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|Engine core proc .* died|See root cause above|"
     r"EngineDeadError|The actor died because of an error raised in its creation task"
 )
-_VALIDATION = re.compile(r"(?:[\w.]*ValidationError: )?\d+ validation errors? for (?P<model>\w+)")
+_VALIDATION = re.compile(r"(?:[\w.]*ValidationError: )?(?P<count>\d+) validation errors? for (?P<model>\w+)")
 _UNWRAP = re.compile(r"^RuntimeError: (?:Failed to create vLLM engine config: )")
 _ERROR_LINE = re.compile(r"^(?:fatal|panic|error)\b|^flag provided but not defined|^unknown (?:flag|option)", re.I)
 _START_NOISE = ("cannot modify limit", "Try 'ray start --help'", "Usage: ")
@@ -110,11 +110,17 @@ def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
 def _failure(lines: list[tuple[str, str]], start: int) -> Failure:
     tag = lines[start][0]
     block: list[str] = []
+    heading = _VALIDATION.match(lines[start][1])
+    reasons = int(heading["count"]) if heading else 0
     for mark, line in lines[start:]:
         # Another writer's line, or another traceback, does not belong to the exception.
         if mark != tag or len(block) >= MAX_LINES or (block and line.startswith("Traceback (")):
             break
-        if line.strip() and not any(noise in line for noise in _NOISE):
+        if any(noise in line for noise in _NOISE):
+            reasons -= 1
+            if not reasons:
+                break
+        elif line.strip():
             block.append(line)
     text = _UNWRAP.sub("", one_line(_without_inputs("\n".join(block))))
     frames = _frames(lines, start)
