@@ -104,7 +104,7 @@ def said(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def last_words(lines: Sequence[str], most: int = 1) -> str:
-    """What a log ends with: the root of its exceptions, else its last lines. An engine goes on to log after it failed."""
+    """What a log ends with: the root of its exceptions, after which an engine goes on to log, else its last lines."""
     from rayllm_ctl.health.exceptions import one_line, read_log, reason
 
     failure = read_log("\n".join(lines))
