@@ -101,7 +101,8 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
             context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
         )
     health = kind.normal(context)
-    late = overdue(context) if health.state is State.PROGRESSING else None
+    open_ = health.state in (State.PROGRESSING, State.UNKNOWN)
+    late = overdue(context, seen=health.state is State.PROGRESSING) if open_ else None
     return _troubled(context, [late]) if late is not None else health
 
 

@@ -158,6 +158,8 @@ SENTENCES: tuple[Sentence, ...] = (
     sentence(
         "EngineOutOfMemory",
         rf"{_OUT_OF_MEMORY}|not enough (?:GPU )?memory",
+        _LARGER[0],
+        "{deploy} --gpu-memory-utilization FRACTION   (a smaller one leaves more beside weights and KV cache)",
         "{exec} -- nvidia-smi   (what else uses the GPU)",
         _PLAN,
     ),

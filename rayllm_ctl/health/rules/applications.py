@@ -155,7 +155,7 @@ def failure_hints(
 ) -> tuple[str, ...]:
     """What to type next: what the exception's own sentence calls for, else what helps against its code."""
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"
-    logs = f"rayllm-ctl logs {context.name} -n {context.namespace} --engine"
+    logs = f"rayllm-ctl logs {context.name} -n {context.namespace}"
     if code == "OOMKilled":
         return memory_hints(context, pod)
     own = sentence_hints(failure.text, failure.frames, **hint_values(context, pod))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from rayllm_ctl.health import fields
 from rayllm_ctl.health.classify import classify, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import Event
@@ -11,6 +14,11 @@ from rayllm_ctl.health.pod import Container, Exit, Pod
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""
+
+_GCS = re.compile(
+    r"(?:connect to|reach|from) (?:the )?GCS|GCS (?:server|service)? ?.*(?:unavailable|not (?:reachable|ready))", re.I
+)
+"""Last words of Ray on a worker that does not reach the head."""
 
 FRESH = 300.0
 """Seconds within which the end of a container's last life still explains why it is not ready."""
@@ -67,12 +75,13 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
         if not _repeats(context, pod.never_restarts, container, ended):
             continue
         said = ended.message or last_line(context.container_log(pod.name, container.name))
+        code = _code(context, pod, container, said)
         times = f", {container.restarts} restarts" if container.restarts else ""
         sidecar = container.name == AUTOSCALER
         what = "the Ray autoscaler" if sidecar else f"container {container.name}"
         again = "keeps exiting" if container.restarts else "has exited"
         return finding(
-            "AutoscalerFailed" if sidecar else "ContainerCrash",
+            code,
             pod.subject,
             f"{what} of {pod.subject} {again} with exit code {ended.code}{times}"
             + (f": {one_line(said, 300)}" if said else ""),
@@ -83,14 +92,38 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
                 f"log of {container.name}: {one_line(said, 400)}" if said else "",
             ),
             hint=(
+                *_crash_hints(context, pod, code, said),
                 f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}"
                 + (" --previous" if container.restarts else ""),
             ),
-            terminal=_hopeless(pod, container, ended),
+            terminal=code != "HeadUnreachable" and _hopeless(pod, container, ended),
             since=ended.finished or pod.created,
             key=(pod.cluster, pod.group, container.name),
         )  # fmt: skip
     return None
+
+
+def _code(context: ServiceContext, pod: Pod, container: Container, said: str) -> str:
+    """What a container that ends stands for, by its last words."""
+    if container.name == AUTOSCALER:
+        return "AutoscalerFailed"
+    cluster = context.cluster_of(pod)
+    head = cluster.head if cluster is not None else None
+    if _GCS.search(said) and not pod.head and head is not None and head.ready:
+        ready = fields.when(head.condition("Ready"), "lastTransitionTime")
+        if context.age(ready) > FRESH:
+            return "HeadUnreachable"
+    return "AcceleratorFault" if classify(said) == "AcceleratorFault" else "ContainerCrash"
+
+
+def _crash_hints(context: ServiceContext, pod: Pod, code: str, said: str) -> tuple[str, ...]:
+    match code:
+        case "HeadUnreachable":
+            return (f"kubectl get networkpolicy -n {context.namespace}   (one that keeps workers from the head)",)
+        case "AcceleratorFault":
+            return sentence_hints(said, **hint_values(context, pod))
+        case _:
+            return ()
 
 
 def killed_by_probe(context: ServiceContext, pod: Pod) -> Finding | None:

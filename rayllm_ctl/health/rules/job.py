@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.health import fields, rayjob
+from rayllm_ctl.health.classify import sentence_hints
 from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.jobcontext import JobContext
@@ -73,7 +74,9 @@ def driver_failed(context: JobContext) -> Finding | None:
     job, failure = context.job, context.report.failure
     if job is None or failure is None:
         return None
-    hint = failure.hint or _HINTS.get(failure.code, "").format(ns=context.namespace)
+    restart = f"rayllm-ctl batch resume {context.name} -n {context.namespace}"
+    own = () if failure.hint else sentence_hints(failure.message, deploy=context.deploy, restart=restart)
+    hint = failure.hint or ("" if own else _HINTS.get(failure.code, "").format(ns=context.namespace))
     again = f"{context.deploy}   (after correcting it)" if failure.rejected else resume_hint(context)
     return finding(
         failure.code,
@@ -81,7 +84,7 @@ def driver_failed(context: JobContext) -> Finding | None:
         failure.message or "the driver gave no reason",
         headline=one_line(failure.message, 160) or "the driver failed",
         evidence=(f"driver: {failure.code}: {one_line(failure.message, 400)}", job.status),
-        hint=tuple(line for line in (hint, logs_hint(context), again) if line),
+        hint=tuple(line for line in (hint, *own, logs_hint(context), again) if line),
         terminal=failure.rejected or job.over,
         since=job.ended,
     )

@@ -28,6 +28,7 @@ _START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 WARNED = 600.0
 """The same where warnings that no rule knows come again and again."""
 
+_ON_THEIR_WAY = ("NOT_STARTED", "DEPLOYING")
 _AGAIN = 3
 _SPREAD = 300.0
 """Warnings repeat if there are three, over five minutes."""
@@ -50,8 +51,11 @@ class _Step:
     what: str = ""
 
 
-def overdue(context: ServiceContext) -> Finding | None:
-    """The step of the newest cluster's start that has gone on for too long."""
+def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
+    """The step of the newest cluster's start that has gone on for too long.
+
+    seen: False where too little can be read, so that only warnings tell that it does not proceed.
+    """
     cluster = context.clusters[-1] if context.clusters else None
     if cluster is None:
         return None
@@ -59,8 +63,8 @@ def overdue(context: ServiceContext) -> Finding | None:
     if now is None or now.began is None:
         return None
     waited, limit = context.age(now.began), _limit(cluster)
-    warnings = _repeated(context, now.pod, now.began)
-    if waited < limit and not (warnings and waited >= WARNED):
+    warnings = _repeated(context, _events(context, cluster, now), now.began)
+    if not (waited >= limit and seen) and not (warnings and waited >= WARNED):
         return None
     what = now.what or step(context, cluster)
     events = [one.quoted()[:500] for one in warnings[-3:]]
@@ -90,15 +94,20 @@ def overdue(context: ServiceContext) -> Finding | None:
 
 def repeated_warnings(context: ServiceContext, pods: Iterable[Pod]) -> list[Event]:
     """Warnings about pods that come again and again, and that no rule judges: oldest first."""
-    return [event for pod in pods for event in _repeated(context, pod, pod.created)]
+    return [event for pod in pods for event in _repeated(context, context.events.of("Pod", pod.name), pod.created)]
 
 
-def _repeated(context: ServiceContext, pod: Pod | None, since: datetime | None) -> list[Event]:
-    if pod is None:
-        return []
+def _events(context: ServiceContext, cluster: RayCluster, now: _Step) -> list[Event]:
+    """The events about what the step is about: a pod, or else the RayCluster and the service."""
+    if now.pod is not None:
+        return context.events.of("Pod", now.pod.name)
+    return [*context.events.of(context.kind, context.name), *context.events.of(kuberay.RAY_CLUSTER, cluster.name)]
+
+
+def _repeated(context: ServiceContext, events: Iterable[Event], since: datetime | None) -> list[Event]:
     about = [
         one
-        for one in context.events.of("Pod", pod.name)
+        for one in events
         if one.warning and one.reason not in _USUAL and (since is None or one.last is None or one.last >= since)
     ]
     by_reason: dict[str, list[Event]] = {}
@@ -188,6 +197,12 @@ def _of_serve(cluster: RayCluster, head: Pod) -> _Step | None:
     if not cluster.serve.applications:
         # Where Serve cannot be asked, the operator's copy of its applications stands in: there is none either.
         return _Step("OperatorNotReconciling", cluster.subject, ready, head)
+    if cluster.serve.from_status and cluster.role == "pending":
+        # The operator's copy has no replicas: a first start counts from the last pod that came.
+        up = [pod.main.started for pod in cluster.pods if pod.main is not None and pod.main.started is not None]
+        slow = next((app for app in cluster.serve.applications if app.status in _ON_THEIR_WAY), None)
+        began = max((moment for moment in (*up, ready) if moment is not None), default=None)
+        return _Step("ApplicationFailed", f"application/{slow.name}", began) if slow is not None else None
     starting = [
         (deployment, replica)
         for deployment in cluster.serve.deployments
