@@ -37,7 +37,13 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     gone = lost_deployments(context, cluster)
     losses = _losses(context, cluster, gone)
     headless = bool(losses) and losses[0].head and not cluster.serve.deployments and not cluster.answers_without_head
-    unreachable = context.endpoints == 0 and service.ready.get("status") == "False"
+    meant = any(
+        is_waking(one) or is_rolling_out(context, cluster, app, one)
+        for app in cluster.serve.applications
+        for one in app.deployments
+        if not cluster.running(one)
+    )
+    unreachable = context.endpoints == 0 and service.ready.get("status") == "False" and not meant
     if not (gone or headless or unreachable):
         return None
     if not losses and any(one.status == "UNHEALTHY" for one in gone):

@@ -128,7 +128,7 @@ def no_sandbox(context: ServiceContext, pod: Pod) -> Finding | None:
     if not pod.node or not pod.alive or _has_started(pod):
         return None
     failed = [one for one in context.events.of("Pod", pod.name, *_SANDBOX) if context.age(one.last) <= ONGOING]
-    if not failed:
+    if not failed or _went_on(context, pod, failed[-1]):
         return None
     if sum(one.count for one in failed) < _TRIES and context.age(failed[0].first) < _TRANSIENT:
         return None
@@ -216,6 +216,12 @@ def _rejection(
         since=since,
         key=("rejected", node, reason),
     )
+
+
+def _went_on(context: ServiceContext, pod: Pod, failed: Event) -> bool:
+    """Whether the kubelet has come to the pod's images since: before Kubernetes 1.29 no condition tells of sandboxes."""
+    later = context.events.last("Pod", pod.name, "Pulling", "Pulled", "Created", "Started")
+    return later is not None and later.last is not None and failed.last is not None and later.last > failed.last
 
 
 def _has_started(pod: Pod) -> bool:
