@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 
-from rayllm_ctl.health.hubsentences import leads_elsewhere
+from rayllm_ctl.health.hubsentences import is_about_the_hub
 from rayllm_ctl.health.sentence import Sentence
 from rayllm_ctl.health.sentences import SENTENCES
+
+_LONGEST = 4000
+"""Characters of a text that are read: an exception says at its beginning what it is."""
 
 _GENERIC = Sentence("ApplicationFailed", re.compile(""))
 
@@ -17,13 +20,12 @@ def find_sentence(text: str, frames: str = "") -> tuple[Sentence, re.Match[str]]
 
     One of no special meaning is ApplicationFailed, without hints.
     """
-    flat = " ".join(text.split())
+    flat = " ".join(text[:_LONGEST].split())
     for one in SENTENCES:
         if one.stage is not None and not one.stage.search(frames):
             continue
         found = one.pattern.search(flat)
-        by_frames = one.code == "HubUnreachable" and one.stage is not None
-        if found is not None and not (by_frames and leads_elsewhere(flat)):
+        if found is not None and (not one.of_hub or is_about_the_hub(flat, frames)):
             return one, found
     match = _GENERIC.pattern.search(flat)
     assert match is not None  # the empty pattern

@@ -19,12 +19,9 @@ _HUB = (
 """What shows that an exception, or the code that raised it, is about the model's hub or bucket."""
 
 
-def _hub(pattern: str, *hints: str) -> tuple[Sentence, ...]:
+def _hub(pattern: str, *hints: str) -> Sentence:
     """A sentence of an HTTP library: of the hub's only if it, or the code that raised it, is about the hub."""
-    return (
-        sentence("HubUnreachable", rf"(?=.*(?:{_HUB})).*?(?:{pattern})", *hints),
-        sentence("HubUnreachable", pattern, *hints, stage=_HUB),
-    )
+    return sentence("HubUnreachable", pattern, *hints, of_hub=True)
 
 
 HUB_SENTENCES: tuple[Sentence, ...] = (
@@ -34,31 +31,31 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
         "{deploy} --env HF_HUB_OFFLINE=0   (the variable forbids the download)",
         "{deploy} --volume KIND:SOURCE:PATH --model-path FOLDER   (a folder that the pods have)",
     ),
-    *_hub(
+    _hub(
         r"Proxy ?Error|Cannot connect to proxy|Unable to connect to proxy|Tunnel connection failed|"
         r"\b407\b.{0,20}Proxy|proxy authentication required",
         "{deploy} --env HTTPS_PROXY=http://HOST:PORT --env NO_PROXY=HOSTS   (the proxy that lets the pods out)",
         _MIRROR,
     ),
-    *_hub(
+    _hub(
         r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|SSLCertVerificationError|SSLError|SSL: |TLS handshake|"
         r"self[- ]signed certificate|unable to get local issuer certificate|invalid peer certificate",
         "{deploy} --volume configmap:NAME:/etc/ssl/company --env SSL_CERT_FILE=/etc/ssl/company/ca.crt "
         "--env REQUESTS_CA_BUNDLE=/etc/ssl/company/ca.crt   (the CA of the proxy)",
         _MIRROR,
     ),
-    *_hub(
+    _hub(
         r"\b429\b|Too ?Many ?Requests|rate.?limit|SlowDown|Please reduce your request rate",
         "{deploy} --hf-token-secret NAME/KEY   (the hub's limits are higher for known users)",
         "{restart}   (later), or --model-path FOLDER with --volume (one copy in the cluster for all replicas)",
     ),
-    *_hub(
+    _hub(
         r"\b50[0234]\b (?:Server Error|Internal|Bad Gateway|Service|Gateway)|Bad Gateway|"
         r"Service (?:Temporarily )?Unavailable|Gateway Time-?out|Internal Server Error for url",
         _AGAIN,
         _MIRROR,
     ),
-    *_hub(
+    _hub(
         r"Name or service not known|name resolution|No address associated with hostname|nodename nor servname|"
         r"NameResolutionError|Failed to resolve|getaddrinfo failed|dns error|no such host|"
         r"Max retries exceeded|Connect(?:ion)?(?:Error|Timeout)|ReadTimeout|timed out|"
@@ -82,11 +79,12 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
 )
 """The first that applies counts. Those of HTTP clients name a host, or none."""
 
-_HOST = re.compile(r"host='(?P<host>[^']+)'|https?://(?P<url>[^/\s'\"]+)\S*", re.I)
+_HOST = re.compile(r"host='[^']+'|https?://[^/\s'\"]+", re.I)
 _ABOUT_THE_HUB = re.compile(_HUB, re.I)
 
 
-def leads_elsewhere(text: str) -> bool:
-    """Whether the text names a host that is none of a hub's, whatever code it comes from."""
-    hosts = [found["host"] or found[0] for found in _HOST.finditer(text)]
-    return bool(hosts) and not _ABOUT_THE_HUB.search(text)
+def is_about_the_hub(text: str, frames: str) -> bool:
+    """Whether an exception is about the hub: by its text, or, where that names no host, by the code that raised it."""
+    if _ABOUT_THE_HUB.search(text):
+        return True
+    return _HOST.search(text) is None and _ABOUT_THE_HUB.search(frames) is not None

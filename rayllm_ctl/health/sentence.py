@@ -16,7 +16,7 @@ class Sentence:
     `hints` are templates: {deploy}, {restart}, {exec}, {ns} and {node} stand for the service, {name} for a group of
     the pattern or a figure worked out from them. A hint with a figure that the sentence lacks is left out.
 
-    `passes`: the next try may not meet it.
+    `passes`: the next try may not meet it. `of_hub`: it counts only in an exception about the model's hub.
     """
 
     code: str
@@ -24,8 +24,11 @@ class Sentence:
     hints: tuple[str, ...] = ()
     stage: re.Pattern[str] | None = None
     passes: bool = False
+    of_hub: bool = False
 
 
-def sentence(code: str, pattern: str, *hints: str, stage: str = "", passes: bool = False) -> Sentence:
+def sentence(
+    code: str, pattern: str, *hints: str, stage: str = "", passes: bool = False, of_hub: bool = False
+) -> Sentence:
     """A Sentence from the sources of its patterns, which ignore case."""
-    return Sentence(code, re.compile(pattern, re.I), hints, re.compile(stage, re.I) if stage else None, passes)
+    return Sentence(code, re.compile(pattern, re.I), hints, re.compile(stage, re.I) if stage else None, passes, of_hub)

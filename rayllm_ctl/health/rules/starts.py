@@ -219,7 +219,7 @@ def _rejection(
 
 
 def _went_on(context: ServiceContext, pod: Pod, failed: Event) -> bool:
-    """Whether the kubelet has come to the pod's images since: before Kubernetes 1.29 no condition tells of sandboxes."""
+    """Whether the kubelet has come to the pod's images since: Kubernetes before 1.29 has no condition for it."""
     later = context.events.last("Pod", pod.name, "Pulling", "Pulled", "Created", "Started")
     return later is not None and later.last is not None and failed.last is not None and later.last > failed.last
 
