@@ -15,6 +15,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.rayjob import RayJob
 from rayllm_ctl.health.rules import AFTERMATH_RULES, CLUSTER_RULES, POD_RULES, job, jobremarks, reconciling, refusals
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.statustree import pod_node
 from rayllm_ctl.model.batchstatus import BatchHealth, JobState, Outcome
 from rayllm_ctl.model.health import Snapshot
@@ -92,6 +93,8 @@ def _findings(context: JobContext, found: RayJob, outcome: Outcome | None) -> li
         return remarks
     waiting = None if found.over else next(filter(None, (rule(context) for rule in WAITING_RULES)), None)
     parts = merged([*([waiting] if waiting else []), *_pod_findings(context, found)])
+    if not ending and not parts and found.deployment in ("", "Initializing"):
+        parts = [one for one in [overdue(context)] if one is not None]
     last = None if ending or parts else jobremarks.head_down(context) or job.ended_without_a_word(context)
     return [*([ending] if ending else []), *parts, *([last] if last else []), *remarks]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health import fields
+from rayllm_ctl.health import fields, rayjob
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.finding import Finding, finding
@@ -82,13 +82,18 @@ def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
         else f"{what}, for {waited:.0f} s, with warnings that come again{why}",
         headline=f"no progress for {waited / 60:.0f} min: {what}",
         evidence=(*events, f"{now.subject}: since {now.began:%Y-%m-%d %H:%M:%S}"),
-        hint=(
-            look,
-            f"rayllm-ctl logs {context.name} -n {context.namespace}",
-            f"rayllm-ctl events {context.name} -n {context.namespace}",
-        ),
+        hint=(look, *_logs(context)),
         since=now.began,
         waits=True,
+    )
+
+
+def _logs(context: ServiceContext) -> tuple[str, ...]:
+    if context.kind == rayjob.KIND:
+        return (f"rayllm-ctl batch logs {context.name} -n {context.namespace}",)
+    return (
+        f"rayllm-ctl logs {context.name} -n {context.namespace}",
+        f"rayllm-ctl events {context.name} -n {context.namespace}",
     )
 
 
@@ -127,7 +132,7 @@ def _repeats(context: ServiceContext, events: list[Event]) -> bool:
 def _unseen_change(context: ServiceContext) -> _Step | None:
     """A change that the operator has not looked at, where the object says when it was made."""
     service = context.service
-    if service is None or not context.changed:
+    if service is None or not service.observed or not context.changed:
         return None
     changes = [
         moment
