@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from rayllm_ctl.health.hubsentences import is_about_the_hub
+from rayllm_ctl.health.hubsentences import hub_address, is_about_the_hub
 from rayllm_ctl.health.sentence import Sentence
 from rayllm_ctl.health.sentences import SENTENCES
 
@@ -58,7 +58,7 @@ def _derived(found: re.Match[str]) -> dict[str, str]:
     """Figures for hints, from those of a sentence."""
     groups = {name: value for name, value in found.groupdict().items() if value}
     figures = {
-        "address": groups.get("hub", "https://huggingface.co"),
+        "address": groups.get("hub") or hub_address(found.string),
         "context": groups.get("longest") or groups.get("tokens") or "TOKENS",
         "utilization": "FRACTION",
         "fewer": "N",

@@ -25,6 +25,7 @@ _UNWRAP = re.compile(r"^RuntimeError: (?:Failed to create vLLM engine config: )"
 _ERROR_LINE = re.compile(r"^(?:fatal|panic|error)\b|^flag provided but not defined|^unknown (?:flag|option)", re.I)
 _START_NOISE = ("cannot modify limit", "Try 'ray start --help'", "Usage: ")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>\S+)')
+_CHAINED = ("direct cause of the following exception", "another exception occurred")
 _TRACEBACK = 240
 """Lines before an exception in which its traceback stands."""
 
@@ -133,10 +134,18 @@ def _without_inputs(text: str) -> str:
 
 
 def _frames(lines: list[tuple[str, str]], start: int) -> str:
-    """The files and functions of the tracebacks before the exception, by the same writer."""
+    """The files and functions of the exception's traceback, and of those of its causes, by the same writer."""
     tag = lines[start][0]
-    mine = (_FRAME.match(line) for mark, line in lines[max(0, start - _TRACEBACK) : start] if mark == tag)
-    return " ".join(f"{found['file']} {found['function']}" for found in mine if found)
+    mine = [line for mark, line in lines[max(0, start - _TRACEBACK) : start] if mark == tag]
+    begin = 0
+    for number in range(len(mine) - 1, -1, -1):
+        if mine[number].startswith("Traceback ("):
+            before = next((line for line in reversed(mine[:number]) if line.strip()), "")
+            if not any(words in before for words in _CHAINED):
+                begin = number
+                break
+    found = (_FRAME.match(line) for line in mine[begin:])
+    return " ".join(f"{one['file']} {one['function']}" for one in found if one)
 
 
 def _start(lines: list[tuple[str, str]]) -> int:

@@ -62,7 +62,7 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
         r"Connection (?:refused|reset|aborted)|Network is unreachable|No route to host|RemoteDisconnected|"
         r"Server disconnected|RemoteProtocolError|IncompleteRead|EndpointConnectionError|"
         r"Could not connect to the endpoint URL|error sending request|Errno 1(?:01|10|11|13)\b",
-        "{exec} -- curl -sSI https://huggingface.co   (whether the pods reach the hub)",
+        "{exec} -- wget -S --spider {address}   (whether the pods reach the hub)",
         "{deploy} --env HTTPS_PROXY=http://HOST:PORT   (where only a proxy leads out)",
         _MIRROR,
     ),
@@ -72,15 +72,21 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
         r"error happened while trying to locate the files? on the Hub|"
         r"There was a specific connection error when(?!.*\b40[134]\b)|LocalEntryNotFound|"
         r"make sure your Internet connection is on",
-        "{exec} -- curl -sSI {address}   (whether the pods reach the hub)",
+        "{exec} -- wget -S --spider {address}   (whether the pods reach the hub)",
         "{deploy} --env HTTPS_PROXY=http://HOST:PORT   (where only a proxy leads out)",
         _MIRROR,
     ),
 )
 """The first that applies counts. Those of HTTP clients name a host, or none."""
 
-_HOST = re.compile(r"host='[^']+'|https?://[^/\s'\"]+", re.I)
+_HOST = re.compile(r"host='(?P<host>[^']+)'|(?P<url>https?://[^/\s'\"]+)", re.I)
 _ABOUT_THE_HUB = re.compile(_HUB, re.I)
+
+
+def hub_address(text: str) -> str:
+    """The address of the hub that a text names; that of Hugging Face where it names none."""
+    found = _HOST.search(text)
+    return (found["url"] or f"https://{found['host']}") if found else "https://huggingface.co"
 
 
 def is_about_the_hub(text: str, frames: str) -> bool:

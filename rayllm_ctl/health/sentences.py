@@ -20,7 +20,6 @@ _LARGER = (
 )
 _SMI = "{exec} -- nvidia-smi"
 _IMAGE = "{deploy} --image IMAGE"
-_NODE = "kubectl describe node {node}"
 
 _OUT_OF_MEMORY = (
     r"OutOfMemoryError|(?:CUDA|HIP|XPU)(?: error:)? out of memory|cudaErrorMemoryAllocation|"

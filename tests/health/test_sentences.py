@@ -76,7 +76,7 @@ CASES: tuple[tuple[str, str, str, list[str], list[str]], ...] = (
     # The hub.
     ("OSError: We couldn't connect to 'https://hub.corp.example' to load the files, and couldn't find them in the "
      "cached files. Check your internet connection",
-     "", "HubUnreachable", ["curl -sSI https://hub.corp.example", "HF_ENDPOINT", "--model-path"], []),
+     "", "HubUnreachable", ["wget -S --spider https://hub.corp.example", "HF_ENDPOINT", "--model-path"], []),
     ("requests.exceptions.ConnectionError: (MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max "
      "retries exceeded with url: /api/models/org/m (Caused by NameResolutionError(...))\"), '(Request ID: 1)')",
      "", "HubUnreachable", ["HTTPS_PROXY", "HF_ENDPOINT"], []),
@@ -87,7 +87,7 @@ CASES: tuple[tuple[str, str, str, list[str], list[str]], ...] = (
      "certificate chain (_ssl.c:1006)", "/site/huggingface_hub/utils/_http.py request",
      "HubUnreachable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"], []),
     ("httpx.ConnectTimeout: timed out", "/site/transformers/utils/hub.py x /site/huggingface_hub/utils/_http.py y",
-     "HubUnreachable", ["curl"], []),
+     "HubUnreachable", ["wget -S --spider https://huggingface.co"], []),
     ("huggingface_hub.errors.HfHubHTTPError: 503 Server Error: Service Temporarily Unavailable for url: "
      "https://huggingface.co/org/m/resolve/main/config.json", "", "HubUnreachable", ["restart"], []),
     ("botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: "
@@ -139,6 +139,18 @@ def test_every_sentence_has_a_case() -> None:
     """Those with hints; the HTTP clients' sentences come in pairs with the same ones."""
     used = {find_sentence(text, frames)[0].hints for text, frames, *_ in CASES}
     assert [one.pattern.pattern for one in SENTENCES if one.hints and one.hints not in used] == []
+
+
+def test_another_traceback_before_it_tells_nothing() -> None:
+    """A try of the hub that failed and was made up for is not why the engine did not start in time."""
+    earlier = 'Traceback (most recent call last):\n  File "/site/huggingface_hub/utils/_http.py", line 9, in get\n'
+    own = 'Traceback (most recent call last):\n  File "/site/vllm/v1/engine/utils.py", line 9, in wait\n'
+    chained = "\nThe above exception was the direct cause of the following exception:\n\n"
+    alone = read_failure(f"{earlier}OSError: no\n{own}TimeoutError: Timed out waiting for the engine to start\n")
+    caused = read_failure(f"{earlier}OSError: no\n{chained}{own}TimeoutError: timed out\n")
+    assert alone is not None
+    assert caused is not None
+    assert (alone.code, caused.code) == ("ApplicationFailed", "HubUnreachable")
 
 
 def test_the_functions_of_a_traceback_tell_stages_apart() -> None:
