@@ -81,6 +81,8 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
 
 _HOST = re.compile(r"host='(?P<host>[^']+)'|(?P<url>https?://[^/\s'\"]+)", re.I)
 _ABOUT_THE_HUB = re.compile(_HUB, re.I)
+_CLIENT = re.compile(r"(?:httpx2?|httpcore2?|requests|urllib3|aiohttp|ssl)\.")
+_ENGINE = re.compile(r"\b(?:vllm|transformers|ray/llm)/")
 
 
 def hub_address(text: str) -> str:
@@ -90,7 +92,11 @@ def hub_address(text: str) -> str:
 
 
 def is_about_the_hub(text: str, frames: str) -> bool:
-    """Whether an exception is about the hub: by its text, or, where that names no host, by the code that raised it."""
-    if _ABOUT_THE_HUB.search(text):
-        return True
-    return _HOST.search(text) is None and _ABOUT_THE_HUB.search(frames) is not None
+    """Whether an exception is about the hub: by its text, or, where that names no host, by the code that raised it.
+
+    An engine that starts asks nobody but the hub over HTTP.
+    """
+    if _ABOUT_THE_HUB.search(text) or _HOST.search(text):
+        return _ABOUT_THE_HUB.search(text) is not None
+    by_client = _CLIENT.match(text) is not None and _ENGINE.search(frames) is not None
+    return by_client or _ABOUT_THE_HUB.search(frames) is not None

@@ -95,6 +95,8 @@ CASES: tuple[tuple[str, str, str, list[str], list[str]], ...] = (
     ("RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP status client error (429 Too Many "
      "Requests), domain: https://cas-server.xethub.hf.co/reconstruction/1",
      "", "HubUnreachable", ["--hf-token-secret"], []),
+    ("httpx.ConnectError: [Errno -2] Name or service not known", "/site/vllm/v1/engine/core.py __init__",
+     "HubUnreachable", ["HTTPS_PROXY"], []),
     # Of the model, and not of the way to it.
     ("OSError: There was a specific connection error when trying to load org/m: 401 Client Error: Unauthorized for "
      "url: https://huggingface.co/org/m/resolve/main/config.json", "", "ModelAccessDenied", [], ["HTTPS_PROXY"]),
@@ -109,6 +111,9 @@ CASES: tuple[tuple[str, str, str, list[str], list[str]], ...] = (
     ("requests.exceptions.ConnectionError: HTTPConnectionPool(host='vectors.team.svc', port=80): Max retries exceeded",
      "/site/huggingface_hub/inference.py post", "ApplicationFailed", [], ["HF_ENDPOINT"]),
     ("ConnectionRefusedError: [Errno 111] Connection refused", "/app/main.py __init__", "ApplicationFailed", [], []),
+    ("httpx.ConnectError: [Errno -2] Name or service not known", "/app/main.py __init__", "ApplicationFailed", [], []),
+    ("torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to "
+     "(10.0.0.7, 29500).", "/site/vllm/v1/worker/gpu_worker.py init_device", "ApplicationFailed", [], ["HF_ENDPOINT"]),
     ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU has "
      "compute capability 7.5.", "", "ApplicationFailed", ["--dtype float16"], []),
     ("ValueError: User-specified max_model_len (131072) is greater than the derived max_model_len "
