@@ -207,8 +207,8 @@ def test_objects_are_short_and_the_time_has_a_zone(running: FakeAPI, cluster: Cl
     snapshot = look(cluster)
     assert all("managedFields" not in item["metadata"] for item in snapshot.objects)
     record = {"manager": "x", "time": "2026-03-01T12:00:00Z", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
-    service = running.stored("RayService", "tiny")
-    running.put(**{**service, "metadata": {**service["metadata"], "managedFields": [record]}})
+    stored = running.stored("RayService", "tiny")
+    running.put(**{**stored, "metadata": {**stored["metadata"], "managedFields": [record]}})
     (service,) = (item for item in look(cluster).objects if item["kind"] == "RayService")
     assert service["metadata"]["managedFields"] == [{"time": "2026-03-01T12:00:00Z"}]
     (node,) = (item for item in snapshot.objects if item["kind"] == "Node")

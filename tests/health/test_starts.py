@@ -70,7 +70,7 @@ def test_a_pod_that_a_node_rejects(reason: str) -> None:
     case = load_case(SAMPLES / "node-rejects-a-pod")
     for item in case.objects:
         if item["metadata"]["name"] == "demo-bcdfg-gpu-worker-bbbbb":
-            item["status"] |= {"reason": reason, "message": "Pod was rejected: it does not fit"}
+            item["status"].update({"reason": reason, "message": "Pod was rejected: it does not fit"})
     cause = first(case)
     assert cause.code == "NodeRejectedPod"
     assert reason in cause.message
@@ -80,7 +80,7 @@ def test_a_pod_that_failed_for_another_reason_was_not_rejected() -> None:
     case = load_case(SAMPLES / "node-rejects-a-pod")
     for item in case.objects:
         if item["metadata"]["name"] == "demo-bcdfg-gpu-worker-bbbbb":
-            item["status"] |= {"reason": "DeadlineExceeded", "message": "Pod was active on the node for too long"}
+            item["status"].update({"reason": "DeadlineExceeded", "message": "Pod was active on the node for too long"})
     objects = tuple(item for item in case.objects if item["kind"] != "Event")
     causes = diagnose(dataclasses.replace(case, objects=objects), NAME, NAMESPACE).causes
     assert "NodeRejectedPod" not in {cause.code for cause in causes}

@@ -10,6 +10,7 @@ from rayllm_ctl.health.events import Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.model.quantities import format_duration
 
 SCALING_UP = 900.0
 """Seconds for a node autoscaler to bring the node it announced: GPU machines of clouds take up to ten minutes."""
@@ -69,7 +70,7 @@ def with_answer(context: ServiceContext, pod: Pod, found: Finding) -> Finding:
         hint = next((hint for pattern, hint in _HINTS if pattern.search(said)), "").format(deploy=context.deploy)
         return _extended(found, f"; the node autoscaler adds no node: {said}", no, hint)
     if up is not None:
-        waited = f"{context.age(up.last):.0f} s ago" if up.last else "before"
+        waited = f"{format_duration(context.age(up.last))} ago" if up.last else "before"
         return _extended(found, f"; the node autoscaler announced a node {waited}, and none has come", up, "")
     return found
 

@@ -18,6 +18,7 @@ from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.starts import WAIT_FOR_HEAD
 from rayllm_ctl.health.statustree import stage_since
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.quantities import format_duration
 
 LIMIT = 3600.0
 """Seconds for one step of a start where the plan gives it no more: what Ray gives an engine to start."""
@@ -77,10 +78,10 @@ def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
     return finding(
         now.code,
         now.subject,
-        f"{what}, for {waited:.0f} s: a start takes {limit:.0f} s at most{why}"
+        f"{what}, for {format_duration(waited)}: a step of a start takes {format_duration(limit)} at most{why}"
         if waited >= limit
-        else f"{what}, for {waited:.0f} s, with warnings that come again{why}",
-        headline=f"no progress for {waited / 60:.0f} min: {what}",
+        else f"{what}, for {format_duration(waited)}, with warnings that come again{why}",
+        headline=f"no progress for {format_duration(waited)}: {what}",
         evidence=(*events, f"{now.subject}: since {now.began:%Y-%m-%d %H:%M:%S}"),
         hint=(look, *_logs(context)),
         since=now.began,

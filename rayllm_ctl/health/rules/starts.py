@@ -13,6 +13,7 @@ from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Container, Pod, is_accelerator
 from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.model.quantities import format_duration
 
 _REJECTED = frozenset(
     {
@@ -168,7 +169,7 @@ def head_unreachable(context: ServiceContext, pod: Pod) -> Finding | None:
     return finding(
         "HeadUnreachable",
         pod.subject,
-        f"{pod.subject} has waited {context.age(since):.0f} s for Ray at {address}, though {head.subject} is Ready: "
+        f"{pod.subject} has waited {format_duration(context.age(since))} for Ray at {address}, though {head.subject} is Ready: "
         "the name does not resolve there, or the connection is blocked",
         headline="workers do not reach the head",
         evidence=(
