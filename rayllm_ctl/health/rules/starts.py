@@ -166,11 +166,12 @@ def head_unreachable(context: ServiceContext, pod: Pod) -> Finding | None:
     address = _address(context, pod, waits)
     said = last_line(context.container_log(pod.name, waits.name, current=True))
     host = address.rpartition(":")[0]
+    waited = format_duration(context.age(since))
     return finding(
         "HeadUnreachable",
         pod.subject,
-        f"{pod.subject} has waited {format_duration(context.age(since))} for Ray at {address}, though {head.subject} is Ready: "
-        "the name does not resolve there, or the connection is blocked",
+        f"{pod.subject} has waited {waited} for Ray at {address}, though {head.subject} is "
+        "Ready: the name does not resolve there, or the connection is blocked",
         headline="workers do not reach the head",
         evidence=(
             f"{pod.subject}: init container {waits.name} running since {waits.started:%H:%M:%S}",
