@@ -216,7 +216,9 @@ def _of_serve(cluster: RayCluster, head: Pod) -> _Step | None:
         if replica.state == "STARTING" and replica.started is not None
     ]
     if not starting:
-        return None
+        # Serve builds the application, or installs what it needs, and starts no replica until then.
+        slow = next((app for app in cluster.serve.applications if app.status in _ON_THEIR_WAY), None)
+        return _Step("ApplicationFailed", f"application/{slow.name}", slow.deployed) if slow is not None else None
     deployment, replica = min(starting, key=lambda one: one[1].started.timestamp() if one[1].started else 0.0)
     subject = f"application/{deployment.app}"
     if not replica.pod:
