@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.changes.masking import LAST_APPLIED, MASK
+from rayllm_ctl.model.written import written
 
 _LAST_WORDS = frozenset(
     {"token", "password", "passwd", "pwd", "passphrase", "secret", "credential", "credentials", "authorization",
@@ -64,7 +65,8 @@ def redacted_text(text: str) -> str:
 
 
 def redacted(value: Any) -> Any:
-    """JSON data without secrets; objects also without managedFields and kubectl's copy of what was applied."""
+    """JSON data without secrets; objects also without kubectl's copy of what was applied, and of managedFields with the
+    times only."""
     return _redacted(value, environment=False)
 
 
@@ -81,9 +83,11 @@ def _redacted(value: Any, *, environment: bool) -> Any:
 def _fields(value: Mapping[str, Any], environment: bool) -> Iterator[tuple[str, Any]]:
     of_secret = value.get("kind") == "Secret"
     for key, part in value.items():
-        if key in ("managedFields", LAST_APPLIED):
+        if key == LAST_APPLIED:
             continue
-        if of_secret and key in ("data", "stringData") and isinstance(part, Mapping):
+        if key == "managedFields":
+            yield key, written(part)
+        elif of_secret and key in ("data", "stringData") and isinstance(part, Mapping):
             yield key, dict.fromkeys(part, MASK)
         elif key == "value" and isinstance(part, str) and _is_secret(str(value.get("name", "")), environment):
             yield key, MASK if part else part

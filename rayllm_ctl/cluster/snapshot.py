@@ -30,6 +30,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.model.written import keep_times
 
 SLOW_SECONDS = 15.0
 """How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
@@ -301,10 +302,10 @@ def _workload_and_clusters(owned: OwnedResources) -> Objects:
 
 
 def tidy(objects: Objects) -> Objects:
-    """Each object once, in its first and fullest form, without managedFields."""
+    """Each object once, in its first and fullest form, of managedFields only the times."""
     unique: dict[tuple[str, str], dict[str, Any]] = {}
     for item in objects:
-        item["metadata"].pop("managedFields", None)
+        keep_times(item)
         unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
     return list(unique.values())
 

@@ -21,6 +21,7 @@ from rayllm_ctl.cluster.failures import GoneError, ServerFailingError, Unreachab
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.apikinds import kind, label
+from rayllm_ctl.model.written import keep_times
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -238,7 +239,7 @@ class _Follower:
             self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
             field_selector=self._subscription.field_selector,
         )  # fmt: skip
-        present = {_uid(item): _without_managed_fields(item) for item in listing.items}
+        present = {_uid(item): keep_times(item) for item in listing.items}
         changes = []
         for uid, item in present.items():
             old = self.known.get(uid)
@@ -305,7 +306,7 @@ class _Follower:
             self._version = _version(item)
             if type_ == "BOOKMARK":
                 return
-            uid = _uid(_without_managed_fields(item))
+            uid = _uid(keep_times(item))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
         with self._news.condition:
@@ -314,12 +315,6 @@ class _Follower:
             else:
                 self.known[uid] = item
             self._tell([Change(type_, item)])
-
-
-def _without_managed_fields(item: dict[str, Any]) -> dict[str, Any]:
-    """They are a third of an object, and nobody who follows it asks who set what."""
-    item["metadata"].pop("managedFields", None)
-    return item
 
 
 def _uid(item: Mapping[str, Any]) -> str:

@@ -44,14 +44,16 @@ class JobHealth(Protocol):
 
 def job_status(name: str, namespace: str, health: BatchHealth, style: Printer) -> str:
     """The status of one job as text that ends in a newline."""
-    took = age(health.started, health.ended or health.observed_at)
+    waited = age(health.since, health.observed_at)
     state = style.paint(health.state.value, COLOURS[health.state])
-    lines = [f"{style.paint(name, 'bold')}  {state}{f'  for {took}' if took else ''}  {health.message}".rstrip()]
+    lines = [f"{style.paint(name, 'bold')}  {state}{f'  for {waited}' if waited else ''}  {health.message}".rstrip()]
     for cause in health.causes:
         lines += cause_lines(cause, style)
     for note in health.notes:
         lines += labelled("note", note, style, "warning")
     facts = [("rows", row_figures(health)), ("tokens", _tokens(health)), ("output", health.output)]
+    if health.ended is not None:
+        facts.append(("took", age(health.started, health.ended)))
     if health.attempt > 1:
         facts.append(("attempt", f"{health.attempt} of {health.attempts}"))
     if health.started is not None:
@@ -135,6 +137,6 @@ def _cells(row: JobHealth) -> tuple[str, ...]:
         f"{errors:,}" if rows else "-",
         f"{_rate(one.rows_per_second)}/s" if one and runs and one.rows_per_second else "-",
         format_duration(one.eta_seconds) if one and runs and one.eta_seconds is not None else "-",
-        age(health.started, health.ended or health.observed_at) or "-",
+        age(health.since, health.observed_at) or "-",
         health.message,
     )

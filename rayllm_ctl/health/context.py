@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,10 @@ from rayllm_ctl.model.health import Object, Snapshot
 
 NEVER = float("inf")
 
+ReplicasOf = Callable[[str], tuple[int, int] | None]
+"""From a Serve configuration to the replicas of its models that it asks for at first, and at most; None where it does
+not say."""
+
 
 class ServiceContext:
     """One service in a Snapshot. Everything is read once and lazily; nothing raises on odd objects."""
@@ -32,8 +36,10 @@ class ServiceContext:
     deploy = "rayllm-ctl deploy …"
     """The command that changes its settings, for hints."""
 
-    def __init__(self, snapshot: Snapshot, name: str, namespace: str) -> None:
+    def __init__(self, snapshot: Snapshot, name: str, namespace: str, replicas_of: ReplicasOf | None = None) -> None:
+        """replicas_of: reads what a Serve configuration asks for, which takes a parser."""
         self.snapshot = snapshot
+        self._replicas_of = replicas_of
         self.name = name
         self.namespace = namespace
         self.now: datetime = snapshot.now
@@ -197,6 +203,12 @@ class ServiceContext:
     def spec(self) -> ClusterSpec:
         """The cluster that the RayService asks for."""
         return read_cluster_spec(fields.mapping(self.service.item, "spec", "rayClusterConfig") if self.service else {})
+
+    @cached_property
+    def replicas_asked(self) -> tuple[int, int] | None:
+        """Replicas that the Serve configuration asks for at first, and at most; None where it does not say."""
+        text = fields.text(self.service.item, "spec", "serveConfigV2") if self.service else ""
+        return self._replicas_of(text) if self._replicas_of is not None and text else None
 
     def _is_reached(self, cluster: str) -> bool:
         """Whether an address of the service that takes requests is that of a pod of the cluster."""

@@ -10,7 +10,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.clusterspec import suspended
-from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.context import ReplicasOf, ServiceContext
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.normal import normal_health, normal_servers
 from rayllm_ctl.health.raycluster import RayCluster
@@ -31,6 +31,7 @@ from rayllm_ctl.health.rules import (
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
 from rayllm_ctl.health.serving import has_served, is_serving
@@ -41,7 +42,8 @@ _WAITS_FOR_THE_CLUSTER = frozenset(
     {
         "InsufficientGPU", "InsufficientResources", "UntoleratedTaint", "NodeSelectorMismatch", "SchedulingGated",
         "QuotaExceeded", "ImagePullFailed", "MissingSecretOrConfig", "VolumeNotReady", "ReplicaUnschedulable",
-        "NodeLost", "Evicted", "UpgradeBlocked",
+        "NodeLost", "Evicted", "UpgradeBlocked", "PodSandboxFailed", "NodeRejectedPod", "HeadUnreachable",
+        "HubUnreachable",
     }
 )  # fmt: skip
 """Causes that end when the cluster offers what it lacks now: a service that does not serve is Stuck, not Failed."""
@@ -68,12 +70,12 @@ _BY_SERVE = _Kind(SERVICE_RULES, POD_RULES, CONSEQUENCE_RULES, LAST_RULES, norma
 _BY_VLLM = _Kind(SERVER_SERVICE_RULES, SERVER_POD_RULES, SERVER_CONSEQUENCE_RULES, (), normal_servers)
 
 
-def diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
-    """How the RayService `name` is, why, and what to do about it.
+def diagnose(snapshot: Snapshot, name: str, namespace: str, replicas_of: ReplicasOf | None = None) -> Health:
+    """How the RayService `name` is, why, and what to do about it. replicas_of: what a Serve configuration asks for.
 
     Pure and total: objects of any shape give a Health. Too little evidence gives the state Unknown, never Ready.
     """
-    return _diagnose(ServiceContext(snapshot, name, namespace), _BY_SERVE)
+    return _diagnose(ServiceContext(snapshot, name, namespace, replicas_of), _BY_SERVE)
 
 
 def diagnose_cluster(snapshot: Snapshot, name: str, namespace: str) -> Health:
@@ -98,7 +100,10 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
         return make_health(
             context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
         )
-    return kind.normal(context)
+    health = kind.normal(context)
+    open_ = health.state in (State.PROGRESSING, State.UNKNOWN)
+    late = overdue(context, seen=health.state is State.PROGRESSING) if open_ else None
+    return _troubled(context, [late]) if late is not None else health
 
 
 def _findings(context: ServiceContext, kind: _Kind) -> list[Finding]:
@@ -168,7 +173,7 @@ def _troubled(context: ServiceContext, findings: list[Finding]) -> Health:
     outlives = not context.by_serve and has_served(context) and not first.cause.terminal
     if is_serving(context) or first.recovers or outlives:
         state = State.DEGRADED
-    elif first.cause.code in _WAITS_FOR_THE_CLUSTER and not first.cause.terminal:
+    elif (first.waits or first.cause.code in _WAITS_FOR_THE_CLUSTER) and not first.cause.terminal:
         state = State.STUCK
     else:
         state = State.FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.diagnose import merged
@@ -14,6 +15,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.rayjob import RayJob
 from rayllm_ctl.health.rules import AFTERMATH_RULES, CLUSTER_RULES, POD_RULES, job, jobremarks, reconciling, refusals
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.statustree import pod_node
 from rayllm_ctl.model.batchstatus import BatchHealth, JobState, Outcome
 from rayllm_ctl.model.health import Snapshot
@@ -91,6 +93,8 @@ def _findings(context: JobContext, found: RayJob, outcome: Outcome | None) -> li
         return remarks
     waiting = None if found.over else next(filter(None, (rule(context) for rule in WAITING_RULES)), None)
     parts = merged([*([waiting] if waiting else []), *_pod_findings(context, found)])
+    if not ending and not parts and found.deployment in ("", "Initializing"):
+        parts = [one for one in [overdue(context)] if one is not None]
     last = None if ending or parts else jobremarks.head_down(context) or job.ended_without_a_word(context)
     return [*([ending] if ending else []), *parts, *([last] if last else []), *remarks]
 
@@ -186,6 +190,13 @@ def _absent(context: JobContext) -> BatchHealth:
     return _health(context, JobState.NOT_FOUND, message, [])
 
 
+def _since(found: RayJob, state: JobState) -> datetime | None:
+    """When the job came into its present state, as far as its RayJob tells."""
+    if found.over:
+        return found.ended
+    return (found.running if state is JobState.RUNNING else None) or found.started or fields.created(found.item)
+
+
 def _health(
     context: JobContext, state: JobState, message: str, findings: list[Finding], outcome: Outcome | None = None
 ) -> BatchHealth:
@@ -207,5 +218,6 @@ def _health(
         attempts=attempts,
         started=found.started if found else None,
         ended=found.ended if found else None,
+        since=_since(found, state) if found else None,
         observed_at=context.now,
     )

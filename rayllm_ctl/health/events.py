@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -17,9 +18,15 @@ COMBINED = "(combined from similar events): "
 """What the API machinery puts before a message after about nine events of one reason."""
 
 
+_NANOSECONDS = re.compile(r"\.([0-9a-f]{15,16})$")
+
+
 @dataclass(frozen=True)
 class Event:
-    """One event: about `kind`/`name`, between `first` and `last`, seen `count` times."""
+    """One event: about `kind`/`name`, between `first` and `last`, seen `count` times.
+
+    `order`: seconds since 1970 by which events are sorted; finer than `last`, which most writers cut to seconds.
+    """
 
     kind: str
     name: str
@@ -29,6 +36,7 @@ class Event:
     first: datetime | None
     last: datetime | None
     count: int
+    order: float = 0.0
 
     @property
     def subject(self) -> str:
@@ -69,7 +77,23 @@ def read_event(item: Object) -> Event:
         first=first,
         last=last,
         count=count,
+        order=_order(fields.name(item), last),
     )
+
+
+def _order(name: str, last: datetime | None) -> float:
+    """When an event was last seen, as finely as it can be known.
+
+    The scheduler writes microseconds, the kubelet and KubeRay whole seconds: by these alone "Pulled" would come before
+    the "Scheduled" of the same second, at each start. But both name an event after the nanosecond of its first time
+    (client-go, tools/record/util.GenerateEventName).
+    """
+    if last is None:
+        return 0.0
+    seconds = last.timestamp()
+    named = _NANOSECONDS.search(name)
+    first = int(named[1], 16) / 1e9 if named else 0.0
+    return first if int(first) == int(seconds) else seconds
 
 
 class EventLog:
@@ -85,7 +109,7 @@ class EventLog:
                 seen[key] = event
         undated = [event for event in seen.values() if event.last is None]
         dated = [event for event in seen.values() if event.last is not None]
-        self._events = (*undated, *sorted(dated, key=lambda event: event.last.timestamp() if event.last else 0.0))
+        self._events = (*undated, *sorted(dated, key=lambda event: event.order))
         self._by_subject: dict[tuple[str, str], list[Event]] = {}
         for event in self._events:
             self._by_subject.setdefault((event.kind, event.name), []).append(event)

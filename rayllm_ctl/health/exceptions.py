@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.classify import classify
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\[(?:\d{1,2};)*\d{1,2}m(?=ray::|\()")
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{16,}|(?<=Bearer )\S+")
@@ -19,9 +20,16 @@ _WRAPPERS = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|Engine core proc .* died|See root cause above|"
     r"EngineDeadError|The actor died because of an error raised in its creation task"
 )
+_VALIDATION = re.compile(r"(?:[\w.]*ValidationError: )?(?P<count>\d+) validation errors? for (?P<model>\w+)")
 _UNWRAP = re.compile(r"^RuntimeError: (?:Failed to create vLLM engine config: )")
 _ERROR_LINE = re.compile(r"^(?:fatal|panic|error)\b|^flag provided but not defined|^unknown (?:flag|option)", re.I)
 _START_NOISE = ("cannot modify limit", "Try 'ray start --help'", "Usage: ")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line \d+, in (?P<function>\S+)')
+_CHAINED = ("direct cause of the following exception", "another exception occurred")
+_TRACEBACK = 240
+"""Lines before an exception in which its traceback stands."""
+
+_INPUT = re.compile(r" ?\[type=\w+, input_value=.*?, input_type=\w+\]", re.S)
 _NOISE = ("For further information visit https://errors.pydantic.dev",)
 _TAIL = 120
 """Lines from the end of a log among which an error is looked for: a program's usage may follow it."""
@@ -34,50 +42,17 @@ MAX_CHARACTERS = 700
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception: `text` as it was raised, on one line; `code` the cause it stands for."""
+    """An exception: `text` as it was raised, on one line; `code` the cause it stands for.
+
+    `wrapped`: it only says that the reason stands elsewhere ("See root cause above"). `frames`: files and functions of
+    its traceback, by which the same text means different things.
+    """
 
     code: str
     text: str
     wrapped: bool
+    frames: str = ""
 
-
-# Root causes by what the libraries write, first match wins. Texts as recorded with Ray 2.60, vLLM 0.29 and
-# huggingface_hub, and the older spellings of each.
-_CODES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (code, re.compile(pattern, re.I))
-    for code, pattern in (
-        ("OOMKilled", r"ray\.exceptions\.OutOfMemoryError|running low on memory|OOM kill reason|memory monitor.*kill"),
-        (
-            "EngineOutOfMemory",
-            r"OutOfMemoryError|(CUDA|HIP|XPU) out of memory|CUDA error: out of memory|"
-            r"No available memory for the cache blocks|KV cache is needed, which is larger than|"
-            r"larger than the maximum number of tokens that can be stored in KV cache|"
-            r"Free memory on device .* less than|Available memory on node .* less than|not enough (GPU )?memory|"
-            r"Not enough memory\. Please try to increase|No free memory.*KV|available KV cache memory",
-        ),
-        (
-            "ModelAccessDenied",
-            r"gated repo|GatedRepo|is restricted and you are not in the authorized list|awaiting a review from|"
-            r"must be authenticated to access|must have access to it",
-        ),
-        (
-            "ModelNotFound",
-            r"Repo id must be in the form|is not a local folder and is not a valid model identifier|"
-            r"RepositoryNotFound|RevisionNotFound|Repository Not Found|Revision Not Found|EntryNotFound|"
-            r"is not a valid git identifier|does not appear to have a file named|No such model directory|"
-            r"Invalid repository ID or local directory|Cannot find any model weights|LocalEntryNotFound|"
-            r"couldn't find (them|it) in the cached files|NoSuchKey|NoSuchBucket|"
-            r"Can't load (the )?(configuration|tokenizer|model)|"
-            r"FileNotFoundError.*(model|config\.json|safetensors|tokenizer|weights|checkpoint)",
-        ),
-        (
-            "ModelAccessDenied",
-            r"\b40[13] (Client Error|Forbidden|Unauthorized)|HTTP 40[13]|Invalid (username or password|credentials)|"
-            r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|Unable to locate credentials",
-        ),
-        ("ModelNotFound", r"404 (Client Error|Not Found).*(hugging|hub|/resolve/|model)|HFValidationError"),
-    )
-)
 
 DEATH = re.compile(
     r"ActorDiedError|ActorUnavailableError|The actor died unexpectedly|worker died|node (has )?died|"
@@ -87,17 +62,8 @@ DEATH = re.compile(
 """A process went away without saying why: what killed it shows elsewhere, in the pods."""
 
 
-def classify(text: str) -> str:
-    """The cause code of an exception's text; ApplicationFailed if it is no special one."""
-    flat = " ".join(text.split())
-    return next((code for code, pattern in _CODES if pattern.search(flat)), "ApplicationFailed")
-
-
 def read_failure(text: str) -> Failure | None:
-    """The last exception of a traceback, or None if there is none in the text.
-
-    `wrapped`: it only says that the reason stands elsewhere ("See root cause above").
-    """
+    """The last exception of a traceback, or None if there is none in the text."""
     lines = _lines(text)
     start = _start(lines)
     return _failure(lines, start) if start >= 0 else None
@@ -118,11 +84,22 @@ def read_log(log: str) -> Failure | None:
 
 def last_line(log: str) -> str:
     """The line of a container's log that says most: the last error if one stands near the end, else the last line."""
-    lines = [line.strip() for _, line in _lines(log) if line.strip() and not any(word in line for word in _START_NOISE)]
-    for line in reversed(lines[-_TAIL:]):
+    lines = [one for one in _lines(log) if one[1].strip() and not any(word in one[1] for word in _START_NOISE)]
+    for number in range(len(lines) - 1, max(-1, len(lines) - 1 - _TAIL), -1):
+        line = lines[number][1].strip()
+        if _VALIDATION.match(line):
+            # What is invalid, and why, stands in the lines below.
+            return one_line(reason(_failure(lines, number).text), 300)
         if _EXCEPTION.match(line) or _ERROR_LINE.match(line):
             return one_line(line, 300)
-    return one_line(lines[-1], 300) if lines else ""
+    return one_line(lines[-1][1], 300) if lines else ""
+
+
+def reason(text: str) -> str:
+    """An exception's text, of pydantic's the part that says why: "1 validation error for X" is only its heading."""
+    found = _VALIDATION.match(text)
+    rest = text[found.end() :].strip() if found else ""
+    return f"{found['model']}: {rest.replace('Value error, ', '', 1)}" if found and rest else text
 
 
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
@@ -134,14 +111,41 @@ def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
 def _failure(lines: list[tuple[str, str]], start: int) -> Failure:
     tag = lines[start][0]
     block: list[str] = []
+    heading = _VALIDATION.match(lines[start][1])
+    reasons = int(heading["count"]) if heading else 0
     for mark, line in lines[start:]:
         # Another writer's line, or another traceback, does not belong to the exception.
         if mark != tag or len(block) >= MAX_LINES or (block and line.startswith("Traceback (")):
             break
-        if line.strip() and not any(noise in line for noise in _NOISE):
+        if any(noise in line for noise in _NOISE):
+            reasons -= 1
+            if not reasons:
+                break
+        elif line.strip():
             block.append(line)
-    text = _UNWRAP.sub("", one_line("\n".join(block)))
-    return Failure(classify(text), text, bool(_WRAPPERS.search(text)))
+    text = _UNWRAP.sub("", one_line(_without_inputs("\n".join(block))))
+    frames = _frames(lines, start)
+    return Failure(classify(text, frames), text, bool(_WRAPPERS.search(text)), frames)
+
+
+def _without_inputs(text: str) -> str:
+    """pydantic's error without the values that it prints behind each reason: they are long and may be secret."""
+    return _INPUT.sub("", text)
+
+
+def _frames(lines: list[tuple[str, str]], start: int) -> str:
+    """The files and functions of the exception's traceback, and of those of its causes, by the same writer."""
+    tag = lines[start][0]
+    mine = [line for mark, line in lines[max(0, start - _TRACEBACK) : start] if mark == tag]
+    begin = 0
+    for number in range(len(mine) - 1, -1, -1):
+        if mine[number].startswith("Traceback ("):
+            before = next((line for line in reversed(mine[:number]) if line.strip()), "")
+            if not any(words in before for words in _CHAINED):
+                begin = number
+                break
+    found = (_FRAME.match(line) for line in mine[begin:])
+    return " ".join(f"{one['file']} {one['function']}" for one in found if one)
 
 
 def _start(lines: list[tuple[str, str]]) -> int:

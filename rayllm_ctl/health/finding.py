@@ -14,7 +14,8 @@ class Finding:
     """A cause found. `headline` says it in a few words; findings of one `key` are the same trouble of several pods.
 
     `recovers`: what was lost is being replaced, without anybody changing anything.
-    `consequence`: it may follow from pods that are missing or gone.
+    `consequence`: it may follow from pods that are missing or gone. `waits`: what it waits for may still come, whatever
+    its code.
     """
 
     cause: Cause
@@ -22,6 +23,7 @@ class Finding:
     key: tuple[str, ...] = ()
     recovers: bool = False
     consequence: bool = False
+    waits: bool = False
 
 
 def finding(
@@ -37,7 +39,8 @@ def finding(
     key: Sequence[str] = (),
     recovers: bool = False,
     consequence: bool = False,
+    waits: bool = False,
 ) -> Finding:
     """A Finding with its Cause. `subject` is `kind/name`; findings without a `key` are never merged."""
     cause = Cause(code, subject, message, tuple(line for line in evidence if line), tuple(hint), terminal, since)
-    return Finding(cause, headline, (code, *key) if key else (code, subject), recovers, consequence)
+    return Finding(cause, headline, (code, *key) if key else (code, subject), recovers, consequence, waits)

@@ -45,6 +45,11 @@ class Node:
         """Whether the node comes from a pool of a cloud or of Karpenter, to which an autoscaler may add."""
         return any(key in self.labels for key in _POOL_LABELS)
 
+    @property
+    def gpu_product(self) -> str:
+        """Its GPUs by the labels of GPU feature discovery or of GKE; empty where neither is set."""
+        return self.labels.get("nvidia.com/gpu.product") or self.labels.get("cloud.google.com/gke-accelerator") or ""
+
     def fits(self, requests: Resources) -> bool:
         """Whether `requests` fit into what is free."""
         return not self.lacks(requests, self.free)

@@ -11,6 +11,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
+from rayllm_ctl.health.rules.overdue import repeated_warnings
 from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
@@ -63,6 +64,9 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     if context.pending is not None:
         condition = fields.condition(service.item, "UpgradeInProgress")
         since = fields.when(condition, "lastTransitionTime") if condition.get("status") == "True" else None
+        back = fields.condition(service.item, "RollbackInProgress")
+        if back.get("status") == "True":
+            return _rolling_back(context, active, fields.when(back, "lastTransitionTime"))
         return _progressing(context, f"serving; an upgrade is in progress: {step(context, context.pending)}", since)
     if context.changed:
         return _progressing(context, "serving; a change is waiting for the KubeRay operator", None)
@@ -88,6 +92,17 @@ def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     return _ready(context, active)
 
 
+def _rolling_back(context: ServiceContext, active: RayCluster, since: datetime | None) -> Health:
+    """An upgrade whose goal changed: KubeRay leads all traffic back to the cluster that it was to replace."""
+    assert context.service is not None
+    status = fields.mapping(context.service.item, "status", "activeServiceStatus")
+    share = fields.number(status, "trafficRoutedPercent")
+    routed = f"; {share:.0f}% of the traffic is there" if share is not None else ""
+    name = context.pending.name if context.pending else "the new one"
+    message = f"serving; the upgrade is rolled back: from {name} to {active.name}{routed}"
+    return _progressing(context, message, since)
+
+
 def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
     """Nothing is wrong with a service that served and does not now: its replicas are being replaced, or are waking."""
     if not active.serve.applications and active.serve.error:
@@ -96,7 +111,7 @@ def _interrupted(context: ServiceContext, active: RayCluster) -> Health:
         message = f"running; waiting for an address of service/{context.serve_service}"
         return _progressing(context, message, None)
     apps = [(app, one) for app in active.serve.applications for one in app.deployments if not active.running(one)]
-    if any(is_rolling_out(active, app, one) for app, one in apps):
+    if any(is_rolling_out(context, active, app, one) for app, one in apps):
         since = max((app.deployed for app, _ in apps if app.deployed is not None), default=None)
         return _progressing(context, f"not serving while a change is rolled out: {step(context, active)}", since)
     if any(is_waking(one) for _, one in apps):
@@ -135,12 +150,14 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
 
 
 def _progressing(context: ServiceContext, message: str, since: datetime | None) -> Health:
+    pods = [pod for cluster in context.clusters[-1:] for pod in cluster.live_pods if not pod.up or not pod.ready]
+    warnings = [event.quoted()[:500] for event in repeated_warnings(context, pods)[-2:]]
     note = finding(
         "StillStarting",
         context.service.subject if context.service else context.name,
         message,
         headline=message,
-        evidence=(f"in progress for {context.age(since):.0f} s" if since else message,),
+        evidence=(f"in progress for {context.age(since):.0f} s" if since else message, *warnings),
         hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
         since=since,
     )

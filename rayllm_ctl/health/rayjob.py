@@ -22,8 +22,8 @@ ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
 class RayJob:
     """A RayJob. `deployment`: its jobDeploymentStatus; `job`: Ray's own status of the driver (PENDING, RUNNING, ...).
 
-    `failed`: tries that have failed; `retries`: how many more than one are allowed. `shared`: it runs on a RayCluster
-    that is not its own.
+    `running`: when Ray started the driver. `failed`: tries that have failed; `retries`: how many more than one are
+    allowed. `shared`: it runs on a RayCluster that is not its own.
     """
 
     item: Object
@@ -37,6 +37,7 @@ class RayJob:
     retries: int
     started: datetime | None
     ended: datetime | None
+    running: datetime | None
     suspended: bool
     shared: bool
 
@@ -72,6 +73,7 @@ def read_rayjob(item: Object) -> RayJob:
         retries=fields.integer(item, "spec", "backoffLimit"),
         started=fields.when(status, "startTime"),
         ended=fields.when(status, "endTime") if deployment in ENDED else None,
+        running=fields.when(status, "rayJobInfo", "startTime"),
         suspended=deployment in ("Suspending", "Suspended")
         or (fields.flag(item, "spec", "suspend") and not deployment),
         shared=bool(fields.mapping(item, "spec", "clusterSelector")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rayllm_ctl.health.clusterspec import Group
@@ -10,6 +11,9 @@ from rayllm_ctl.health.serve import Deployment
 
 Bundle = Mapping[str, float]
 """Resource name -> amount, of one process of a replica."""
+
+TYPE = "accelerator_type:"
+"""How a resource's name begins that stands for a type of accelerator."""
 
 _LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
@@ -23,6 +27,17 @@ def fits_somewhere(cluster: RayCluster, deployment: Deployment) -> bool:
     """Whether every bundle fits on an empty worker of some group, or the head. Accelerator types are not judged."""
     offers = [*(group.capacity for group in cluster.spec.groups), cluster.spec.head]
     return all(any(_fits(bundle, offer) for offer in offers) for bundle in _bundles(deployment))
+
+
+def accelerator_types(deployment: Deployment) -> tuple[str, ...]:
+    """The accelerator types that a replica asks for, as Ray names them: A100, L4."""
+    names = {name for bundle in deployment.bundles for name in bundle if name.startswith(TYPE)}
+    return tuple(sorted(name.removeprefix(TYPE) for name in names))
+
+
+def is_product(product: str, type_: str) -> bool:
+    """Whether a GPU of the node label `product` (NVIDIA-A100-SXM4-80GB) may be of Ray's type (A100, A100-80G)."""
+    return type_.partition("-")[0].lower() in re.split(r"[-_ ]", product.lower())
 
 
 def workers_of(cluster: RayCluster, group: str) -> int:

@@ -21,8 +21,8 @@ def make_health(
     findings: Sequence[Finding] = (),
     since: datetime | None = None,
 ) -> Health:
-    """`since` None: that of the first cause that has one, else when a service that does not serve stopped to."""
-    since = since or next((one.cause.since for one in findings if one.cause.since is not None), None)
+    """`since` None: that of the first cause, else when a service that does not serve stopped to."""
+    since = since or (findings[0].cause.since if findings else None)
     if since is None and state in (State.DEGRADED, State.FAILED, State.STUCK) and not is_serving(context):
         since = outage_since(context) or (context.service.created if context.service else None)
     running, wanted, most, verified = replica_counts(context)

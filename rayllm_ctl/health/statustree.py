@@ -9,8 +9,9 @@ from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.progress import pod_step, replica_step, server_step
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.serve import Application, Deployment
+from rayllm_ctl.health.serving import replica_since
 from rayllm_ctl.model.health import StatusNode, format_count
 
 _ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
@@ -46,7 +47,8 @@ def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
 def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
     """Replicas of the model that run, that are wanted now, and that autoscaling may ask for; whether Serve says so.
 
-    Where Serve cannot be read, ready workers of the RayCluster stand in for replicas.
+    Before Serve has answered, none runs, and what is wanted stands in the configuration. Where Serve of a cluster that
+    has served cannot be read, ready workers of the RayCluster stand in for replicas.
     """
     cluster = context.active or context.pending
     if cluster is None:
@@ -59,10 +61,14 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
         running = sum(cluster.running(one) for one in models)
         return running, sum(one.target for one in models), sum(max(one.high, one.target) for one in models), True
     groups = cluster.spec.groups
+    wanted, most = context.replicas_asked or (
+        sum(group.wanted for group in groups), sum(min(group.high, 10**6) for group in groups)
+    )  # fmt: skip
     if suspended(cluster.item or {}) and not cluster.pods:
-        return 0, 0, sum(min(group.high, 10**6) * group.hosts for group in groups), True
+        return 0, 0, most, True
+    if cluster.role != "active":
+        return 0, wanted, most, True
     ready = sum(pod.ready for pod in cluster.workers)
-    most = sum(min(group.high, 10**6) * group.hosts for group in groups)
     return ready, max(ready, cluster.workers_wanted), most, cluster.verified
 
 
@@ -94,17 +100,18 @@ def _replicas(context: ServiceContext, cluster: RayCluster, deployment: Deployme
     for replica in sorted(deployment.replicas, key=lambda one: (one.started or context.now, one.id)):
         state, detail = replica_step(context, cluster, deployment, replica)
         name = f"{deployment.name}#{replica.id}"
-        found.append(StatusNode("replica", name, state, detail, since=replica.started, cluster=cluster.name))
+        since = replica_since(cluster, replica) if replica.state in RUNNING else replica.started
+        found.append(StatusNode("replica", name, state, detail, since=since, cluster=cluster.name))
     return found
 
 
 def pod_node(context: ServiceContext, pod: Pod) -> StatusNode:
     """A pod with what it does."""
     state, detail = (pod_step if context.by_serve else server_step)(context, pod)
-    return StatusNode(pod.role, pod.name, state, detail, since=_since(pod), cluster=pod.cluster)
+    return StatusNode(pod.role, pod.name, state, detail, since=stage_since(pod), cluster=pod.cluster)
 
 
-def _since(pod: Pod) -> datetime | None:
+def stage_since(pod: Pod) -> datetime | None:
     """When the pod's present stage began, as far as its conditions tell."""
     if pod.deleted is not None:
         return None
@@ -114,5 +121,7 @@ def _since(pod: Pod) -> datetime | None:
         return fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created
     main = pod.main
     if main is not None and main.started is not None:
-        return main.started
+        # A head is Starting until it is Ready.
+        ready = fields.when(pod.condition("Ready"), "lastTransitionTime") if pod.head and pod.ready else None
+        return max(main.started, ready) if ready is not None else main.started
     return fields.when(pod.condition("Initialized"), "lastTransitionTime") or pod.created

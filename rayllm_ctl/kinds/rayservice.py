@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Explanation, Running
@@ -32,7 +33,18 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     # Imported on use: the rules take longer to import than `chat` and `delete` take to run.
     from rayllm_ctl.health import diagnose
 
-    return diagnose(snapshot, name, namespace)
+    return diagnose(snapshot, name, namespace, _replicas_of)
+
+
+def _replicas_of(config: str) -> tuple[int, int] | None:
+    """Replicas of the models of a Serve configuration that rayllm-ctl has rendered: at first, and at most."""
+    from rayllm_ctl.serveconfig import bounds, document
+
+    try:
+        found = bounds.models(document.read(config, "serveConfigV2").data)
+    except (UserError, ValueError, TypeError, AttributeError):
+        return None  # of the user's own: what it asks for shows when Serve has read it
+    return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None
 
 
 def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:

@@ -46,7 +46,8 @@ class BatchHealth:
     outcome: how it ended; None: it has not. progress: the driver's newest figures, None before the first;
     result: its totals at the end. output: where the answers are, empty if that is unknown.
     attempt, attempts: the number of this try and of all that `retries` allows.
-    started, ended: when KubeRay took it up, and when it ended. observed_at: the time of the Snapshot.
+    started, ended: when KubeRay took it up, and when it ended. since: when it came into this state. observed_at: the
+    time of the Snapshot.
     """
 
     state: JobState
@@ -62,6 +63,7 @@ class BatchHealth:
     attempts: int = 1
     started: datetime | None = None
     ended: datetime | None = None
+    since: datetime | None = None
     observed_at: datetime | None = None
 
     @property

@@ -21,7 +21,7 @@ _RAY_BUILDER = "ray.serve.llm:build_openai_app"
 @dataclass(frozen=True)
 class ScalableModel:
     """A model of a configuration that was rendered from a spec. application: its place in the list; sole: it shares its
-    application with the ingress."""
+    application with the ingress; first: replicas that it starts with."""
 
     id: str
     application: int
@@ -29,6 +29,7 @@ class ScalableModel:
     deployment: int
     bounds: Bounds
     sole: bool
+    first: int
 
 
 def models(config: Any) -> list[ScalableModel]:
@@ -92,6 +93,7 @@ def _models(index: int, application: Mapping[str, Any]) -> Iterator[ScalableMode
                 deployment=position,
                 bounds=Bounds(int(scaling.get("min_replicas", 1)), int(scaling["max_replicas"])),
                 sole=builder == _RAY_BUILDER,
+                first=int(scaling.get("initial_replicas", scaling.get("min_replicas", 1))),
             )
 
 

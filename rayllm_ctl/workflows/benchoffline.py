@@ -17,7 +17,7 @@ from rayllm_ctl.model.security import Security
 from rayllm_ctl.model.service import LLMService, Replicas, Resources
 from rayllm_ctl.planner.vllmserver import offline_arguments
 from rayllm_ctl.render.benchoffline import render_offline
-from rayllm_ctl.workflows.jobrun import JobRun, applied, said, started, without_result
+from rayllm_ctl.workflows.jobrun import JobRun, applied, last_words, said, started, without_result
 from rayllm_ctl.workflows.plan import make_plan
 from rayllm_ctl.workflows.render import manifests
 from rayllm_ctl.workflows.rendering import RenderOptions
@@ -158,5 +158,5 @@ def _results(
         None if throughput is None else throughput["elapsed_time"],
         latency,
         interrupted,
-        "" if latency or interrupted else " ".join(lines[-1:]) or "vllm bench latency ended without a result",
+        "" if latency or interrupted else last_words(lines) or "vllm bench latency ended without a result",
     )

@@ -103,7 +103,21 @@ def said(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
                 others.append(text.strip())
 
 
+def last_words(lines: Sequence[str], most: int = 1) -> str:
+    """What a log ends with: the root of its exceptions, after which an engine goes on to log, else its last lines."""
+    from rayllm_ctl.health.exceptions import one_line, read_log, reason
+
+    failure = read_log("\n".join(lines))
+    return one_line(reason(failure.text), 500) if failure else " ".join(lines[-most:])
+
+
 def without_result(run: JobRun, pod: str, lines: Sequence[str]) -> UserError:
-    """The error where a pod has ended and its log has no result."""
-    shown = " ".join(lines[-3:]) or "it wrote nothing"
-    return UserError(f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=run.hint)
+    """The error where a pod has ended and its log has no result: the root of its exceptions, else its last lines."""
+    from rayllm_ctl.health.classify import sentence_hints
+    from rayllm_ctl.health.exceptions import read_log
+
+    failure = read_log("\n".join(lines))
+    shown = last_words(lines, 3) or "it wrote nothing"
+    # The pod is gone with its Job: only hints that are about settings can be followed.
+    own = sentence_hints(failure.text, failure.frames, deploy="rayllm-ctl bench offline …") if failure else ()
+    return UserError(f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=(*own, run.hint))

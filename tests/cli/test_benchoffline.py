@@ -62,19 +62,60 @@ def test_the_figures_are_those_of_vllm_and_the_job_is_deleted(run: Run, api: Fak
 
 
 def test_a_latency_that_is_missing_is_said(run: Run, measured: Measured) -> None:
-    measured(said("throughput", THROUGHPUT) + "ValueError: Token id 9999 is out of vocabulary\n")
+    measured(said("throughput", THROUGHPUT) + "ValueError: Token id 9999 is out of vocabulary\nINFO shutting down\n")
     result = run("bench", "offline", *MODEL)
     assert result.code == 1
     assert "50 requests/s, 6,400 output tokens/s (200 requests in 4.00 s)" in result.out.replace("50.0", "50")
     assert "✗ the latency was not measured: ValueError: Token id 9999 is out of vocabulary" in result.out
 
 
-def test_an_engine_that_fails_is_an_error_with_its_last_lines(run: Run, api: FakeAPI, measured: Measured) -> None:
-    measured("INFO loading\ntorch.OutOfMemoryError: CUDA out of memory\n")
+FAILING = """\
+(EngineCore pid=8) INFO 03-01 12:00:00 [core.py:1] Initializing a V1 LLM engine
+(EngineCore pid=8) ERROR 03-01 12:00:01 [core.py:9] Traceback (most recent call last):
+(EngineCore pid=8) ERROR 03-01 12:00:01 [core.py:9]   File "/site/vllm/v1/core/kv_cache_utils.py", line 879, in check
+(EngineCore pid=8) ERROR 03-01 12:00:01 [core.py:9] ValueError: To serve at least one request with the model's max seq \
+len (40960), (5.00 GiB KV cache is needed, which is larger than the available KV cache memory (1.00 GiB). Based on the \
+available memory, the estimated maximum model length is 8192. Try increasing `gpu_memory_utilization`
+Traceback (most recent call last):
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+(EngineCore pid=8) INFO 03-01 12:00:02 [multiproc_executor.py:472] [shutdown] Executor: waiting for worker exit count=1
+"""
+"""The end of the log of an engine that fails, as recorded with vLLM 0.29."""
+
+INVALID = """\
+(APIServer pid=1) Traceback (most recent call last):
+(APIServer pid=1) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+(APIServer pid=1)   Value error, The checkpoint you are trying to load has model type `new` but Transformers does not \
+recognize this architecture. [type=value_error, input_value=ArgsKwargs((), {'model': 'org/m'}), input_type=ArgsKwargs]
+(APIServer pid=1)     For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+
+
+def test_an_engine_that_fails_is_an_error_with_the_root_of_its_exceptions(
+    run: Run, api: FakeAPI, measured: Measured
+) -> None:
+    measured(FAILING)
     result = run("bench", "offline", *MODEL)
     assert result.code == 1
-    assert "ended without a result: INFO loading torch.OutOfMemoryError" in result.err
+    assert "ended without a result: ValueError: To serve at least one request" in result.err
+    assert "rayllm-ctl bench offline … --max-model-len 8192" in result.err
+    assert "waiting for worker exit" not in result.err
     assert any(one.method == "DELETE" for one in api.requests)
+
+
+def test_a_setting_that_is_invalid_is_named_and_not_counted(run: Run, measured: Measured) -> None:
+    measured(INVALID)
+    result = run("bench", "offline", *MODEL)
+    assert (
+        "ended without a result: ModelConfig: The checkpoint you are trying to load has model type `new`" in result.err
+    )
+    assert "input_value" not in result.err
+    assert "--image IMAGE" in result.err
+
+
+def test_a_log_without_an_exception_is_an_error_with_its_last_lines(run: Run, measured: Measured) -> None:
+    measured("INFO loading\nKilled\n")
+    assert "ended without a result: INFO loading Killed" in run("bench", "offline", *MODEL).err
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,11 @@ def test_the_token_of_a_dashboard_is_read_once_and_again_when_it_does_not_answer
 def test_objects_are_short_and_the_time_has_a_zone(running: FakeAPI, cluster: Cluster) -> None:
     snapshot = look(cluster)
     assert all("managedFields" not in item["metadata"] for item in snapshot.objects)
+    record = {"manager": "x", "time": "2026-03-01T12:00:00Z", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
+    stored = running.stored("RayService", "tiny")
+    running.put(**{**stored, "metadata": {**stored["metadata"], "managedFields": [record]}})
+    (service,) = (item for item in look(cluster).objects if item["kind"] == "RayService")
+    assert service["metadata"]["managedFields"] == [{"time": "2026-03-01T12:00:00Z"}]
     (node,) = (item for item in snapshot.objects if item["kind"] == "Node")
     assert "images" not in node["status"]
     assert abs((snapshot.now - datetime.now(UTC)).total_seconds()) < 60

@@ -40,3 +40,25 @@ def test_the_first_cause_that_quotes_an_event_explains_it_however_long_it_is() -
     behind = Cause("Behind", "pod/pod-1", "it stands behind its object", (f"pod/pod-1: {quoted}",))
     for causes, code in (((other, cut, behind), "Cut"), ((behind, cut), "Behind"), ((other,), None)):
         assert explained_events([item], causes)[0].cause == code
+
+
+def test_events_of_one_second_are_in_the_order_in_which_they_came() -> None:
+    """As recorded: the scheduler writes microseconds, the kubelet and KubeRay cut to seconds; names have both."""
+    second = 1772366880  # 2026-03-01T12:08:00Z
+    cut: dict[str, Any] = {"firstTimestamp": "2026-03-01T12:08:00Z", "lastTimestamp": "2026-03-01T12:08:00Z"}
+    fine: dict[str, Any] = {"firstTimestamp": None, "lastTimestamp": None, "eventTime": "2026-03-01T12:08:00.505078Z"}
+
+    def named(offset: float, reason: str, times: dict[str, Any], about: str = "pod-1") -> dict[str, Any]:
+        return event(
+            f"{about}.{int((second + offset) * 1e9):x}", reason, 8, about, reason=reason, type="Normal", **times
+        )
+
+    items = [
+        named(0.61, "Pulled", cut),
+        named(0.83, "Started", cut),
+        named(0.51, "Scheduled", fine),
+        named(0.2, "CreatedWorkerPod", cut, "cluster"),
+        event("pod-1.of-another-writer", "Later", 9, reason="Later"),
+    ]
+    found = [one.reason for one in explained_events(items, ())]
+    assert found == ["CreatedWorkerPod", "Scheduled", "Pulled", "Started", "Later"]

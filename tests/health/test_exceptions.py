@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.health.exceptions import classify, last_line, one_line, read_failure, read_log
+from rayllm_ctl.health.classify import classify
+from rayllm_ctl.health.exceptions import last_line, one_line, read_failure, read_log, reason
 
 
 def test_the_last_exception_of_nested_tracebacks_counts() -> None:
@@ -75,6 +76,23 @@ def test_the_line_that_says_most_of_a_containers_log() -> None:
     assert last_line("starting\nError: bad flag\nUsage: x\n  -a string\n") == "Error: bad flag"
     assert last_line("one\ntwo\n\n") == "two"
     assert last_line("") == ""
+
+
+VALIDATION = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, User-specified max_model_len (9) is greater than the derived max_model_len (max_position_embeddings=4 \
+or model_max_length=None in model's config.json). [type=value_error, input_value=ArgsKwargs((), {'model': 'org/m', \
+'hf_token': 'x'}), input_type=ArgsKwargs]
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+
+
+def test_the_line_below_a_validation_error_is_the_cause() -> None:
+    failure = read_failure(VALIDATION)
+    assert failure is not None
+    assert reason(failure.text).startswith("ModelConfig: User-specified max_model_len (9) is greater than the derived")
+    assert last_line(f"INFO starting\n{VALIDATION}INFO stopped\n") == reason(failure.text)
+    assert "input_value" not in failure.text
 
 
 def test_no_token_survives() -> None:

@@ -115,3 +115,13 @@ def test_odd_objects_never_raise(folder: Path, seed: int, share: float) -> None:
     objects = tuple(mutated(item, share, chance) for item in whole.objects)
     health = diagnose_job(dataclasses.replace(whole, objects=objects), NAME, NAMESPACE)
     assert to_json(health)["state"] in [state.value for state in JobState]
+
+
+@pytest.mark.parametrize(("name", "since"), [("job-succeeded", "12:09:52"), ("job-running", "12:08:40")])
+def test_since_is_when_the_present_state_began(name: str, since: str) -> None:
+    """Not when the job began, nor how long it took."""
+    case = load_case(SAMPLES / name)
+    for item in case.objects:
+        if item["kind"] == "RayJob":
+            item["status"]["rayJobInfo"] = {"startTime": "2026-03-01T12:08:40Z"}
+    assert f"{diagnose_job(case, NAME, NAMESPACE).since:%H:%M:%S}" == since

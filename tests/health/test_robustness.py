@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.health import diagnose
+from rayllm_ctl.health import diagnose, diagnose_cluster
 from rayllm_ctl.model.health import Snapshot, State
 from rayllm_ctl.model.jsonform import to_json
-from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, load_case
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
 ODD: tuple[Any, ...] = (
     None,
@@ -119,3 +119,36 @@ def test_old_trouble_of_a_service_that_serves_is_none(serving: Snapshot) -> None
     for seconds in (0, 60, 300, 3600, 86400):
         later = dataclasses.replace(serving, now=serving.now + timedelta(seconds=seconds))
         assert diagnose(later, NAME, NAMESPACE).state is State.READY
+
+
+UNLIMITED = {
+    "scaling-down-until-a-worker-is-idle",  # as long as a request takes, which the message says
+    "servers-a-change-waits",  # it does not say when the change was made
+}
+"""Samples in which something may go on for a day."""
+
+
+def test_no_start_goes_on_for_a_day() -> None:
+    """What is in progress for a day, without the events of that time, is neither in progress nor well."""
+    lasting = []
+    for folder in case_folders():
+        want = expected(folder)
+        if want["state"] == State.PROGRESSING.value and folder.name not in UNLIMITED:
+            reader = diagnose_cluster if want.get("kind") == "RayCluster" else diagnose
+            case = load_case(folder)
+            health = reader(dataclasses.replace(case, now=case.now + timedelta(days=1)), NAME, NAMESPACE)
+            if health.state is State.PROGRESSING:
+                lasting.append((folder.name, health.message))
+    assert lasting == []
+
+
+def test_a_change_that_a_running_operator_does_not_look_at_is_not_progress_for_ever() -> None:
+    case = load_case(SAMPLES / "healthy")
+    for item in case.objects:
+        if item["kind"] == "RayService":
+            item["metadata"]["generation"] = 3
+            item["metadata"]["managedFields"] = [{"manager": "kubectl", "time": "2026-03-01T12:09:50Z"}]
+    now = diagnose(case, NAME, NAMESPACE)
+    later = diagnose(dataclasses.replace(case, now=case.now + timedelta(hours=2)), NAME, NAMESPACE)
+    assert (now.state, later.state) == (State.PROGRESSING, State.DEGRADED)
+    assert [cause.code for cause in later.causes] == ["OperatorNotReconciling"]

@@ -28,7 +28,8 @@ CODES = frozenset(
         "OperatorNotReconciling", "ValidationFailed", "InitializingTimeout", "ServeConfigRejected",
         "ApplicationFailed", "EngineOutOfMemory", "ModelNotFound", "ModelAccessDenied", "ReplicaUnschedulable",
         "ReplicaUnhealthy", "HeadDown", "UpgradeBlocked", "AutoscalerFailed", "BoundsNotApplied", "ScaledToZero",
-        "DeletionBlocked", "StillStarting",
+        "DeletionBlocked", "StillStarting", "PodSandboxFailed", "NodeRejectedPod", "HeadUnreachable", "HubUnreachable",
+        "AcceleratorFault",
     }
 )  # fmt: skip
 """The stable words of `status -o json`: scripts compare with them."""

@@ -65,3 +65,24 @@ def test_pods_without_a_port_of_the_service_are_no_endpoints() -> None:
 def test_replicas_of_every_application_count_but_those_of_an_ingress_before_others() -> None:
     health = diagnose(load_case(SAMPLES / "two-applications"), NAME, NAMESPACE)
     assert (health.replicas_running, health.replicas_wanted) == (3, 3)
+
+
+def test_before_serve_has_answered_no_replica_runs_and_the_configuration_says_how_many_are_wanted() -> None:
+    """A worker that is Ready holds no replica yet, and a replica may take several pods."""
+    case = dataclasses.replace(load_case(SAMPLES / "starting-loads-the-model"), serve={})
+    for item in case.objects:
+        if item["kind"] == "RayService":
+            item["spec"]["serveConfigV2"] = "applications"
+        if item["kind"] == "RayCluster":
+            item["spec"]["workerGroupSpecs"][0] |= {"replicas": 4, "minReplicas": 4, "maxReplicas": 8}
+        if item["kind"] == "Pod" and item["metadata"]["labels"].get("ray.io/node-type") == "worker":
+            item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    health = diagnose(case, NAME, NAMESPACE, lambda text: (1, 2) if text == "applications" else None)
+    assert (health.replicas_running, health.replicas_wanted, health.replicas_max) == (0, 1, 2)
+    unread = diagnose(case, NAME, NAMESPACE)
+    assert (unread.replicas_running, unread.replicas_wanted) == (0, 4)
+
+
+def test_the_time_of_a_failure_is_not_that_of_the_last_configuration() -> None:
+    failed = diagnose(load_case(SAMPLES / "hub-does-not-resolve"), NAME, NAMESPACE)
+    assert f"{failed.since:%H:%M:%S}" == "12:09:00"

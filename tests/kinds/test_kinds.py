@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS, workload
 from rayllm_ctl.model.apikinds import kind
+from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.model.workload import Right, Rights
 
 
@@ -32,3 +35,38 @@ def test_ray_clusters_of_a_service() -> None:
     status = {"activeServiceStatus": {"rayClusterName": "a"}, "pendingServiceStatus": {}}
     assert RAY_SERVICE.clusters_of({"status": status}) == ("a",)
     assert RAY_SERVICE.clusters_of({}) == ()
+
+
+def test_a_rendered_serve_configuration_says_how_many_replicas_a_start_has() -> None:
+    """Also where a replica takes several pods. One of the user's own says so only once Serve has read it."""
+    config = """
+        applications:
+        - name: chat
+          import_path: ray.serve.llm:build_openai_app
+          args: {llm_configs: [{model_loading_config: {model_id: org/chat}}]}
+          deployments:
+          - {name: "LLMServer:org--chat", autoscaling_config: {min_replicas: 1, initial_replicas: 2, max_replicas: 3}}
+    """
+    service = {
+        "kind": "RayService",
+        "metadata": {"name": "chat", "namespace": "llm", "generation": 2, "creationTimestamp": "2026-03-01T12:00:00Z"},
+        "spec": {"serveConfigV2": config},
+        "status": {"observedGeneration": 2, "pendingServiceStatus": {"rayClusterName": "chat-bcdfg"}},
+    }
+    group = {"groupName": "gpu", "replicas": 8, "minReplicas": 8, "maxReplicas": 12, "template": {}}
+    cluster = {
+        "kind": "RayCluster",
+        "metadata": {"name": "chat-bcdfg", "namespace": "llm", "generation": 1},
+        "spec": {"workerGroupSpecs": [group]},
+        "status": {"observedGeneration": 1},
+    }
+
+    def counts(text: str) -> tuple[int, int, int]:
+        now = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+        objects = ({**service, "spec": {"serveConfigV2": text}}, cluster)
+        health = RAY_SERVICE.diagnose(Snapshot(objects, now), "chat", "llm")
+        return health.replicas_running, health.replicas_wanted, health.replicas_max
+
+    assert counts(config) == (0, 2, 3)
+    assert counts("applications: [{import_path: app:main}]") == (0, 8, 12)
+    assert counts("applications: [") == (0, 8, 12)

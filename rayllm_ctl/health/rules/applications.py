@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
+from rayllm_ctl.health.classify import classify, may_pass, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import DEATH, Failure, classify, one_line, read_failure, read_log
+from rayllm_ctl.health.exceptions import DEATH, Failure, one_line, read_failure, read_log, reason
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rules.containers import memory_hints
+from rayllm_ctl.health.rules.containers import hint_values, memory_hints
 from rayllm_ctl.health.serve import Application, Deployment
 from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
 
-DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
+_DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""
 
 _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
@@ -23,6 +25,8 @@ _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
 HEADLINES = {
     "OOMKilled": "Ray's memory monitor killed a replica",
+    "AcceleratorFault": "GPU, driver and image do not fit, or the GPU is broken",
+    "HubUnreachable": "the model's hub cannot be reached",
     "EngineOutOfMemory": "the engine does not fit in memory",
     "ModelNotFound": "the model does not exist",
     "ModelAccessDenied": "access to the model is denied",
@@ -105,7 +109,7 @@ def _failed(
     return finding(
         code,
         f"application/{app.name}",
-        f"{where} fails: {one_line(failure.text, 320)}{limit}",
+        f"{where} fails: {one_line(reason(failure.text), 320)}{limit}",
         headline=HEADLINES[code],
         evidence=(
             status,
@@ -113,11 +117,22 @@ def _failed(
             f"{pod.subject}: memory limit {pod.memory_limit}" if limit and pod else "",
         ),
         hint=failure_hints(context, cluster, code, failure, pod),
-        terminal=final or (code in DEFINITE and not served),
-        since=app.deployed,
+        terminal=final or (is_definite(failure) and not served),
+        since=_failing_since(app, deployment),
         key=(cluster.name, code, failure.text),
         consequence=code == "OOMKilled" or bool(DEATH.search(failure.text) or _LACKS_PODS.search(failure.text)),
     )
+
+
+def _failing_since(app: Application, deployment: Deployment | None) -> datetime | None:
+    """When it began to fail: with its first start after the configuration came, or, of one that ran, with the start of
+    what replaces a replica. None where that is not known."""
+    if app.status == "UNHEALTHY" or (deployment is not None and deployment.status == "UNHEALTHY"):
+        coming = [one.started for one in deployment.replicas if one.state == "STARTING"] if deployment else []
+        return min((moment for moment in coming if moment is not None), default=None)
+    tries = [one.started for one in (*deployment.dead, *deployment.replicas)] if deployment else []
+    after = [moment for moment in tries if moment is not None and (app.deployed is None or moment >= app.deployed)]
+    return min(after, default=app.deployed)
 
 
 def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure) -> Pod | None:
@@ -130,22 +145,23 @@ def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure
     return next((pod for pod in cluster.pods if pod.name in places), None)
 
 
+def is_definite(failure: Failure) -> bool:
+    """Whether the next try meets the same failure."""
+    return failure.code in _DEFINITE and not may_pass(failure.text, failure.frames)
+
+
 def failure_hints(
     context: ServiceContext, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None
 ) -> tuple[str, ...]:
+    """What to type next: what the exception's own sentence calls for, else what helps against its code."""
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"
-    logs = f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /tmp/ray/session_latest/logs/serve"
+    logs = f"rayllm-ctl logs {context.name} -n {context.namespace}"
+    if code == "OOMKilled":
+        return memory_hints(context, pod)
+    own = sentence_hints(failure.text, failure.frames, **hint_values(context, pod))
+    if own:
+        return own if code in HEADLINES and code != "ApplicationFailed" else (*own, logs)
     match code:
-        case "OOMKilled":
-            return memory_hints(context, pod)
-        case "EngineOutOfMemory" if "Available memory on node" in failure.text:
-            return memory_hints(context, pod)
-        case "EngineOutOfMemory":
-            longest = re.search(r"estimated maximum model length is (\d+)", failure.text)
-            return (
-                f"rayllm-ctl deploy … --max-model-len {longest[1] if longest else 'TOKENS'}   (a context that fits)",
-                "rayllm-ctl plan --model MODEL --gpu GPU   (how the memory is divided, and what fits)",
-            )
         case "ModelNotFound":
             if re.search(r"['\"]/|No such (?:model directory|file)", failure.text):
                 return (

@@ -1,7 +1,11 @@
-"""Containers that end: for want of memory, killed by a probe, or of themselves."""
+"""Containers that end or do not start: for lack of memory or of a GPU, killed by a probe, or on their own."""
 
 from __future__ import annotations
 
+import re
+
+from rayllm_ctl.health import fields
+from rayllm_ctl.health.classify import classify, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.events import Event
 from rayllm_ctl.health.exceptions import last_line, one_line
@@ -10,6 +14,11 @@ from rayllm_ctl.health.pod import Container, Exit, Pod
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""
+
+_GCS = re.compile(
+    r"(?:connect to|reach|from) (?:the )?GCS|GCS (?:server|service)? ?.*(?:unavailable|not (?:reachable|ready))", re.I
+)
+"""Last words of Ray on a worker that does not reach the head."""
 
 FRESH = 300.0
 """Seconds within which the end of a container's last life still explains why it is not ready."""
@@ -66,12 +75,13 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
         if not _repeats(context, pod.never_restarts, container, ended):
             continue
         said = ended.message or last_line(context.container_log(pod.name, container.name))
+        code = _code(context, pod, container, said)
         times = f", {container.restarts} restarts" if container.restarts else ""
         sidecar = container.name == AUTOSCALER
         what = "the Ray autoscaler" if sidecar else f"container {container.name}"
         again = "keeps exiting" if container.restarts else "has exited"
         return finding(
-            "AutoscalerFailed" if sidecar else "ContainerCrash",
+            code,
             pod.subject,
             f"{what} of {pod.subject} {again} with exit code {ended.code}{times}"
             + (f": {one_line(said, 300)}" if said else ""),
@@ -82,14 +92,38 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
                 f"log of {container.name}: {one_line(said, 400)}" if said else "",
             ),
             hint=(
+                *_crash_hints(context, pod, code, said),
                 f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}"
                 + (" --previous" if container.restarts else ""),
             ),
-            terminal=_hopeless(pod, container, ended),
+            terminal=code != "HeadUnreachable" and _hopeless(pod, container, ended),
             since=ended.finished or pod.created,
             key=(pod.cluster, pod.group, container.name),
         )  # fmt: skip
     return None
+
+
+def _code(context: ServiceContext, pod: Pod, container: Container, said: str) -> str:
+    """What a container that ends stands for, by its last words."""
+    if container.name == AUTOSCALER:
+        return "AutoscalerFailed"
+    cluster = context.cluster_of(pod)
+    head = cluster.head if cluster is not None else None
+    if _GCS.search(said) and not pod.head and head is not None and head.ready:
+        ready = fields.when(head.condition("Ready"), "lastTransitionTime")
+        if context.age(ready) > FRESH:
+            return "HeadUnreachable"
+    return "AcceleratorFault" if classify(said) == "AcceleratorFault" else "ContainerCrash"
+
+
+def _crash_hints(context: ServiceContext, pod: Pod, code: str, said: str) -> tuple[str, ...]:
+    match code:
+        case "HeadUnreachable":
+            return (f"kubectl get networkpolicy -n {context.namespace}   (one that keeps workers from the head)",)
+        case "AcceleratorFault":
+            return sentence_hints(said, **hint_values(context, pod))
+        case _:
+            return ()
 
 
 def killed_by_probe(context: ServiceContext, pod: Pod) -> Finding | None:
@@ -166,17 +200,33 @@ def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) ->
 
 
 def _unstartable(context: ServiceContext, pod: Pod, container: Container) -> Finding:
+    """The runtime cannot start the container: a wrong command, or a GPU or driver that NVIDIA's hook does not find."""
+    fault = classify(container.message) == "AcceleratorFault"
+    hints = sentence_hints(container.message, **hint_values(context, pod)) if fault else ()
     return finding(
-        "ContainerCrash",
+        "AcceleratorFault" if fault else "ContainerCrash",
         pod.subject,
         f"container {container.name} of {pod.subject} cannot be started: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be started",
         evidence=(f"{pod.subject}: {container.name} {container.reason}: {one_line(container.message, 400)}",),
-        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        hint=(*hints, f"kubectl describe pod {pod.name} -n {context.namespace}"),
         terminal=True,
         since=pod.created,
         key=(pod.cluster, pod.group, container.name),
     )
+
+
+def hint_values(context: ServiceContext, pod: Pod | None) -> dict[str, str]:
+    """What the hints of a sentence are about."""
+    container = pod.main.name if pod is not None and pod.main is not None else "ray-worker"
+    name = pod.name if pod is not None else "POD"
+    return {
+        "deploy": context.deploy,
+        "restart": f"rayllm-ctl restart {context.name} -n {context.namespace}",
+        "exec": f"kubectl exec -n {context.namespace} {name} -c {container}",
+        "node": pod.node if pod is not None and pod.node else "NODE",
+        "ns": context.namespace,
+    }
 
 
 def _served(context: ServiceContext) -> bool:

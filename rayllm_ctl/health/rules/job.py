@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from rayllm_ctl.health import fields, rayjob
+from rayllm_ctl.health.classify import sentence_hints
 from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.jobcontext import JobContext
 
-_LOST = ("not found in RayCluster", "head pod not found", "did not reach terminal state")
-"""Messages of KubeRay about a driver of which Ray knows no more: its head was restarted or replaced."""
+_APP_FAILED = "AppFailed"
+"""Reason of a RayJob whose driver failed; or, where Ray has not called it FAILED, of one that Ray does not know any
+more (rayjob_controller.go of 1.6.2: the submitter completed, or the head pod is gone)."""
+
+_NEVER_ENDED = "JobDeploymentStatusTransitionGracePeriodExceeded"
+"""Reason where the submitter has ended and Ray's job has not."""
+
+_UNREAD = "JobStatusCheckTimeoutExceeded"
+"""Reason of KubeRay 1.7 where Ray did not answer the operator for five minutes."""
 
 _LIMITS = {
     "DeadlineExceeded": ("activeDeadlineSeconds", "it did not end within {seconds} s"),
@@ -66,7 +74,9 @@ def driver_failed(context: JobContext) -> Finding | None:
     job, failure = context.job, context.report.failure
     if job is None or failure is None:
         return None
-    hint = failure.hint or _HINTS.get(failure.code, "").format(ns=context.namespace)
+    restart = f"rayllm-ctl batch resume {context.name} -n {context.namespace}"
+    own = () if failure.hint else sentence_hints(failure.message, deploy=context.deploy, restart=restart)
+    hint = failure.hint or ("" if own else _HINTS.get(failure.code, "").format(ns=context.namespace))
     again = f"{context.deploy}   (after correcting it)" if failure.rejected else resume_hint(context)
     return finding(
         failure.code,
@@ -74,7 +84,7 @@ def driver_failed(context: JobContext) -> Finding | None:
         failure.message or "the driver gave no reason",
         headline=one_line(failure.message, 160) or "the driver failed",
         evidence=(f"driver: {failure.code}: {one_line(failure.message, 400)}", job.status),
-        hint=tuple(line for line in (hint, logs_hint(context), again) if line),
+        hint=tuple(line for line in (hint, *own, logs_hint(context), again) if line),
         terminal=failure.rejected or job.over,
         since=job.ended,
     )
@@ -162,15 +172,27 @@ def submission_failed(context: JobContext) -> Finding | None:
 def driver_lost(context: JobContext) -> Finding | None:
     """Ray does not know the driver any more: it ended with the head that it ran on."""
     job = context.job
-    if job is None or not any(words in job.message for words in _LOST):
+    if job is None or job.deployment not in ("Failed", "Retrying"):
         return None
+    unknown = job.reason == _APP_FAILED and job.job != "FAILED"
+    if not unknown and job.reason not in (_NEVER_ENDED, _UNREAD):
+        return None
+    unread = job.reason == _UNREAD
     return finding(
         "DriverLost",
         job.subject,
-        "Ray does not know the driver any more: the head on which it ran was restarted or replaced",
-        headline="the driver was lost with the head",
+        "Ray on the head did not answer KubeRay for minutes, and KubeRay gave up the job: the head is gone, or a "
+        "network policy keeps the operator from it"
+        if unread
+        else "Ray does not know the driver any more: the head on which it ran was restarted or replaced",
+        headline="KubeRay did not reach Ray" if unread else "the driver was lost with the head",
         evidence=(job.status, one_line(job.message, 300)),
-        hint=(resume_hint(context), f"kubectl get events -n {context.namespace}"),
+        hint=(
+            resume_hint(context),
+            f"kubectl get networkpolicy -n {context.namespace}"
+            if unread
+            else f"kubectl get events -n {context.namespace}",
+        ),
         terminal=job.over,
         since=job.ended,
     )

@@ -1,4 +1,4 @@
-"""Nodes that die under pods, and pods that nodes throw out."""
+"""Nodes that die under pods, and pods evicted by their node."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rayllm_ctl.health.losses import deleted_on_purpose
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
+from rayllm_ctl.health.rules.starts import rejected_before
 
 REMEMBERED = 600.0
 """Seconds within which the loss of a pod still explains why a service is not whole: a model's start takes minutes."""
@@ -81,7 +82,7 @@ def lost_pods(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     if thrown:
         event = thrown[-1]
         return _evicted(context, event.name, event.message, event.first, event.quoted())
-    return _died(context, cluster)
+    return rejected_before(context, cluster, REMEMBERED) or _died(context, cluster)
 
 
 def _evicted(context: ServiceContext, pod: str, message: str, since: datetime | None, quoted: str) -> Finding:

@@ -34,10 +34,16 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     service = context.service
     if service is None or cluster.role != "active" or not has_served(context) or context.operator.running is False:
         return None
-    gone = lost_deployments(cluster)
+    gone = lost_deployments(context, cluster)
     losses = _losses(context, cluster, gone)
     headless = bool(losses) and losses[0].head and not cluster.serve.deployments and not cluster.answers_without_head
-    unreachable = context.endpoints == 0 and service.ready.get("status") == "False"
+    meant = any(
+        is_waking(one) or is_rolling_out(context, cluster, app, one)
+        for app in cluster.serve.applications
+        for one in app.deployments
+        if not cluster.running(one)
+    )
+    unreachable = context.endpoints == 0 and service.ready.get("status") == "False" and not meant
     if not (gone or headless or unreachable):
         return None
     if not losses and any(one.status == "UNHEALTHY" for one in gone):
@@ -93,7 +99,7 @@ def outage_since(context: ServiceContext) -> datetime | None:
     cluster, service = context.active, context.service
     if cluster is None or service is None or not has_served(context):
         return None
-    gone = lost_deployments(cluster)
+    gone = lost_deployments(context, cluster)
     moments = [loss.moment for loss in _losses(context, cluster, gone)[:1]]
     if service.ready.get("status") == "False":
         moments += _known(fields.when(service.ready, "lastTransitionTime"))
@@ -102,7 +108,7 @@ def outage_since(context: ServiceContext) -> datetime | None:
     return min(moments, default=None)
 
 
-def lost_deployments(cluster: RayCluster) -> list[Deployment]:
+def lost_deployments(context: ServiceContext, cluster: RayCluster) -> list[Deployment]:
     """Deployments that should have a replica and have none, and neither a rollout nor a wake-up is the reason."""
     return [
         one
@@ -111,7 +117,7 @@ def lost_deployments(cluster: RayCluster) -> list[Deployment]:
         if not cluster.running(one)
         and (one.target or one.low or cluster.serve.from_status)
         and not is_waking(one)
-        and not is_rolling_out(cluster, app, one)
+        and not is_rolling_out(context, cluster, app, one)
     ]
 
 
@@ -120,12 +126,25 @@ def is_waking(deployment: Deployment) -> bool:
     return deployment.autoscaled and deployment.low == 0 and deployment.trigger == "AUTOSCALING"
 
 
-def is_rolling_out(cluster: RayCluster, app: Application, deployment: Deployment) -> bool:
+def is_rolling_out(context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment) -> bool:
     """Whether a changed configuration replaces the deployment's replicas. A new head gets the old one again, soon."""
     if deployment.trigger != "CONFIG_UPDATE_STARTED" or app.deployed is None:
         return False
     main = cluster.head.main if cluster.head else None
-    return main is not None and main.started is not None and app.deployed > main.started + _RESUBMITTED
+    if main is None or main.started is None:
+        return False
+    return app.deployed > main.started + _RESUBMITTED or _served_from(context, main.started, app.deployed)
+
+
+def _served_from(context: ServiceContext, started: datetime, deployed: datetime) -> bool:
+    """Whether the service answered between the start of its head and the last configuration: that is a change then."""
+    ready = context.service.ready if context.service else {}
+    changed = fields.when(ready, "lastTransitionTime")
+    if changed is None:
+        return False
+    if ready.get("status") == "True":
+        return started <= changed < deployed
+    return ready.get("reason") == kuberay.LOST_ADDRESSES and changed >= deployed
 
 
 def _losses(context: ServiceContext, cluster: RayCluster, gone: list[Deployment]) -> list[Loss]:

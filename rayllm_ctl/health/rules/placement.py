@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 
 from rayllm_ctl.health import fields
@@ -40,11 +40,34 @@ def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None
     roomy = [node for node in usable if node.fits(pod.requests)]
     if roomy:
         full = [node for node in open_ if node.could_fit(pod.requests)]
+        if full and holdings(context, pod.cluster, accelerators(pod), {node.name for node in full}):
+            # It may use these nodes, and its own service does: no toleration is missing.
+            return _insufficient(context, pod, full, sentence)
         return _tainted(context, pod, roomy, full, sentence)
     lost = [node for node in down if node.fits(pod.requests)]
     if lost:
         return _nodes_down(pod, lost, sentence)
     return _insufficient(context, pod, open_ or usable or selected, sentence)
+
+
+def accelerators(pod: Pod) -> tuple[str, ...]:
+    """The accelerator resources that the pod asks for; what else it asks for where there are none."""
+    found = tuple(name for name, amount in pod.requests.items() if is_accelerator(name) and amount > 0)
+    return found or tuple(name for name, amount in pod.requests.items() if amount > 0)
+
+
+def holdings(
+    context: ServiceContext, without: str, resources: Sequence[str], nodes: Container[str] | None = None
+) -> dict[str, tuple[Pod, ...]]:
+    """Pods of the service's other RayClusters that hold `resources`, by RayCluster. nodes: only those on these."""
+    found: dict[str, list[Pod]] = {}
+    for pod in context.pods:
+        holds = (
+            pod.node and pod.phase not in ("Failed", "Succeeded") and any(pod.requests.get(one) for one in resources)
+        )
+        if holds and pod.cluster != without and (nodes is None or pod.node in nodes):
+            found.setdefault(pod.cluster, []).append(pod)
+    return {name: tuple(pods) for name, pods in sorted(found.items())}
 
 
 def _insufficient(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:

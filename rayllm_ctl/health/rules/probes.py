@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 
 from rayllm_ctl.health import fields
-from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.context import NEVER, ServiceContext
 from rayllm_ctl.health.events import ONGOING, Event
 from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
@@ -97,12 +97,14 @@ def _since_start(event: Event, container: Container) -> bool:
 
 
 def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
-    """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, no application."""
+    """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, no application; or
+    failed before the first replica was there."""
     if not cluster.by_serve or pod.head or not event.message.startswith("Readiness"):
         return False
     if _WRONG.search(event.message):
         return False
-    return not _replicas_of(pod, cluster)
+    held = replicas_since(cluster, pod)
+    return not _replicas_of(pod, cluster) or (held is not None and event.last is not None and event.last < held)
 
 
 def _is_wrong(event: Event, pod: Pod, container: Container, cluster: RayCluster) -> bool:
@@ -130,7 +132,9 @@ def _is_overdue(context: ServiceContext, cluster: RayCluster, pod: Pod, containe
     ages = context.age(served), context.age(container.started), context.age(replicas_since(cluster, pod))
     if min(ages) > _READY_WITH_REPLICA and pod in unready_workers(context, cluster) and has_served(context):
         return True
-    return context.age(container.started) > max(_patience(cluster, pod), _start_limit(container))
+    # A worker may have been idle for long before its first replica: until then its probe fails by design.
+    held = context.age(replicas_since(cluster, pod)) if cluster.by_serve and not pod.head else NEVER
+    return min(context.age(container.started), held) > max(_patience(cluster, pod), _start_limit(container))
 
 
 def _replicas_of(pod: Pod, cluster: RayCluster) -> list[Replica]:

@@ -6,7 +6,16 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rayresources import fits_group, fits_somewhere, format_resources, overflow, workers_of
+from rayllm_ctl.health.rayresources import (
+    TYPE,
+    accelerator_types,
+    fits_group,
+    fits_somewhere,
+    format_resources,
+    is_product,
+    overflow,
+    workers_of,
+)
 from rayllm_ctl.health.serve import Deployment, Replica
 
 PATIENCE = 30.0
@@ -40,8 +49,11 @@ def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Findi
     groups = [group for group in cluster.spec.groups if impossible or fits_group(group, deployment)]
     shown = "; ".join(f"{group.name}: {format_resources(group.capacity)} per worker" for group in groups)
     growing = cluster.spec.autoscaled and any(workers_of(cluster, one.name) < one.high * one.hosts for one in groups)
+    unoffered = _unoffered_types(context, cluster, deployment, counted=lacking is not None)
     if impossible:
         why = f"no worker group offers that ({shown or 'no worker group'})"
+    elif unoffered:
+        why = unoffered
     elif not cluster.spec.autoscaled:
         sizes = ", ".join(
             f"{one.name} has {workers_of(cluster, one.name)} of {one.wanted * one.hosts}" for one in groups
@@ -70,7 +82,7 @@ def unschedulable_replica(context: ServiceContext, cluster: RayCluster) -> Findi
             one_line(deployment.message, 400),
             *_group_lines(cluster),
         ),
-        hint=_placement_hints(context, impossible),
+        hint=_placement_hints(context, impossible or bool(unoffered)),
         terminal=impossible and _waited(context, deployment) >= PATIENCE,
         key=(cluster.name, "place"),
     )
@@ -102,6 +114,27 @@ def unhealthy_replica(context: ServiceContext, cluster: RayCluster) -> Finding |
             key=(cluster.name, app.name),
         )  # fmt: skip
     return None
+
+
+def _unoffered_types(context: ServiceContext, cluster: RayCluster, deployment: Deployment, *, counted: bool) -> str:
+    """That no worker has the accelerator type that a replica asks for; empty if it asks for none, or one may have it.
+
+    counted: what replicas need is known, so that without the type there would be a place.
+    """
+    asked = accelerator_types(deployment)
+    if not asked:
+        return ""
+    hosts = [context.nodes[pod.node] for pod in cluster.workers if pod.node in context.nodes]
+    products = sorted({product for node in hosts if (product := node.gpu_product)})
+    offered = {name for group in cluster.spec.groups for name in group.capacity if name.startswith(TYPE)}
+    missing = [
+        one for one in asked
+        if TYPE + one not in offered and not any(is_product(product, one) for product in products)
+    ]  # fmt: skip
+    if not missing or not (products or counted):
+        return ""
+    have = f"; their nodes have {', '.join(products)}" if products else ""
+    return f"no worker has an accelerator of type {', '.join(missing)}{have}"
 
 
 def _waiting(deployment: Deployment) -> list[Replica]:

@@ -13,6 +13,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.quantity import show
+from rayllm_ctl.health.rules.nodescaling import growing, with_answer
 from rayllm_ctl.health.rules.placement import by_nodes, scheduling_event, unscheduled_since
 from rayllm_ctl.health.rules.storage import unbound
 
@@ -21,9 +22,6 @@ SETTLE = 5.0
 
 UNSEEN = 60.0
 """Seconds after which a pod that no scheduler has looked at counts as overlooked."""
-
-SCALING_UP = 900.0
-"""Seconds for a node autoscaler to bring the node it announced: GPU machines of clouds take up to ten minutes."""
 
 
 def gated(context: ServiceContext, pod: Pod) -> Finding | None:
@@ -77,18 +75,8 @@ def unschedulable(context: ServiceContext, pod: Pod) -> Finding | None:
     bound = unbound(context, pod, sentence)
     if bound is not None:
         return bound
-    if context.nodes:
-        return by_nodes(context, pod, sentence) or _by_sentence(context, pod, sentence)
-    return _by_sentence(context, pod, sentence)
-
-
-def growing(context: ServiceContext, pod: Pod) -> bool:
-    """Whether a node autoscaler has announced a node for the pod and may still bring it."""
-    up = context.events.last("Pod", pod.name, "TriggeredScaleUp", "Nominated")
-    no = context.events.last("Pod", pod.name, "NotTriggerScaleUp", "FailedToScaleUp")
-    if up is None or up.last is None or context.age(up.last) > SCALING_UP:
-        return False
-    return no is None or no.last is None or no.last < up.last
+    found = by_nodes(context, pod, sentence) if context.nodes else None
+    return with_answer(context, pod, found or _by_sentence(context, pod, sentence))
 
 
 _SENTENCES: tuple[tuple[str, re.Pattern[str], str], ...] = (

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import one_line, read_log
+from rayllm_ctl.health.exceptions import one_line, read_log, reason
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import latest_losses
 from rayllm_ctl.health.pod import Pod
 from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rules.applications import DEFINITE, HEADLINES, failure_hints
+from rayllm_ctl.health.rules.applications import HEADLINES, failure_hints, is_definite
 from rayllm_ctl.health.rules.outage import not_serving
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model import kuberay
@@ -32,14 +32,14 @@ def server_failed(context: ServiceContext, pod: Pod) -> Finding | None:
     return finding(
         failure.code,
         pod.subject,
-        f"vLLM's server in {pod.subject} ended: {one_line(failure.text, 320)}",
+        f"vLLM's server in {pod.subject} ended: {one_line(reason(failure.text), 320)}",
         headline=HEADLINES[failure.code],
         evidence=(
             f"{pod.subject}: {main.name} ended with exit code {ended.code}, {main.restarts} restarts",
             failure.text,
         ),
         hint=failure_hints(context, cluster, failure.code, failure, pod),
-        terminal=failure.code in DEFINITE and not has_served(context),
+        terminal=is_definite(failure) and not has_served(context),
         since=ended.finished or pod.created,
         key=(cluster.name, failure.code, failure.text),
     )

@@ -8,6 +8,14 @@ local function result(state, message)
   return {status = state, message = message}
 end
 
+-- The first of two texts that says something.
+local function text(one, other)
+  if one ~= nil and one ~= "" then
+    return one
+  end
+  return other
+end
+
 local function condition(kind)
   for _, one in ipairs(status.conditions or {}) do
     if one.type == kind then
@@ -24,12 +32,17 @@ if (obj.spec or {}).suspend then
   return result("Suspended", "is suspended")
 end
 if status.observedGeneration == nil or status.observedGeneration < (obj.metadata.generation or 0) then
-  return result("Progressing", "the operator has not seen the last change")
+  return result("Progressing", "the operator has not accepted the last change")
+end
+for _, kind in ipairs({"RayClusterSuspending", "RayClusterSuspended"}) do
+  if condition(kind).status == "True" then
+    return result("Suspended", "is suspended")
+  end
 end
 
 local failure = condition("ReplicaFailure")
 if failure.status == "True" then
-  return result("Degraded", failure.message or failure.reason)
+  return result("Degraded", text(failure.message, text(failure.reason, "pods cannot be made")))
 end
 local head = condition("HeadPodReady")
 local waiting = {
@@ -37,15 +50,10 @@ local waiting = {
   ImagePullBackOff = true, InvalidImageName = true, RunContainerError = true, OOMKilled = true, Error = true,
 }
 if head.status == "False" and waiting[head.reason] then
-  return result("Degraded", "head: " .. (head.message or head.reason))
-end
-for _, kind in ipairs({"RayClusterSuspending", "RayClusterSuspended"}) do
-  if condition(kind).status == "True" then
-    return result("Progressing", kind)
-  end
+  return result("Degraded", "head: " .. text(head.message, head.reason))
 end
 if head.status ~= "True" then
-  return result("Progressing", head.message or "the head is not ready")
+  return result("Progressing", text(head.message, "the head is not ready"))
 end
 -- The condition stays True once all pods have run, so the workers are counted as well.
 if condition("RayClusterProvisioned").status ~= "True" then

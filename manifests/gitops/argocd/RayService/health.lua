@@ -8,8 +8,16 @@ local function result(state, message)
   return {status = state, message = message}
 end
 
-local function condition(kind)
-  for _, one in ipairs(status.conditions or {}) do
+-- The first of two texts that says something.
+local function text(one, other)
+  if one ~= nil and one ~= "" then
+    return one
+  end
+  return other
+end
+
+local function condition(kind, of)
+  for _, one in ipairs((of or status).conditions or {}) do
     if one.type == kind then
       return one
     end
@@ -37,22 +45,31 @@ local ready = condition("Ready")
 if obj.metadata.deletionTimestamp ~= nil then
   return result("Progressing", "is being deleted")
 end
-if (obj.spec or {}).suspend then
+-- A RayService is suspended itself (KubeRay 1.7), by its template, or by its RayCluster.
+local spec = obj.spec or {}
+local cluster = (status.activeServiceStatus or {}).rayClusterStatus or {}
+if spec.suspend or (spec.rayClusterConfig or {}).suspend then
   return result("Suspended", "is suspended")
 end
--- KubeRay does not set observedGeneration when it rejects the first version of an object.
+-- KubeRay leaves observedGeneration as it is when it rejects an object; the condition has its own.
+if ready.status == "False" and ready.reason == "ValidationFailed"
+    and (ready.observedGeneration or status.observedGeneration or generation) >= generation then
+  return result("Degraded", text(ready.message, "KubeRay rejected the RayService"))
+end
 local observed = status.observedGeneration or ready.observedGeneration
 if observed ~= nil and observed < generation then
-  return result("Progressing", "the operator has not seen the last change")
+  return result("Progressing", "the operator has not accepted the last change")
 end
-if ready.status == "False" and ready.reason == "ValidationFailed" then
-  return result("Degraded", ready.message)
+for _, kind in ipairs({"Suspended", "Suspending"}) do
+  if condition(kind).status == "True" or condition("RayCluster" .. kind, cluster).status == "True" then
+    return result("Suspended", "is suspended")
+  end
 end
 if status.observedGeneration == nil then
   return result("Progressing", "the operator has not seen the object")
 end
 if ready.status == "False" and (ready.reason == "InitializingTimeout" or ready.reason == "ZeroServeEndpoints") then
-  return result("Degraded", ready.message or ready.reason)
+  return result("Degraded", text(ready.message, ready.reason))
 end
 
 local failed = {DEPLOY_FAILED = true, UNHEALTHY = true}
@@ -60,17 +77,19 @@ local failure = found(status.activeServiceStatus, failed) or found(status.pendin
 if failure ~= nil then
   return result("Degraded", failure)
 end
-for _, kind in ipairs({"UpgradeInProgress", "RollbackInProgress", "Suspending", "Suspended"}) do
+for _, kind in ipairs({"RollbackInProgress", "UpgradeInProgress"}) do
   if condition(kind).status == "True" then
-    return result("Progressing", kind)
+    return result("Progressing", text(condition(kind).message, kind))
   end
 end
 if ready.status ~= "True" then
-  return result("Progressing", ready.message or "is starting")
+  return result("Progressing", text(ready.message, "is starting"))
 end
 
--- Ready alone says that there was an endpoint. Applications of autoscaled services change between these states.
-local moving = found(status.activeServiceStatus, {NOT_STARTED = true, DEPLOYING = true, DELETING = true, UPDATING = true})
+-- Ready alone says that there was an endpoint. UPSCALING may be from zero: then nothing answers yet.
+local moving = found(status.activeServiceStatus, {
+  NOT_STARTED = true, DEPLOYING = true, DELETING = true, UPDATING = true, UPSCALING = true, DOWNSCALING = true,
+})
 if moving ~= nil then
   return result("Progressing", moving)
 end
@@ -79,5 +98,8 @@ if next((status.activeServiceStatus or {}).applicationStatuses or {}) == nil the
 end
 if (status.numServeEndpoints or 0) == 0 then
   return result("Progressing", "has no endpoint")
+end
+if (cluster.availableWorkerReplicas or 0) < (cluster.desiredWorkerReplicas or 0) then
+  return result("Progressing", (cluster.availableWorkerReplicas or 0) .. " of " .. cluster.desiredWorkerReplicas .. " workers")
 end
 return result("Healthy", status.numServeEndpoints .. " endpoints")
