@@ -94,11 +94,12 @@ class Store:
         self._fs, self._root = filesystem(self.path, options)
         self._renames = isinstance(self._fs, fs.LocalFileSystem)
 
-    def names(self) -> dict[str, int]:
-        """Files and folders right below, with the bytes of each file."""
+    def names(self, folder: str = "") -> dict[str, int]:
+        """Files and folders right below it, or below a folder in it, with the bytes of each file."""
+        where = self._inside(folder).rstrip("/")
         with storage_errors(self.path):
-            found = self._fs.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
-        return {info.base_name: info.size or 0 for info in found if info.path.rstrip("/") != self._root}
+            found = self._fs.get_file_info(fs.FileSelector(where, allow_not_found=True))
+        return {info.base_name: info.size or 0 for info in found if info.path.rstrip("/") != where}
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
@@ -132,6 +133,11 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             self._fs.move(temporary, path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        with storage_errors(f"{self.path}/{name}"):
+            self._fs.delete_file(self._inside(name))
 
     def _inside(self, name: str) -> str:
         return f"{self._root}/{name}"
