@@ -121,6 +121,8 @@ def _ask(
                 journal.add(number, index, answer)
             else:
                 journal.written(number)
+        if news.answers:
+            progress.answered()
         journal.save_if_due()
     if collector.missing:
         raise BatchError(
@@ -143,6 +145,7 @@ def _result(job: Settings, store: Store, totals: Totals, resumed: int, elapsed: 
         "elapsedSeconds": round(elapsed, 1),
         "output": job.output.path,
         "firstErrors": totals.first_errors,
+        "maxErrors": job.job.maxErrors,
     }
     store.write(manifest.RESULT, json.dumps(result, indent=1).encode())
     say(result)

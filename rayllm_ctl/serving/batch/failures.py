@@ -94,7 +94,7 @@ def of_storage(error: Exception, what: str) -> BatchError:
 def no_bucket(path: str) -> BatchError:
     """The BatchError of a path in a bucket that does not exist."""
     scheme, _, inner = path.partition("://")
-    bucket = f"{scheme}://{inner.partition('/')[0]}"
+    bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
     return BatchError(
         "InputMissing", f"the bucket {bucket} does not exist", "check its name, the endpoint and the region"
     )

@@ -1,6 +1,7 @@
 """Files on volumes and in object stores, through pyarrow's filesystems.
 
-Paths are a path of a volume (`/data/in`), s3://bucket/key, gs://bucket/key, or for one file to read https://.
+Paths are a path of a volume (`/data/in`), s3://bucket/key, gs://bucket/key, or for one file to read https://. In
+Ray's own form, s3://anonymous@bucket/key, a bucket is read without credentials.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import os
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,9 @@ from pyarrow import fs
 from rayllm_ctl.serving.batch import settings
 from rayllm_ctl.serving.batch.failures import BatchError, no_bucket, of_storage
 from rayllm_ctl.serving.batch.web import Web
+
+ANONYMOUS = "anonymous@"
+"""What precedes a bucket that is read without credentials (ray/data/datasource/path_util.py, 2.60)."""
 
 _READ_BYTES = 1 << 20
 _GCS_SECONDS = 60.0
@@ -43,12 +47,14 @@ class Entry:
 def filesystem(path: str, options: settings.Storage) -> tuple[Any, str]:
     """The filesystem of a path, and the path in it. BatchError if its kind is not supported."""
     scheme = urlsplit(path).scheme if "://" in path else ""
-    if scheme == "s3":
-        inner = path.removeprefix("s3://")
-        return _s3(inner.partition("/")[0], options), inner
-    if scheme == "gs":
+    if scheme in ("s3", "gs"):
+        inner = path.partition("://")[2]
+        if inner.startswith(ANONYMOUS):
+            inner, options = inner.removeprefix(ANONYMOUS), replace(options, anonymous=True)
+        if scheme == "s3":
+            return _s3(inner.partition("/")[0], options), inner
         patience = timedelta(seconds=_GCS_SECONDS)
-        return fs.GcsFileSystem(anonymous=options.anonymous, retry_time_limit=patience), path.removeprefix("gs://")
+        return fs.GcsFileSystem(anonymous=options.anonymous, retry_time_limit=patience), inner
     if scheme in ("http", "https"):
         return Web(), path
     if scheme not in ("", "file"):

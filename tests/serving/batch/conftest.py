@@ -113,7 +113,9 @@ def _answers(rig: Rig) -> Callable[[Any, Any, Any], Iterator[Any]]:
         count = 0
         for number, part in parts:
             rig.asked.append(number)
-            asks = {i: prompts.try_ask(row) for i, row in enumerate(source.read(part)) if i not in known.get(number, ())}
+            asks = {
+                i: prompts.try_ask(row) for i, row in enumerate(source.read(part)) if i not in known.get(number, ())
+            }
             rig.rows_asked += len(asks)
             table = columns.block(number, list(asks.values()), settings, lora=False, indexes=list(asks))
             for row in table.to_pylist():

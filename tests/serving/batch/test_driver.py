@@ -21,8 +21,10 @@ def test_every_row_has_one_answer_in_its_place(rig: Rig, to: str) -> None:
     assert rows[0]["row_id"] == "a/1.jsonl:1"
     assert rows[-1]["row_id"] == "b/1.jsonl:250"
     assert len(list(rig.root.glob("out/part-*"))) == 6
-    assert events[-1].items() >= {"event": "result", "rows": 500, "answered": 500, "completionTokens": 1500}.items()
-    assert [event["phase"] for event in events[:-1]] == ["checking", "counting", "starting", "running"]
+    expected = {"event": "result", "rows": 500, "answered": 500, "completionTokens": 1500, "maxErrors": 0}
+    assert events[-1].items() >= expected.items()
+    assert [event["phase"] for event in events[:-1]] == ["checking", "counting", "starting", "running", "running"]
+    assert [event["done"] for event in events[:-1]] == [0, 0, 0, 0, 1]
     assert json.loads((rig.root / "out/_rayllm/result.json").read_text()) == events[-1]
 
 
