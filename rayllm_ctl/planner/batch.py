@@ -22,7 +22,8 @@ from rayllm_ctl.planner.podtemplates import START_LIMIT
 
 STAGE_CPUS = 6
 """Logical CPUs of a worker for what runs beside the engine: reading, cutting into batches, two stages before it and one
-after it, and one to spare. Workers offer them whatever the pod requests: a stage without one would ask for another worker, with GPUs."""
+after it, and one to spare. Workers offer them whatever the pod requests: a stage without one would ask for another
+worker, with GPUs."""
 
 BATCHES = 8
 """Batches that a replica works on at once: Ray Data LLM's default (max_concurrent_batches)."""
