@@ -137,7 +137,7 @@ def tokenizer_of(name: str | None) -> Tokenizer | None:
         from transformers import AutoTokenizer
     except ImportError:
         raise UsageError(
-            "--tokenizer needs the package transformers", hint="pip install 'rayllm-ctl[serving]'"
+            "--tokenizer needs the package transformers", hint="pip install transformers"
         ) from None
     try:
         found: Tokenizer = AutoTokenizer.from_pretrained(name)
