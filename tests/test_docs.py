@@ -165,3 +165,13 @@ def test_files_that_texts_name_exist() -> None:
         if not any((root / path).exists() or list(root.glob(f"{path}.*")) for root in (ROOT, ROOT / "rayllm_ctl"))
     }
     assert missing == set()
+
+
+def test_the_readme_has_the_accuracy_that_was_found() -> None:
+    table = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^\| (weights|KV cache) \| (\d+ \| [\d.]+ %)", table, re.M))
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+    stated = re.search(r"([\d.]+ %) for weights and ([\d.]+ %) for the KV cache \(\[(\d+) rows\]", text)
+    assert stated is not None
+    weights, cache, rows = stated.groups()
+    assert found == {"weights": f"{rows} | {weights}", "KV cache": f"{rows} | {cache}"}

@@ -11,6 +11,8 @@ import click
 import pytest
 
 from rayllm_ctl.cli.app import group
+from rayllm_ctl.specfile.explain import explain
+from tests.specfile.test_explain import below
 
 ROOT = Path(__file__).parents[2] / "rayllm_ctl"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
@@ -29,8 +31,10 @@ OF_OTHER_PROGRAMS = frozenset(
     }
 )  # fmt: skip
 
-OF_BATCH_SUBMIT = ("model/batch*.py", "render/prompts.py", "workflows/batchplan.py", "cli/batchjob.py")
-"""Messages about a batch job that is to be submitted."""
+OF_BATCH_SUBMIT = (
+    "model/batch*.py", "render/prompts.py", "workflows/batchplan.py", "cli/batchjob.py", "serving/batch/**/*.py",
+)  # fmt: skip
+"""Messages about a batch job that is to be submitted, and what its driver says of it."""
 
 
 def flags(command: click.Command) -> set[str]:
@@ -62,6 +66,17 @@ def texts(file: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in loose:
             yield node.value
+
+
+FIELD = re.compile(r"\bspec\.[a-zA-Z]+(?:\.[a-zA-Z]+)*")
+
+
+def test_a_field_in_a_message_about_a_batch_job_exists() -> None:
+    known = {"spec"} | {field.path for field in below(explain("batchjob"))}
+    modules = [file for pattern in OF_BATCH_SUBMIT for file in ROOT.glob(pattern)]
+    named = {(file.name, field) for file in modules for text in texts(file) for field in FIELD.findall(text)}
+    assert named
+    assert {(name, field) for name, field in named if field not in known} == set()
 
 
 @pytest.mark.parametrize(
