@@ -26,8 +26,8 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def section_of(kind: Any) -> type[Any] | None:
-    """The dataclass that a value is, or that its elements are."""
+def section_of(kind: Any) -> Any:
+    """The dataclass that a value is, or that its elements are; None for a plain value."""
     return next((found for found in _parts(kind) if dataclasses.is_dataclass(found)), None)
 
 
@@ -37,7 +37,7 @@ def _parts(kind: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def _about(kind: Any, section: type[Any] | None) -> str:
+def _about(kind: Any, section: Any) -> str:
     """The annotation of a value, or the first sentence of its section."""
     if get_origin(kind) is Annotated:
         text = str(get_args(kind)[1])

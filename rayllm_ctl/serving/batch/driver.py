@@ -77,7 +77,7 @@ def run(job: Settings) -> int:
             list(progress.resumed.first_errors),
         )
         if pending:
-            collector, journal = Collector(pending, outputs.write, totals), Journal(store)
+            collector, journal = Collector(pending, outputs.write, totals), Journal(store, manifest.fingerprint(prints))
             known = _restore(collector, journal, {number for number, _ in pending}, progress)
             resumed = progress.resumed.rows
             pending = [(number, part) for number, part in pending if collector.is_open(number)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
@@ -43,11 +43,16 @@ Answers = dict[int, dict[int, Answer]]
 """Answers by the number of their part and their index in it."""
 
 
-class Journal:
-    """The journal of a job. Files of drivers that were lost count as its own."""
+_JOB = b"rayllm-job"
+"""The key of a file's metadata that says of which job its answers are."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Journal:
+    """The journal of a job. Files that other drivers of the job have left count as its own. job: its fingerprint."""
+
+    def __init__(self, store: Store, job: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock = store, clock
+        self._schema = _SCHEMA.with_metadata({_JOB: job.encode()})
         self._run = uuid.uuid4().hex[:8]
         self._saves = 0
         self._saved = clock()
@@ -63,12 +68,13 @@ class Journal:
             if not name.startswith(_PREFIX) or not name.endswith(_SUFFIX):
                 continue
             path = f"{FOLDER}/{name}"
-            parts: set[int] = set()
-            for number, index, answer in self._read(path):
+            rows = self._read(path)
+            if rows is None:
+                continue
+            for number, index, answer in rows:
                 if number in pending:
                     found.setdefault(number, {}).setdefault(index, answer)
-                    parts.add(number)
-            self._files[path] = parts
+            self._files[path] = {number for number, _, _ in rows if number in pending}
         self._delete_done()
         return found
 
@@ -94,24 +100,24 @@ class Journal:
         self._saves += 1
         path = f"{FOLDER}/{_PREFIX}{self._run}-{self._saves:06d}{_SUFFIX}"
         sink = pa.BufferOutputStream()
-        pq.write_table(_table(self._unsaved), sink)
+        pq.write_table(_table(self._unsaved, self._schema), sink)
         self._store.write(path, sink.getvalue())
         self._files[path] = set(self._unsaved)
         self._unsaved = {}
 
-    def _read(self, path: str) -> Iterator[tuple[int, int, Answer]]:
+    def _read(self, path: str) -> list[tuple[int, int, Answer]] | None:
+        """The answers of a file; None where it is of another job, or cannot be read."""
         content = self._store.read(path)
         if content is None:
-            return
+            return None
         try:
-            rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(content), schema=_SCHEMA).to_pylist()
+            table = pq.read_table(pa.BufferReader(content))
+            if (table.schema.metadata or {}).get(_JOB) != self._schema.metadata[_JOB]:
+                return None
+            return [_row(row) for row in table.to_pylist()]
         except pa.ArrowException as error:
             sys.stderr.write(f"{self._store.path}/{path} cannot be read, so its rows are asked again: {error}\n")
-            return
-        for row in rows:
-            text = row["text"] if row["floats"] is None else row["floats"]
-            answer = Answer(text, row["finish_reason"], row["prompt_tokens"], row["completion_tokens"], row["error"])
-            yield row["part"], row["index"], answer
+            return None
 
     def _delete_done(self) -> None:
         """Delete files of which no part is pending. One that may not be deleted does no harm where it is."""
@@ -126,7 +132,13 @@ class Journal:
                 sys.stderr.write(f"{FOLDER}/{_PREFIX}* can be deleted after the job: {error.message}\n")
 
 
-def _table(answers: Answers) -> pa.Table:
+def _row(row: dict[str, Any]) -> tuple[int, int, Answer]:
+    text = row["text"] if row["floats"] is None else row["floats"]
+    answer = Answer(text, row["finish_reason"], row["prompt_tokens"], row["completion_tokens"], row["error"])
+    return row["part"], row["index"], answer
+
+
+def _table(answers: Answers, schema: pa.Schema) -> pa.Table:
     rows = [(number, index, answer) for number, part in answers.items() for index, answer in part.items()]
     columns: dict[str, list[Any]] = {
         "part": [number for number, _, _ in rows],
@@ -138,4 +150,4 @@ def _table(answers: Answers) -> pa.Table:
             for name in ("finish_reason", "prompt_tokens", "completion_tokens", "error")
         },
     }
-    return pa.table(columns, schema=_SCHEMA)
+    return pa.table(columns, schema=schema)

@@ -141,8 +141,8 @@ class Store:
             self._fs.move(temporary, path)
 
     def delete(self, name: str) -> None:
-        """Delete a file."""
-        with storage_errors(f"{self.path}/{name}"):
+        """Delete a file, if it is there."""
+        with storage_errors(f"{self.path}/{name}"), contextlib.suppress(FileNotFoundError):
             self._fs.delete_file(self._inside(name))
 
     def _inside(self, name: str) -> str:

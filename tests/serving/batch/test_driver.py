@@ -156,7 +156,8 @@ def test_a_part_whose_last_answer_was_saved_is_written_without_an_engine(rig: Ri
     rig.stop_after = 0
     rig.run(settings)
     clock = [0.0]
-    journal = Journal(Store(str(rig.root / "out"), Storage()), lambda: clock[0])
+    fingerprint = json.loads((rig.root / "out/_rayllm/manifest.json").read_text())["fingerprint"]
+    journal = Journal(Store(str(rig.root / "out"), Storage()), fingerprint, lambda: clock[0])
     for index in range(250):
         journal.add(0, index, Answer(f"a{index}"))
     clock[0] = 10.0
@@ -187,3 +188,16 @@ def test_a_saved_file_that_cannot_be_read_or_deleted_costs_only_its_rows(
     assert second in saved(rig)
     assert f"{first} cannot be read, so its rows are asked again" in rig.said
     assert "can be deleted after the job: access to answers was denied" in rig.said
+
+
+def test_answers_of_another_job_are_not_taken_over(rig: Rig) -> None:
+    rig.write("1.jsonl", LINES)
+    rig.stop_after, rig.seconds_per_row = 100, 1.0
+    rig.run(rig.settings("jsonl", "jsonl"))
+    left = saved(rig)
+    assert left
+    (rig.root / "out/_rayllm/manifest.json").unlink()
+    rig.stop_after = None
+    code, events = rig.run(rig.settings("jsonl", "jsonl", sampling={"temperature": 1.0}))
+    assert (code, rig.rows_asked, events[-1]["resumed"]) == (0, 250, 0)
+    assert saved(rig) == left
