@@ -275,18 +275,18 @@ def test_a_lost_worker_and_a_lost_head_lose_and_double_no_row(jobs: Jobs) -> Non
     assert status["resumed"] > 0, status
 
 
-def test_the_first_answers_are_shown_and_safe_while_all_other_rows_wait(jobs: Jobs) -> None:
+def test_the_first_answers_are_shown_and_safe_while_their_batches_wait(jobs: Jobs) -> None:
     """No batch and no part is complete when the head is lost, and yet its answers are not asked for again."""
-    rows, answered = 6000, 40
+    rows, every = 6000, 16
     holds = Holds(jobs.bench, "rayllm.io/batch=first,ray.io/node-type=worker")
-    texts = (f"word {i}{'' if i < answered else ' HOLD rest'}" for i in range(rows))
+    texts = (f"word {i}{' HOLD rest' if i % every else ''}" for i in range(rows))
     lines = (json.dumps({"number": number, "text": text}) for number, text in enumerate(texts))
     jobs.path("first.jsonl").write_text("".join(f"{line}\n" for line in lines))
     file = jobs.spec("first", "first.jsonl", "jsonl", job={"batchSize": 64})
 
-    def shown() -> bool:
+    def shown() -> int:
         progress = jobs.status("first")["progress"]
-        return progress is not None and (progress["phase"], progress["done"]) == ("running", answered)
+        return int(progress["done"]) if progress is not None and progress["phase"] == "running" else 0
 
     def kept() -> int:
         import pyarrow.parquet as pq
@@ -296,7 +296,8 @@ def test_the_first_answers_are_shown_and_safe_while_all_other_rows_wait(jobs: Jo
 
     submitted = jobs.bench.start("batch", "submit", "-f", str(file), "-n", jobs.bench.namespace, "--offline")
     jobs.bench.wait("the first answers are shown", shown, timeout=300)
-    jobs.bench.wait("they are kept", lambda: kept() == answered, timeout=60)
+    jobs.bench.wait("they are kept", kept, timeout=60)
+    safe = kept()
     assert parts(jobs, "first") == 0
     [before] = [pod["metadata"]["uid"] for pod in jobs.pods("first") if is_worker(pod)]
     lose(jobs, "first", "head")
@@ -311,7 +312,8 @@ def test_the_first_answers_are_shown_and_safe_while_all_other_rows_wait(jobs: Jo
     _, err = submitted.communicate(timeout=400)
     assert submitted.returncode == 0, err
     assert Counter(row["number"] for row in jobs.rows("first")) == Counter(range(rows))
-    assert jobs.status("first")["result"]["resumed"] == answered
+    # What was answered before the loss is a sixteenth of the rows at most: all others waited.
+    assert safe <= jobs.status("first")["result"]["resumed"] <= rows / every
     assert kept() == 0
 
 
