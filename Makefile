@@ -29,7 +29,7 @@ types: install ## mypy --strict
 # Twice as many as there are cores, since some tests wait.
 UNIT_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 8 ? 2 * n : 16)))
 
-unit: install ## the fast tests: unit, golden, property (no cluster, 45 s)
+unit: install ## the fast tests: unit, golden, property (no cluster)
 	$(BIN)/pytest -q -n $(UNIT_PROCESSES) --dist worksteal --durations=15 --junitxml=build/junit-unit.xml tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
@@ -63,6 +63,7 @@ docs: install chart ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
 	$(BIN)/python scripts/rbac_reference.py
+	$(BIN)/python scripts/template_values.py
 	$(BIN)/python -m e2e.images.containerfile
 
 chart: install ## rewrite what charts/rayllm takes from the templates of render

@@ -217,6 +217,10 @@ def test_every_row_of_each_format_once_with_two_jobs_side_by_side_on_a_cluster_t
     assert {row["number"]: row["price"] for row in jobs.rows("of-parquet")}[7] == Decimal("1.75")
 
 
+def is_worker(pod: Object) -> bool:
+    return bool(pod["metadata"]["labels"].get("ray.io/node-type") == "worker")
+
+
 def lose(jobs: Jobs, name: str, kind: str) -> None:
     [pod] = [pod for pod in jobs.pods(name) if pod["metadata"]["labels"].get("ray.io/node-type") == kind]
     args = ("delete", "pod", pod["metadata"]["name"], "-n", jobs.bench.namespace, "--grace-period=1", "--wait=false")
@@ -269,6 +273,48 @@ def test_a_lost_worker_and_a_lost_head_lose_and_double_no_row(jobs: Jobs) -> Non
     status = jobs.status("lost")["result"]
     assert (status["rows"], status["answered"], status["errors"]) == (rows, rows, 0), status
     assert status["resumed"] > 0, status
+
+
+def test_the_first_answers_are_shown_and_safe_while_their_batches_wait(jobs: Jobs) -> None:
+    """No batch and no part is complete when the head is lost, and yet its answers are not asked for again."""
+    rows, every = 6000, 16
+    holds = Holds(jobs.bench, "rayllm.io/batch=first,ray.io/node-type=worker")
+    texts = (f"word {i}{' HOLD rest' if i % every else ''}" for i in range(rows))
+    lines = (json.dumps({"number": number, "text": text}) for number, text in enumerate(texts))
+    jobs.path("first.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    file = jobs.spec("first", "first.jsonl", "jsonl", job={"batchSize": 64})
+
+    def shown() -> int:
+        progress = jobs.status("first")["progress"]
+        return int(progress["done"]) if progress is not None and progress["phase"] == "running" else 0
+
+    def kept() -> int:
+        import pyarrow.parquet as pq
+
+        found = jobs.path("first").glob("_rayllm/answers-*.parquet")
+        return sum(pq.ParquetFile(path).metadata.num_rows for path in found)
+
+    submitted = jobs.bench.start("batch", "submit", "-f", str(file), "-n", jobs.bench.namespace, "--offline")
+    jobs.bench.wait("the first answers are shown", shown, timeout=300)
+    jobs.bench.wait("they are kept", kept, timeout=60)
+    safe = kept()
+    assert parts(jobs, "first") == 0
+    [before] = [pod["metadata"]["uid"] for pod in jobs.pods("first") if is_worker(pod)]
+    lose(jobs, "first", "head")
+
+    def again() -> bool:
+        with suppress(AssertionError):  # a pod that ended meanwhile
+            return before not in [pod["metadata"]["uid"] for pod in jobs.pods("first")] and any(holds.held().values())
+        return False
+
+    jobs.bench.wait("the others wait in the worker of another head", again, timeout=300)
+    holds.release("rest")
+    _, err = submitted.communicate(timeout=400)
+    assert submitted.returncode == 0, err
+    assert Counter(row["number"] for row in jobs.rows("first")) == Counter(range(rows))
+    # What was answered before the loss is a sixteenth of the rows at most: all others waited.
+    assert safe <= jobs.status("first")["result"]["resumed"] <= rows / every
+    assert kept() == 0
 
 
 @pytest.mark.slow

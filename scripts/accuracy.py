@@ -3,8 +3,8 @@
     python scripts/accuracy.py
 
 Measured rows: tests/data/measured.json, each with its source; parameter bytes: tests/data/parameters.json. Rows of
-tier "wide" lack a flag or carry a guess, so they stand apart and no figure is taken from them. A difference below half
-a unit of the last printed digit counts as none.
+tier "wide" lack a flag or a source that can be looked up, or carry a guess: no figure is taken from them. A difference
+below half a unit of the last printed digit counts as none.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ def parameter_errors() -> list[float]:
     document = json.loads((ROOT / "tests/data/parameters.json").read_text(encoding="utf-8"))
     errors = []
     for model, tensor, parameters, buffers in document["rows"]:
-        errors.append(_parameter_error(model, tensor, (parameters, parameters + buffers)))
+        errors.append(_parameter_error(document["vllm"], model, tensor, (parameters, parameters + buffers)))
     return errors
 
 
-def _parameter_error(model: str, tensor: int, targets: tuple[int, int]) -> float:
+def _parameter_error(version: str, model: str, tensor: int, targets: tuple[int, int]) -> float:
     known = models.find(model)
     if known is None:
         raise SystemExit(f"the catalog does not know {model}")
@@ -135,7 +135,7 @@ def _parameter_error(model: str, tensor: int, targets: tuple[int, int]) -> float
         engine=Engine(max_model_len=8192, dtype="bfloat16"),
         parallelism=Parallelism(tensor, 1),
     )
-    plan = decide(Request(service, facts, "catalog", engine("0.32.0"), (gpus.find("H200-141GB"),)))
+    plan = decide(Request(service, facts, "catalog", engine(version), (gpus.find("H200-141GB"),)))
     if plan.memory is None:
         raise SystemExit(f"{model} at TP {tensor} was rejected: {plan.reasons}")
     return min((100 * (plan.memory.parameter_bytes / t - 1) for t in targets), key=abs)
@@ -216,9 +216,9 @@ def report(
         "",
         *_table(core, sources),
         "",
-        "## Rows with a flag unknown or guessed",
+        "## Rows that are not counted",
         "",
-        "Not counted above; the note says what is not known.",
+        "A flag is unknown or guessed, or the source cannot be looked up; the note says which.",
         "",
         *_table(wide, sources),
         "",

@@ -9,7 +9,7 @@
 It writes rayllm_ctl/render/schemas/manifests.json: the fields that exist and their types, strictly (what is not listed
 is rejected), without descriptions, status and deprecated fields. Equal parts are stored once, over all kinds and all
 versions of KubeRay, so that a version adds only what differs. What the schemas cannot say are CEL rules, the API
-server's own checks of its kinds and those of the controllers (rayllm_ctl/render/rules).
+server's own checks of its kinds and those of the controllers (rayllm_ctl/kinds/rules).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ BLOCKS = list(blocks())
 RUN = [block for block in BLOCKS if block.language == "sh" and not block.comment.startswith("not run: ")]
 
 
-@pytest.mark.parametrize("name", ["cli_reference.py", "rbac_reference.py"])
+@pytest.mark.parametrize("name", ["cli_reference.py", "rbac_reference.py", "template_values.py"])
 def test_what_is_made_from_the_code_is_current(name: str) -> None:
     script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
@@ -111,3 +111,67 @@ def test_every_file_of_end_to_end_tests_is_in_the_table_with_its_tier() -> None:
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \| `(\w+\.py)` \| ([a-z, ]+) \| [0-9 +]*\|$", page, re.M)
     assert dict(rows) == {file.name: tier(file) for file in (ROOT / "e2e").glob("test_*.py")} | {"chaos.py": "chaos"}
+
+
+def column(page: str, heading: str) -> str:
+    """The first cells of the rows of the table whose head begins with `heading`."""
+    text = (ROOT / page).read_text(encoding="utf-8").partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return "\n".join(line.split("|")[1] for line in text.splitlines()[2:])
+
+
+def test_every_command_is_in_the_table_of_the_readme() -> None:
+    named = set(re.findall(r"[a-z][a-z-]+", column("README.md", "command")))
+    assert {name for section in app.COMMANDS.values() for name in section} - named == set()
+
+
+def test_every_package_is_in_the_table_of_the_architecture() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    packages = {file.parent.name for file in (ROOT / "rayllm_ctl").glob("*/__init__.py")}
+    assert packages - set(re.findall(r"`(\w+)/`", column("docs/architecture.md", "package"))) == set()
+    [serving] = [line for line in page.splitlines() if line.startswith("| `serving/`")]
+    inside = {file.parent.name for file in (ROOT / "rayllm_ctl/serving").glob("*/__init__.py")}
+    assert inside - set(re.findall(r"`(\w+)/`", serving)) == set()
+
+
+TEXTS = [
+    *PAGES, ROOT / "Makefile", ROOT / "pyproject.toml", *(ROOT / "charts").rglob("*.md"),
+    *(file for folder in ("rayllm_ctl", "scripts", "benches", "e2e") for file in (ROOT / folder).rglob("*.py")),
+]  # fmt: skip
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_ours() -> None:
+    """rayllm-ctl is not on PyPI: anybody can register the name there."""
+    told = [f.name for f in TEXTS if re.search(r"pip3? install[^\n]*[ '\"]rayllm-ctl\b", f.read_text(encoding="utf-8"))]
+    assert told == []
+
+
+def test_every_measured_row_has_a_source_that_can_be_looked_up() -> None:
+    """Rows of tier "wide" count for nothing, and say what is not known of them."""
+    rows = json.loads((ROOT / "tests/data/measured.json").read_text(encoding="utf-8"))
+    named = re.compile(r"^(github |https://|[\w.-]+/[\w.-]+[ #]|measured, |blog of )")
+    assert [row["source"] for row in rows if row["tier"] == "core" and not named.match(row["source"])] == []
+    assert [row["source"] for row in rows if not named.match(row["source"]) and "not known" not in row["note"]] == []
+
+
+PATH = re.compile(r"\b(?:rayllm_ctl|scripts|benches)/[\w/.-]*\w")
+
+
+def test_files_that_texts_name_exist() -> None:
+    missing = {
+        (file.name, path)
+        for file in TEXTS
+        if file.name != "CHANGELOG.md"
+        for path in PATH.findall(file.read_text(encoding="utf-8"))
+        if not any((root / path).exists() or list(root.glob(f"{path}.*")) for root in (ROOT, ROOT / "rayllm_ctl"))
+    }
+    assert missing == set()
+
+
+def test_the_readme_has_the_accuracy_that_was_found() -> None:
+    table = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^\| (weights|KV cache) \| (\d+ \| [\d.]+ %)", table, re.M))
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+    stated = re.search(r"([\d.]+ %) for weights and ([\d.]+ %) for the KV cache \(\[(\d+) rows\]", text)
+    assert stated is not None
+    weights, cache, rows = stated.groups()
+    assert found == {"weights": f"{rows} | {weights}", "KV cache": f"{rows} | {cache}"}

@@ -31,16 +31,22 @@ def live_model(item: Object, model: str) -> LiveModel | None:
     if found is None:
         return None
     engine, accelerator = found
-    labels = item["metadata"].get("labels") or {}
     pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
     return LiveModel(
         id=model,
         engine=engine,
-        vllm_version=labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None,
+        vllm_version=own_vllm(item),
         on_gpus=bool(pods),
         gpu_nodes=frozenset(label for pod in pods for label in _node_labels(pod)),
         accelerator_type=accelerator,
     )
+
+
+def own_vllm(item: Object) -> str | None:
+    """The version of vLLM of a service that rayllm-ctl applied; None for others."""
+    labels = item["metadata"].get("labels") or {}
+    found = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
+    return None if found is None else str(found)
 
 
 def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:

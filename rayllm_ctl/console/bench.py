@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from rayllm_ctl.console.benchconditions import condition_rows
 from rayllm_ctl.console.benchservice import rows_by_load, service_problems, service_rows
 from rayllm_ctl.console.rows import labelled
 from rayllm_ctl.console.style import Printer
@@ -50,6 +51,7 @@ def lines(results: Results, style: Printer) -> Iterator[str]:
     if len(results.runs) == 1:
         yield from _one(results.runs[0], style)
     else:
+        yield from labelled(list(condition_rows(results.runs[0])))
         yield ""
         yield from _table(results.runs)
         yield from labelled(list(rows_by_load([(load_in_words(run["load"]), run) for run in results.runs])))
@@ -67,6 +69,7 @@ def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
     failed = f", {requests['failed']:,} failed" if requests["failed"] else ""
     rows = [
         ("load", load_in_words(run["load"])),
+        *condition_rows(run),
         (
             "requests",
             f"{requests['succeeded']:,} answered{failed} in {run['durationSeconds']:.1f} s: "

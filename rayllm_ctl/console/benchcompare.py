@@ -13,11 +13,13 @@ def lines(found: Sequence[Comparison], style: Printer) -> Iterator[str]:
     for number, comparison in enumerate(found):
         if number:
             yield ""
+        for note in comparison.notes:
+            yield f"{style.symbol('warning')} {note}"
         rows = [("", "first", "second", "ratio", "95 % interval", "")]
         rows += [
             (
                 ratio.name, _value(ratio.first, ratio.unit), _value(ratio.second, ratio.unit), f"{ratio.ratio:.3f}",
-                f"{ratio.low:.3f} to {ratio.high:.3f}", _verdict(ratio),
+                f"{ratio.low:.3f} to {ratio.high:.3f}", _verdict(ratio, comparison.same_load),
             )
             for ratio in comparison.ratios
         ]  # fmt: skip
@@ -28,14 +30,16 @@ def lines(found: Sequence[Comparison], style: Printer) -> Iterator[str]:
                 *(cell.rjust(width) for cell, width in zip(row[1:5], widths[1:], strict=True)),
             ]
             yield "  ".join([*cells, row[5]]).rstrip()
-        for note in comparison.notes:
-            yield f"{style.symbol('warning')} {note}"
 
 
-def _verdict(ratio: Ratio) -> str:
+def _verdict(ratio: Ratio, same_load: bool | None) -> str:
+    """Nothing is better or worse under another load."""
+    if same_load is False:
+        return "another load"
     if ratio.noise:
         return "may be chance"
-    return "better" if (ratio.ratio > 1) == ratio.higher_is_better else "worse"
+    verdict = "better" if (ratio.ratio > 1) == ratio.higher_is_better else "worse"
+    return verdict if same_load else f"{verdict}, if the loads are the same"
 
 
 def _value(value: float, unit: str) -> str:

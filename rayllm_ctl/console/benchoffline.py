@@ -16,6 +16,8 @@ def offline_lines(results: OfflineResults, style: Printer) -> Iterator[str]:
     yield f"{style.paint(results.model, 'bold')} on {results.gpus}, without a server"
     load = results.load
     rows = [("load", f"prompts of {load.input_tokens:,} tokens, answers of {load.output_tokens:,}")]
+    versions = f"rayllm-ctl {results.versions['rayllm-ctl']}, vLLM {results.versions['vllm']}"
+    rows.append(("measured", f"{results.started_at:%Y-%m-%d %H:%M} UTC, {versions}"))
     rate, tokens = results.requests_per_second, results.output_tokens_per_second
     if rate is not None and tokens is not None and results.seconds is not None:
         rows.append(

@@ -69,7 +69,7 @@ def images(
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("plots need the package matplotlib", hint="pip install 'rayllm-ctl[bench]'") from None
+        raise UsageError("plots need the package matplotlib", hint="pip install matplotlib") from None
     found = {}
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=size, layout="constrained")

@@ -113,6 +113,8 @@ class JobContext(ServiceContext):
             return None
         if result.errors == 0:
             return False
+        if result.max_errors is not None:
+            return result.errors > result.max_errors
         allowed = fields.integer(self.settings, "job", "maxErrors", default=0)
         if self.settings:
             return result.errors > allowed

@@ -6,8 +6,10 @@ import asyncio
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from typing import Any
 
+from rayllm_ctl.loadtest.conditions import conditions
 from rayllm_ctl.loadtest.connection import clock
 from rayllm_ctl.loadtest.driver import Driver
 from rayllm_ctl.loadtest.prompts import Tokenizer, rows
@@ -61,6 +63,7 @@ async def measure_load(
     samples = Samples(settings.objective, count)
     requests = Requests(settings.target, settings.body, settings.stream)
     contents = rows(settings.prompts, settings.target.api, tokenizer)
+    begun = datetime.now(UTC)
     driver = Driver(settings.target, load, requests, contents, samples, settings.prompts.seed)
     running = asyncio.create_task(driver.run())
     stopping = asyncio.create_task(interrupted.wait())
@@ -74,4 +77,4 @@ async def measure_load(
         report({**counts, "seconds": passed})
     stopping.cancel()
     await running
-    return result(driver, load, settings.objective, interrupted.is_set())
+    return conditions(settings, begun) | result(driver, load, settings.objective, interrupted.is_set())

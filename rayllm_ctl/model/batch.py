@@ -152,8 +152,8 @@ class Job:
     """How the job runs, and when it has failed. deadline and keep_after are seconds."""
 
     max_errors: Annotated[int, "Number of rows with an error up to which the job succeeds."] = 0
-    part_rows: Annotated[int, "Rows of one file of the output: what is written, and resumed, at a time."] = 1000
-    batch_size: Annotated[int | None, "Rows that are handed to a replica at a time."] = None
+    part_rows: Annotated[int, "Rows of one file of the output, which is written at once."] = 1000
+    batch_size: Annotated[int | None, "Rows that are handed to a replica at a time, and come back together."] = None
     retries: Annotated[int | None, "How often the job is started again on a new Ray cluster; 2 by default."] = None
     deadline: Annotated[float | None, SECONDS, "Time after which the job is ended, whatever it has done."] = None
     keep_after: Annotated[

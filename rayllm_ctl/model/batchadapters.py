@@ -11,7 +11,7 @@ from rayllm_ctl.model.patterns import Pattern
 from rayllm_ctl.model.podfields import is_absolute
 from rayllm_ctl.model.problems import Path, Problem, quoted
 
-STORE = Pattern(r"(s3|gs)://[A-Za-z0-9][^\s?#\\]*")
+STORE = Pattern(r"(s3|gs)://(?:anonymous@)?[A-Za-z0-9][^\s?#\\]*")
 """A folder in an object store that the engines copy adapters from."""
 
 

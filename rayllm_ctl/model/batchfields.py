@@ -45,6 +45,11 @@ _SAMPLING_FIELDS = {
 }  # fmt: skip
 """Sampling parameters with a field of their own."""
 
+_ONE_ANSWER = ("n", "best_of")
+_NO_COLUMN = ("logprobs", "prompt_logprobs", "stream", "output_kind")
+"""Sampling parameters for more than one answer per row, and for what the output has no column for. The driver rejects
+the same ones (rayllm_ctl/serving/batch/sampling.py)."""
+
 
 def validate_batch(batch: BatchJob) -> list[Problem]:
     """All that is wrong with `batch`; empty if it is valid."""
@@ -97,6 +102,10 @@ def _sampling(batch: BatchJob) -> Iterator[Problem]:
                 yield Problem(here, "not a valid name of a sampling parameter")
             elif name == "args" and parameter in _SAMPLING_FIELDS:
                 yield Problem(here, "has a field of its own", f"spec.sampling.{_SAMPLING_FIELDS[parameter]}")
+            elif parameter in _ONE_ANSWER and (name == "columns" or value[parameter] != 1):
+                yield Problem(here, "is not supported: there is one answer per row", "a row for each answer")
+            elif parameter in _NO_COLUMN:
+                yield Problem(here, "is not supported in a batch job: the output has no column for it", "remove it")
     for parameter, column in given.columns.items():
         if not column:
             yield Problem((*at, "columns", parameter), "must be the name of a column")

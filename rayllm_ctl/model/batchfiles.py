@@ -21,6 +21,15 @@ _EXTENSIONS = {
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 
+ANONYMOUS = "anonymous@"
+"""What precedes a bucket that is read without credentials, in Ray's own form of an address."""
+
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4")
+"""Extensions of files that the driver rejects (rayllm_ctl/serving/batch/inputs.py)."""
+
+_TEXT = "text"
+"""The column of a line of text."""
+
 _WHERE = (
     "mount a volume that contains it (--volume pvc:CLAIM:/data, then /data/...), copy it to s3:// or gs://, or pass a "
     "few prompts with --input -"
@@ -57,6 +66,8 @@ def _input(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(at, either, "--input s3://bucket/prompts/*.jsonl" if not given.paths else "")
     for index, path in enumerate(given.paths):
         yield from _location(batch, path, (*at, "paths", index), ("s3", "gs", "https"))
+        if path.endswith(_COMPRESSED):
+            yield Problem((*at, "paths", index), f"{quoted(path)} is compressed", "decompress it")
     if len(set(given.paths)) < len(given.paths):
         yield Problem((*at, "paths"), "contains the same path twice")
     size = sum(len(prompt.encode("utf-8", "surrogatepass")) for prompt in given.prompts)
@@ -71,7 +82,7 @@ def _input(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(
             (*at, "format"),
             "required: the extensions of the paths do not tell it",
-            "one of text, jsonl, csv, parquet, openai (--format)",
+            "one of text, jsonl, csv, parquet, openai (--input-format)",
         )
     if given.prompts and form != "text":
         yield Problem((*at, "format"), f"must be text for prompts in the spec, not {form}")
@@ -98,8 +109,21 @@ def _output(batch: BatchJob) -> Iterator[Problem]:
     yield from _location(batch, output.path, (*at, "path"), ("s3", "gs"))
     if any(character in output.path for character in "*?["):
         yield Problem((*at, "path"), "must be one folder, not a glob")
-    if output.path in batch.input.paths:
+    inputs = [path.replace(ANONYMOUS, "", 1) for path in batch.input.paths]
+    if output.path in inputs:
         yield Problem((*at, "path"), "is also an input: answers would become rows")
+    elif any(_is_below(output.path, path) for path in inputs):
+        yield Problem(
+            (*at, "path"),
+            "is inside an input folder: answers would become rows",
+            "another folder, or files as the input, such as folder/*.jsonl",
+        )
+    if output.path.partition("://")[2].startswith(ANONYMOUS):
+        yield Problem(
+            (*at, "path"),
+            f"{quoted(ANONYMOUS)} is for reading: writing to an object store takes credentials",
+            f"{output.path.replace(ANONYMOUS, '', 1)} and spec.storage.credentialsSecret (--s3-secret NAME)",
+        )
     for volume in batch.storage.volumes:
         if volume.read_only and _is_below(output.path, volume.mount_path):
             yield Problem(
@@ -142,14 +166,20 @@ def _prompt(batch: BatchJob) -> Iterator[Problem]:
     if len(given) > 1:
         yield Problem(at, f"must have one of {', '.join(sources)}, not {' and '.join(given)}")
     if not given and form not in ("text", None):
-        yield Problem(
-            at,
-            f"requires template, column or messages for rows of {form}",
-            "--prompt 'Summarize: {{ text }}', where text is a column",
-        )
+        hint = "--prompt 'Summarize: {{ text }}', where text is a column"
+        if form == "jsonl":
+            hint += "; --input-format openai, if the lines are requests of OpenAI's batch API"
+        yield Problem(at, f"requires template, column or messages for rows of {form}", hint)
     for name in ("template", "column"):
         if sources[name] == "":
             yield Problem((*at, name), "must not be empty")
+    if form == "text" and prompt.column not in (None, "", _TEXT):
+        yield Problem((*at, "column"), f"{quoted(prompt.column)} is not a column: lines of text have one, {_TEXT}")
+    if form == "text":
+        for parameter, column in batch.sampling.columns.items():
+            if column and column != _TEXT:
+                why = f"{quoted(column)} is not a column: lines of text have one, {_TEXT}"
+                yield Problem(("spec", "sampling", "columns", parameter), why)
     if prompt.system is not None and prompt.messages:
         yield Problem((*at, "system"), "cannot be combined with spec.prompt.messages", "a message with role: system")
     chat = prompt.chat if prompt.chat is not None else batch.task == "generate"
@@ -174,7 +204,7 @@ def _location(batch: BatchJob, path: str, at: Path, schemes: tuple[str, ...]) ->
         if address[1] not in schemes:
             supported = ", ".join(f"{scheme}://" for scheme in schemes)
             yield Problem(at, f"{address[1]}:// is not supported (supported: {supported}, and paths of volumes)")
-        elif not address[2].strip("/") or not path.isprintable():
+        elif not address[2].removeprefix(ANONYMOUS).strip("/") or not path.isprintable():
             yield Problem(at, f"{quoted(path)} names no {'host' if address[1] == 'https' else 'bucket'}")
         elif address[1] == "https" and "*" in path:
             yield Problem(at, "an https:// address names one file: a web server does not list its files")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.jsonform import OMIT_NONE
 
 MARK = "rayllm-batch "
 """What stands before the JSON of a line."""
@@ -32,10 +34,11 @@ PHASES = ("checking", "counting", "starting", "running")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a driver has come. `rows`: all rows of the input, 0 until they are counted; `done`: with a row in the
-    output, `resumed` of them from earlier runs; `errors`: done, with an error in place of an answer.
+    """How far a driver has come. `rows`: all rows of the input, 0 until they are counted; `done`: with an answer or an
+    error, `resumed` of them from earlier runs; `errors`: done, with an error in place of an answer.
 
-    Rates are per second; eta_seconds None: not known yet. elapsed_seconds: since the driver started.
+    Rates are per second, from the start of the first engine; eta_seconds None: not known yet. elapsed_seconds: since
+    the driver started.
     """
 
     phase: str
@@ -61,7 +64,10 @@ class RowError:
 
 @dataclass(frozen=True)
 class Result:
-    """The totals of a job of which every row has a row in the output. `resumed`: rows from earlier runs."""
+    """The totals of a job of which every row has a row in the output. `resumed`: rows from earlier runs.
+
+    max_errors: the most errors with which the job succeeds; None in logs of older releases, which do not state it.
+    """
 
     rows: int
     answered: int
@@ -72,6 +78,7 @@ class Result:
     elapsed_seconds: float = 0.0
     output: str = ""
     first_errors: tuple[RowError, ...] = ()
+    max_errors: int | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,7 @@ def _result(said: Mapping[str, Any]) -> Result:
         elapsed_seconds=_number(said, "elapsedSeconds") or 0.0,
         output=_text(said, "output"),
         first_errors=tuple(RowError(_text(row, "rowId"), _text(row, "error")) for row in rows if isinstance(row, dict)),
+        max_errors=None if _number(said, "maxErrors") is None else _count(said, "maxErrors"),
     )
 
 

@@ -60,7 +60,11 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results of the same load. notes: what differs between them beside the figures."""
+    """Two results. notes: what differs between them beside the figures, and what is not known of them.
+
+    same_load: whether the ratios are of the same load; None where a result does not state its load.
+    """
 
     ratios: tuple[Ratio, ...]
     notes: tuple[str, ...]
+    same_load: bool | None = True

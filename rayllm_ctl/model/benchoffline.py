@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
@@ -35,7 +37,7 @@ class Latency:
 @dataclass(frozen=True)
 class OfflineResults:
     """vLLM's own figures; None for what was not measured. seconds: of all requests. problem: why the latency is
-    missing, empty if it is not.
+    missing, empty if it is not. started_at: when the measurement was begun. versions: of rayllm-ctl and of vLLM.
     """
 
     model: str
@@ -44,6 +46,8 @@ class OfflineResults:
     seconds: float | None
     latency: Latency | None
     interrupted: bool
+    started_at: datetime
+    versions: Mapping[str, str]
     problem: str = ""
 
     @property
@@ -67,11 +71,15 @@ class OfflineResults:
         return {
             "model": self.model,
             "gpus": self.gpus,
+            "startedAt": self.started_at.isoformat(timespec="seconds"),
+            "versions": dict(self.versions),
             "load": {
                 "inputTokens": load.input_tokens,
                 "outputTokens": load.output_tokens,
                 "requests": load.requests,
                 "batch": load.batch,
+                "repeats": load.repeats,
+                "warmup": load.warmup,
             },
             "durationSeconds": self.seconds,
             "throughput": None if rate is None else throughput,

@@ -21,15 +21,18 @@ from rayllm_ctl.planner.disruptions import DRAIN_LIMIT
 from rayllm_ctl.planner.podtemplates import START_LIMIT
 
 STAGE_CPUS = 6
-"""Logical CPUs of a worker for what runs beside the engine: reading, three stages before it and one after it, and one
-to spare. Workers offer them whatever the pod requests: a stage without one would ask for another worker, with GPUs."""
+"""Logical CPUs of a worker for what runs beside the engine: reading, cutting into batches, two stages before it and one
+after it, and one to spare. Workers offer them whatever the pod requests: a stage without one would ask for another
+worker, with GPUs."""
 
-BATCHES = 8
-"""Batches that a replica works on at once: Ray Data LLM's default (max_concurrent_batches)."""
+BATCHES = 16
+"""Batches that a replica works on at once (max_concurrent_batches). A batch makes room for the next one when its last
+row is answered, so many small ones keep the engine busier than few large ones."""
 
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 256
-_IN_FLIGHT = 1.5
-"""Rows in flight for each that the engine can run: while the last rows of a batch finish, others take their place."""
+_IN_FLIGHT = 3.0
+"""Rows in flight for each that the engine can run: about half of the rows of a batch are answered while it waits for
+its last, and others have to take their place."""
 
 RETRIES = 2
 

@@ -8,11 +8,32 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS, JobActivity
 from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.workflows.batchstatus import one_job
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-_ENDED = ("Complete", "Failed")
+_ENDED = ("Complete", "Failed", "ValidationFailed")
+"""Values of a RayJob's jobDeploymentStatus with which KubeRay does nothing more (rayjob_types.go, v1.6.2)."""
+
+
+def how_it_ended(cluster: Cluster, job: Mapping[str, Any], namespace: str) -> str:
+    """How a job has ended, in a word; "" while it has not.
+
+    What the driver says of its end is final some seconds before KubeRay knows of it.
+    """
+    state = str((job.get("status") or {}).get("jobDeploymentStatus") or "")
+    if state in _ENDED:
+        return state
+    if state != "Running":
+        return ""
+    outcome = one_job(cluster, job["metadata"]["name"], namespace).health.outcome
+    return "" if outcome is None else outcome.value
+
+
+def replaced(name: str, ended: str) -> Noted:
+    """What is said before a RayJob that has ended is deleted and created again, which takes until its pods are gone."""
+    return Noted(f"rayjob/{name} has ended ({ended}); waiting for it and its pods to be deleted before it starts again")
 
 
 def cancel(
@@ -38,8 +59,10 @@ def resume(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> It
 
     _require(cluster, namespace, "resume")
     job = require_job(cluster, name, namespace)
-    _reject_unfinished(job, name, namespace)
+    ended = how_it_ended(cluster, job, namespace)
+    _reject_unfinished(job, ended, name, namespace)
     manifest = again(job)
+    yield replaced(name, ended)
     yield from remove(cluster, name, namespace, [entry(job)], wait=True, timeout=timeout)
     try:
         yield from (applied for applied, _ in apply(cluster, [manifest]))
@@ -59,7 +82,7 @@ def again(job: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": kept, "spec": spec}
 
 
-def _reject_unfinished(job: Mapping[str, Any], name: str, namespace: str) -> None:
+def _reject_unfinished(job: Mapping[str, Any], ended: str, name: str, namespace: str) -> None:
     status = job.get("status") or {}
     state = status.get("jobDeploymentStatus") or "new"
     where = f"{name} -n {namespace}"
@@ -73,7 +96,7 @@ def _reject_unfinished(job: Mapping[str, Any], name: str, namespace: str) -> Non
             f"KubeRay rejects the RayJob of {name}: {status.get('message', '')}",
             hint=(f"rayllm-ctl batch cancel {where}", "then submit a corrected one"),
         )
-    if state not in _ENDED:
+    if not ended:
         raise UserError(
             f"{name} has not ended: its RayJob is {state}",
             hint=(f"rayllm-ctl batch watch {where}", f"rayllm-ctl batch cancel {where}"),

@@ -38,14 +38,17 @@ def make_batch_plan(
     explain: bool = False,
 ) -> BatchPlan:
     """The plan of `batch`. Arguments and errors are those of workflows.plan.make_plan; UsageError for a template of
-    the prompt that cannot be parsed as well."""
+    the prompt that cannot be parsed, or cannot give a prompt for a row, as well."""
     from rayllm_ctl.planner.batch import batch_plan
     from rayllm_ctl.planner.podtemplates import on_python_path
     from rayllm_ctl.render.prompts import template_problems
 
-    problems = list(template_problems(batch.prompt))
+    problems = list(template_problems(batch))
     if problems:
-        raise UsageError("\n".join(map(str, problems)), hint="rayllm-ctl explain batchjob.spec.prompt")
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError(
+            "\n".join(map(str, problems)), hint=(*hints, "rayllm-ctl explain batchjob.spec.prompt   (the fields)")
+        )
     service = service_of(batch)
     if batch.engine.serving_code == "mounted" and batch.cluster is None:
         service = on_python_path(service, SERVING_PATH)

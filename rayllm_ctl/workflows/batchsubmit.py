@@ -15,6 +15,7 @@ from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.authentication import lacking, without_token
+from rayllm_ctl.workflows.batchend import how_it_ended, replaced
 from rayllm_ctl.workflows.batchplan import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.manifests import placed
 from rayllm_ctl.workflows.rendering import RenderOptions
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster.inventory import Entry
 
 RAY_JOB = "RayJob"
-_ENDED = ("Complete", "Failed", "ValidationFailed")
-"""Values of a RayJob's jobDeploymentStatus with which KubeRay does nothing more (rayjob_types.go, v1.6.2)."""
 
 DELETION_SECONDS = 120.0
 
@@ -134,15 +133,17 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
             f"rayjob/{name} exists in namespace {namespace} and is no batch job of rayllm-ctl",
             hint="--name with another name",
         )
-    state = str((existing.get("status") or {}).get("jobDeploymentStatus") or "")
-    if state not in _ENDED:
+    ended = how_it_ended(cluster, existing, namespace)
+    if not ended:
+        state = str((existing.get("status") or {}).get("jobDeploymentStatus") or "just submitted")
         raise UserError(
-            f"batch job {name} is running in namespace {namespace} ({state or 'just submitted'})",
-            hint=(f"kubectl get rayjob {name} -n {namespace}", "--name with another name, and another output"),
+            f"batch job {name} is running in namespace {namespace} ({state})",
+            hint=(f"rayllm-ctl batch watch {name} -n {namespace}", "--name with another name, and another output"),
         )
     if dry:
-        yield Noted(f"rayjob/{name} has ended ({state}) and would be replaced")
+        yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")
         return
+    yield replaced(name, ended)
     cluster.delete(RAY_JOB, name, namespace, uid=existing["metadata"]["uid"])
     _wait_until_gone(cluster, existing, namespace)
     yield Applied(RAY_JOB, name, namespace, "deleted")
@@ -155,7 +156,7 @@ def _wait_until_gone(cluster: Cluster, existing: Mapping[str, Any], namespace: s
     end = time.monotonic() + DELETION_SECONDS
     while (found := find_object(cluster, RAY_JOB, metadata["name"], namespace)) is not None:
         if found["metadata"]["uid"] != metadata["uid"]:
-            raise UserError(f"rayjob/{metadata['name']} was created by somebody else", hint="run the command again")
+            raise UserError(f"rayjob/{metadata['name']} was created by another client", hint="run the command again")
         if time.monotonic() > end:
             raise UserError(
                 f"rayjob/{metadata['name']} has ended and cannot be replaced: it is not deleted after "

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl import __version__
 from rayllm_ctl.loadtest.settings import Objective, Report, Settings, Target
 from rayllm_ctl.model.bench import Results
 from rayllm_ctl.workflows import benchcalibrate
 from rayllm_ctl.workflows.benchflags import Flags, check, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.benchpredict import Seen, with_predictions
-from rayllm_ctl.workflows.benchurl import target_of, url_look
+from rayllm_ctl.workflows.benchurl import target_of, url_look, url_versions
 from rayllm_ctl.workflows.benchwatch import Run, Watch
 from rayllm_ctl.workflows.chat import choose, endpoint
 
@@ -37,9 +38,24 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
             from rayllm_ctl.workflows.benchsearch import search
 
             runs, highest = search(settings, lambda one: run(one)[0])
-            runs = with_predictions(seen.planned, runs)
+            runs = _stated(with_predictions(seen.planned, runs), flags, seen)
             return Results(shown, target.models, runs, searched=True, highest_rate=highest)
-        return Results(shown, target.models, with_predictions(seen.planned, run(settings)))
+        runs = _stated(with_predictions(seen.planned, run(settings)), flags, seen)
+        return Results(shown, target.models, runs)
+
+
+def _stated(runs: Sequence[Mapping[str, Any]], flags: Flags, seen: Seen) -> tuple[Mapping[str, Any], ...]:
+    """`runs` with what the generator does not know: which tokenizer cut the prompts, and the versions."""
+    versions = {"rayllm-ctl": __version__, **seen.versions}
+    found = []
+    for run in runs:
+        prompts = {"prompts": {**run["prompts"], "tokenizer": flags.tokenizer}} if "prompts" in run else {}
+        found.append({**run, **prompts, "versions": versions})
+    return tuple(found)
+
+
+def _at_url(target: Target) -> Seen:
+    return Seen(url_look(target), "the plan of a server at --url is not known", url_versions(target))
 
 
 @contextmanager
@@ -55,7 +71,7 @@ def _place(
 
     if flags.url is not None:
         target = target_of(flags, flags.url)
-        yield target, flags.url, here, Seen(url_look(target), "the plan of a server at --url is not known")
+        yield target, flags.url, here, _at_url(target)
         return
     from rayllm_ctl.workflows import benchservice
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.bench import Comparison, Ratio
+from rayllm_ctl.workflows.benchloads import differences
 
 RESAMPLES = 1000
 """Bootstrap resamples of each figure."""
@@ -24,13 +25,14 @@ _INTERVAL = (2.5, 97.5)
 
 def compare(first: Path, second: Path) -> tuple[Comparison, ...]:
     """The comparison of each load of two results. UsageError for files that are no results, or with other loads."""
-    before, after = (read_result(path)[1] for path in (first, second))
+    (head, before), (other, after) = (read_result(path) for path in (first, second))
     if len(before) != len(after):
         raise UsageError(
             f"{first} has {len(before)} loads and {second} has {len(after)}",
             hint="measure both with the same --concurrency or --rate",
         )
-    return tuple(_compared(*pair) for pair in zip(before, after, strict=True))
+    models = [{"models": data.get("models")} for data in (head, other)]
+    return tuple(_compared({**models[0], **one}, {**models[1], **two}) for one, two in zip(before, after, strict=True))
 
 
 def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
@@ -56,7 +58,8 @@ def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison
             for label, statistic in (_MEAN,) if better else (_MEAN, _MEDIAN):
                 ratio = _ratio(f"{name} {label}".strip(), unit, pair[0], pair[1], statistic, better, chance)
                 found += [ratio] if ratio else []
-    return Comparison(tuple(found), tuple(_notes(first, second)))
+    same, notes = differences(first, second)
+    return Comparison(tuple(found), (*notes, *_notes(first, second)), same)
 
 
 def _ratio(
@@ -112,10 +115,6 @@ _FIGURES: tuple[tuple[str, str, Callable[[Mapping[str, Any]], list[float]], bool
 
 def _notes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     notes = []
-    for name in sorted({*first["load"], *second["load"]}):
-        before, after = first["load"].get(name), second["load"].get(name)
-        if before != after:
-            notes.append(f"the loads differ: {name} is {before} in the first and {after} in the second")
     for label, one in (("first", first), ("second", second)):
         if one.get("generator", {}).get("saturated"):
             notes.append(f"the generator was saturated in the {label}: its figures are not the server's alone")

@@ -136,9 +136,7 @@ def tokenizer_of(name: str | None) -> Tokenizer | None:
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise UsageError(
-            "--tokenizer needs the package transformers", hint="pip install 'rayllm-ctl[serving]'"
-        ) from None
+        raise UsageError("--tokenizer needs the package transformers", hint="pip install transformers") from None
     try:
         found: Tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # the Rust tokenizers raise nothing narrower

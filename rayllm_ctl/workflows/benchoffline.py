@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl import __version__
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS
@@ -125,6 +127,7 @@ def _measured(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad
     found: dict[str, Any] = {}
     lines: list[str] = []
     interrupted = False
+    begun = datetime.now(UTC)
     with explained(run.cluster, run.namespace, OFFLINE_RIGHTS), applied(run, job):
         try:
             report(f"Job {run.namespace}/{run.name} created")
@@ -138,13 +141,19 @@ def _measured(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad
                 raise without_result(run, pod, lines)
         except KeyboardInterrupt:
             interrupted = True
-    return _results(found, plan, load, interrupted, lines)
+    return _results(found, plan, load, interrupted, begun, lines)
 
 
 def _results(
-    found: Mapping[str, Any], plan: Plan, load: OfflineLoad, interrupted: bool, lines: Sequence[str]
+    found: Mapping[str, Any],
+    plan: Plan,
+    load: OfflineLoad,
+    interrupted: bool,
+    begun: datetime,
+    lines: Sequence[str],
 ) -> OfflineResults:
     assert plan.parallelism is not None
+    assert plan.engine is not None
     throughput, measured = found.get("throughput"), found.get("latency")
     latency = None
     if measured is not None:
@@ -158,5 +167,7 @@ def _results(
         None if throughput is None else throughput["elapsed_time"],
         latency,
         interrupted,
+        begun,
+        {"rayllm-ctl": __version__, "vllm": plan.engine.vllm_version},
         "" if latency or interrupted else last_words(lines) or "vllm bench latency ended without a result",
     )

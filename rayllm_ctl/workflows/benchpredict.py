@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import UserError
@@ -27,13 +27,19 @@ _FIELDS = (
 """Engine arguments that are fields of a spec."""
 
 
+SERVED = ("vllm", "ray")
+"""What of a service has versions."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What there is about a service beside its answers. look: at what it does; None where there is nothing to look at.
-    planned: as the planner is asked about it, or why it cannot be."""
+    planned: as the planner is asked about it, or why it cannot be. versions: of vLLM and Ray, None where that is not
+    known."""
 
     look: LookAt | None
     planned: LLMService | str
+    versions: Mapping[str, str | None] = field(default_factory=lambda: dict.fromkeys(SERVED))
 
 
 def planned_of(live: LiveModel | None) -> LLMService | str:

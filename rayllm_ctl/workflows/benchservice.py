@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
     """What tells what the service does under load, and what the plan says of it."""
     from rayllm_ctl.cluster.benchlook import RayServiceLook, ray_cluster_look
-    from rayllm_ctl.cluster.livemodel import live_model
+    from rayllm_ctl.cluster.livemodel import live_model, own_vllm
 
     if where.kind == RAY_SERVICE.name:
         look: LookAt = RayServiceLook(cluster, where.name, where.namespace, models)
     else:
         look = ray_cluster_look(cluster, where.name, where.namespace)
-    if len(set(models)) > 1:
-        return Seen(look, "several models were asked")
     try:
         item = cluster.get(where.kind, where.name, where.namespace)
     except UserError as error:
         return Seen(look, error.message)
-    return Seen(look, planned_of(live_model(item, models[0])))
+    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    versions = {"vllm": own_vllm(item), "ray": spec.get("rayVersion")}
+    if len(set(models)) > 1:
+        return Seen(look, "several models were asked", versions)
+    return Seen(look, planned_of(live_model(item, models[0])), versions)
 
 
 @contextmanager

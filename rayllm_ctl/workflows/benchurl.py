@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import json
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from rayllm_ctl.errors import UsageError, UserError
@@ -15,6 +17,7 @@ from rayllm_ctl.loadtest.settings import Target
 from rayllm_ctl.model.benchservice import Look
 from rayllm_ctl.model.vllmmetrics import engine_figures
 from rayllm_ctl.workflows.benchflags import Flags
+from rayllm_ctl.workflows.benchpredict import SERVED
 
 _TIMEOUT = 2.0
 
@@ -51,18 +54,35 @@ def target_of(flags: Flags, url: str) -> Target:
         raise UserError(str(error), hint=hint) from error
 
 
-def url_look(target: Target) -> Callable[[], Look] | None:
-    """Looks at GET /metrics beside /v1; None where that has no metrics of vLLM."""
-    url = f"{target.url.rstrip('/').removesuffix('/v1')}/metrics"
+def url_versions(target: Target) -> dict[str, str | None]:
+    """The version of vLLM, as its own server tells at GET /version beside /v1; None where there is no such answer."""
+    try:
+        with _get(target, "version") as response:
+            found = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return dict.fromkeys(SERVED)
+    version = found.get("version") if isinstance(found, dict) else None
+    return {**dict.fromkeys(SERVED), "vllm": version if isinstance(version, str) else None}
+
+
+def _get(target: Target, name: str) -> Any:
+    """The response to a GET of `name` beside /v1."""
+    url = f"{target.url.rstrip('/').removesuffix('/v1')}/{name}"
     headers = {"Authorization": f"Bearer {target.keys[0]}"} if target.keys else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - Target has http and https only
     context = tls_context(target) if url.startswith("https") else None
+    return urllib.request.urlopen(request, timeout=_TIMEOUT, context=context)  # noqa: S310
+
+
+def url_look(target: Target) -> Callable[[], Look] | None:
+    """Looks at GET /metrics beside /v1; None where that has no metrics of vLLM."""
 
     def look() -> Look:
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as response:  # noqa: S310
+            with _get(target, "metrics") as response:
                 text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
+            url = f"{target.url.rstrip('/').removesuffix('/v1')}/metrics"
             return Look(problems=(f"GET {url} failed: {getattr(error, 'reason', error)}",))
         return Look(engine=engine_figures({"": text}))
 

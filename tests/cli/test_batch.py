@@ -21,6 +21,8 @@ DATA = ("--input", "s3://bucket/in/*.jsonl", "--output", "s3://bucket/out", "--p
 JOB = ("batch", "submit", *FLAGS, *DATA, "--name", "job", "-n", "llm")
 SUBMIT = (*JOB, "--no-wait")
 
+TEXT = ("batch", "submit", *FLAGS, "--input", "s3://bucket/in.txt", "--output", "s3://bucket/out", "--no-wait")
+
 SPEC = """\
 apiVersion: rayllm.io/v1alpha1
 kind: BatchJob
@@ -83,6 +85,19 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*JOB, "--adapter", "a"), "--adapter: requires spec.model.loraPath"),
         ((*JOB, "--tp", "4", "--pp", "4", "--lora-path", "s3://b/a", "--adapter", "a"), "is copied into one pod"),
         ((*JOB, "--input", "-"), "--input - reads all prompts from standard input"),
+        ((*SUBMIT, "--prompt", "Summarize: { text }"), "did you mean {{ text }}?"),
+        ((*SUBMIT, "--prompt", "Summarize: ${title} {0}"), "did you mean {{ title }}?"),
+        ((*SUBMIT, "--prompt", "Summarize: {}"), "did you mean {{ text }}?"),
+        ((*SUBMIT, "--prompt", "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
+        ((*SUBMIT, "--prompt", "{{ range(3) }}"), "uses no column"),
+        ((*TEXT, "--prompt", "{{ title }}"), 'spec.prompt.template: "title" is not a column: lines of text have one'),
+        ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
+        ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
+        ((*SUBMIT, "--sampling-arg", "logprobs=1"), "is not supported in a batch job: the output has no column for it"),
+        ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
+        ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
+        ((*SUBMIT, "--output", "s3://anonymous@bucket/out"), "writing to an object store takes credentials"),
+        ((*SUBMIT, "--input", "s3://anonymous@"), '"s3://anonymous@" names no bucket'),
     ],
 )  # fmt: skip
 def test_what_is_rejected_before_anything_is_applied(
@@ -92,6 +107,34 @@ def test_what_is_rejected_before_anything_is_applied(
     assert result.code != 0
     assert error in result.err
     assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--sampling-arg", "n=1"),
+        ("--input", "s3://anonymous@public/in.jsonl"),
+        ("--lora-path", "s3://anonymous@public/adapters", "--adapter", "a"),
+        ("--system", "You are { brief }."),
+    ],
+)
+def test_what_is_accepted_as_it_was_meant(run: Run, flags: tuple[str, ...]) -> None:
+    result = run(*JOB, *flags, "--dry-run=client")
+    assert result.code == 0, result.err
+    assert json.loads(list(yaml.safe_load_all(result.out))[1]["data"]["settings.json"])["prompt"]["template"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("--input", "s3://b/a.jsonl", "--output", "s3://b/o"), "--input-format openai, if the lines are requests"),
+        (("--input", "s3://b/a.xlsx", "--output", "s3://b/o", "--prompt", "{{ text }}"), "openai (--input-format)"),
+    ],
+)
+def test_hints_name_the_format(run: Run, arguments: tuple[str, ...], hint: str) -> None:
+    result = run("batch", "submit", *FLAGS, *arguments, "--dry-run=client")
+    assert result.code == 2
+    assert hint in result.err
 
 
 def test_prompts_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +168,7 @@ def test_submit_applies_and_submits_again_what_has_ended(run: Run, api: FakeAPI)
     assert api.names("ConfigMap") == old
     replaced = run(*SUBMIT, "--max-tokens", "5")
     assert replaced.code == 0, replaced.err
+    assert "rayjob/job has ended (Failed); waiting for it and its pods to be deleted" in replaced.err
     assert "status" not in api.stored("RayJob", "job")
     # The code is the same; the settings of the first run are gone.
     assert len(api.names("ConfigMap")) == 2

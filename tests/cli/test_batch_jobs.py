@@ -147,6 +147,38 @@ def test_resume_replaces_a_job_that_has_ended_by_the_same(run: Run, api: FakeAPI
     assert api.names("ConfigMap") == [f"{NAME}-settings-1a2b"]
 
 
+@pytest.mark.parametrize("said", [RESULT, REJECTED], ids=["answered", "rejected"])
+def test_a_job_that_was_called_done_can_be_run_again_before_kuberay_knows_of_its_end(
+    run: Run, api: FakeAPI, said: dict[str, Any]
+) -> None:
+    fakejobs.running(api)
+    assert f"{NAME} has not ended" in run("batch", "resume", NAME).err
+    fakejobs.says(api, said)
+    # There is no KubeRay here that deletes the pods with the job, so their end is not waited for to the end.
+    resumed = run("batch", "resume", NAME, "--timeout", "1ms")
+    assert f"rayjob/{NAME} has ended" in resumed.err
+    assert api.names("RayJob") == []
+
+
+def test_a_job_that_was_called_done_can_be_submitted_again_before_kuberay_knows_of_its_end(
+    run: Run, api: FakeAPI
+) -> None:
+    fakejobs.running(api)
+    data = ("--input", "s3://bucket/in.txt", "--output", "s3://bucket/out", "--gpu", "L4", "--max-model-len", "8192")
+    again = ("batch", "submit", "--model", "Qwen/Qwen3-8B", "--offline", *data, "--name", NAME, "--dry-run=server")
+    assert f"batch job {NAME} is running in namespace llm (Running)" in run(*again).err
+    fakejobs.says(api, RESULT)
+    assert f"rayjob/{NAME} has ended (Answered) and would be replaced" in run(*again).err
+
+
+def test_a_list_knows_the_end_of_a_job_with_errors_before_kuberay_does(run: Run, api: FakeAPI) -> None:
+    fakejobs.running(api)
+    for allowed, state in ((10, "Succeeded"), (2, "Failed")):
+        fakejobs.says(api, {**RESULT, "maxErrors": allowed})
+        [row] = json.loads(run("batch", "list", "-o", "json").out)
+        assert row["health"]["state"] == state
+
+
 def test_logs_of_a_job_that_has_not_started(run: Run, api: FakeAPI, golden: Golden) -> None:
     fakejobs.job(api, "Initializing", "")
     golden.check("batch/logs-none.txt", str(run("batch", "logs", NAME)))

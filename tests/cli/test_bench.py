@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from rayllm_ctl import __version__
 from rayllm_ctl.model.benchservice import Look, during
 from tests.cli.conftest import Run
 from tests.loadtest.server import KnownServer, behaviour
@@ -26,6 +28,8 @@ def test_one_load_in_full(run: Run, server: KnownServer) -> None:
     assert "2 in flight" in result.out
     assert "6 answered in" in result.out
     assert "as the server counts" in result.out
+    assert "256 tokens, answers of 128 tokens, seed 0" in result.out
+    assert f"UTC, rayllm-ctl {__version__}, vLLM unknown, Ray unknown" in result.out
     for label in ("TTFT", "TPOT", "ITL", "end to end", "■"):
         assert label in result.out
 
@@ -47,12 +51,42 @@ def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: P
     assert set(found["latencySeconds"]) == {"ttft", "tpot", "itl", "e2e"}
     assert set(found["latencySeconds"]["e2e"]) == {"mean", "p50", "p90", "p95", "p99", "max"}
     assert (found["errors"], found["goodput"]["met"], found["load"]["rate"]) == ({}, True, 50.0)
+    assert found["prompts"] == {
+        "input": {"kind": "fixed", "low": 256}, "output": {"kind": "fixed", "low": 128}, "prefix": 0, "prefixes": 1,
+        "seed": 0, "tokenizer": None,
+    }  # fmt: skip
+    assert found["request"] == {"api": "chat", "stream": True, "fields": {}}
+    assert found["versions"] == {"rayllm-ctl": __version__, "vllm": None, "ray": None}
+    assert datetime.fromisoformat(found["startedAt"]) <= datetime.now(UTC)
     assert sum(second["succeeded"] for second in found["timeline"]) == len(found["samples"]["e2e"]) == 4
     (tmp_path / "a.json").write_text(result.out)
     compared = run("bench", "compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"))
     assert compared.code == 0
     assert "end to end" in compared.out
     assert "1.000" in compared.out
+
+
+def test_results_of_other_lengths_are_not_compared_without_a_word(
+    run: Run, server: KnownServer, tmp_path: Path
+) -> None:
+    base = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
+    for name, flags in {
+        "a": ("--input-tokens", "32", "--output-tokens", "8"),
+        "b": ("--input-tokens", "lognormal:300:0.6:2000", "--seed", "3"),
+        "c": ("--prompts", str(tmp_path / "prompts.jsonl")),
+    }.items():
+        (tmp_path / "prompts.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+        result = run(*base, *flags)
+        assert result.code == 0, result.err
+        (tmp_path / name).write_text(result.out)
+    compared = run("bench", "compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert "prompts.input is 32 in the first and lognormal:300:0.6:2000 in the second" in compared.out
+    assert "another load" in compared.out
+    assert json.loads(run("bench", "compare", str(tmp_path / "a"), str(tmp_path / "b"), "-o", "json").out)[
+        "comparisons"
+    ][0]["sameLoad"] is False  # fmt: skip
+    rows = json.loads((tmp_path / "c").read_text())["prompts"]
+    assert (rows["rows"], len(rows["sha256"])) == (2, 64)
 
 
 def test_a_report_needs_nothing_else(run: Run, server: KnownServer, tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
+from rayllm_ctl import __version__
+from rayllm_ctl.catalog.releases import DEFAULT
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import Answer, FakeAPI, Request
 
@@ -50,6 +53,9 @@ def test_the_figures_are_those_of_vllm_and_the_job_is_deleted(run: Run, api: Fak
     assert found["throughput"]["outputTokensPerSecond"] == 50.0 * 128
     assert found["batchLatencySeconds"] == {"mean": 0.5, "p50": 0.5, "p90": 0.6, "p99": 0.7}
     assert (found["gpus"], found["durationSeconds"]) == ("2 x H100-80GB", 4.0)
+    assert found["versions"] == {"rayllm-ctl": __version__, "vllm": DEFAULT.vllm}
+    assert datetime.fromisoformat(found["startedAt"]) <= datetime.now(UTC)
+    assert found["load"].items() >= {"inputTokens": 256, "outputTokens": 128, "repeats": 10, "warmup": 2}.items()
     assert any(one.method == "DELETE" and "/jobs/qwen3-8b-offline-" in one.path for one in api.requests)
     (job,) = jobs
     pod = job["spec"]["template"]  # type: ignore[index]

@@ -28,7 +28,8 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
     },
     "batch/pipeline.py": {
         "context": "ray.data.DataContext()",
-        "_processor(settings)(dataset)": "ray.data.Dataset()",
+        "_processor(settings, ledger)(dataset)": "ray.data.Dataset()",
+        "dataset": "ray.data.Dataset()",
         "processor": "ray.llm._internal.batch.processor.base.Processor()",
     },
     "errors.py": {"error.cause": "ray.exceptions.RayTaskError().cause"},

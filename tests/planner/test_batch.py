@@ -56,7 +56,8 @@ def test_batches_fill_the_engine_and_few_rows_reach_every_replica() -> None:
     assert plan.plan.engine is not None
     assert plan.plan.throughput is not None
     held = min(plan.plan.engine.max_num_seqs, plan.plan.throughput.concurrency_at_load.high)
-    assert plan.batch_size * BATCHES >= min(held, 256 * BATCHES)
+    # About half of the rows of batches in progress are answered already.
+    assert plan.batch_size * BATCHES >= 2 * min(held, 128 * BATCHES)
     few = planned(load=BatchLoad(rows=20), concurrency=Concurrency(4, 4))
     assert few.batch_size == 5
     assert planned(job=Job(batch_size=7)).batch_size == 7

@@ -18,7 +18,8 @@ class Formula:
 
 @dataclass(frozen=True)
 class KVGroup:
-    """Layers whose blocks are allotted together: `kind` is full, sliding, chunked, mla, indexer or state.
+    """Layers whose blocks are allotted together. kind: full, window, chunk, state, or of latent attention mla, indexer,
+    compressed, pooled or ring (model.layers).
 
     page_bytes: one block of one layer; blocks_per_request: at max_model_len.
     """

@@ -44,7 +44,7 @@ def check(settings: Settings, names: Iterable[str]) -> None:
             raise BatchError(
                 "InputMissing",
                 f"the LoRA adapter {name} was not found: there is no {place}/{CONFIG}",
-                "check the adapter's name and model.loraPath, the folder that contains the adapter's folder",
+                "check the adapter's name (--adapter) and spec.model.loraPath (--lora-path), which contains its folder",
             )
         try:
             rank = json.loads(found)["r"]
@@ -64,7 +64,9 @@ def _check_rank(name: str, rank: Any, most: Any) -> None:
     raise BatchError(
         "InvalidSpec",
         f"the LoRA adapter {name} has rank {rank}, and the engine holds adapters up to rank {most}",
-        f"set max_lora_rank: {enough} in engine.args" if enough else f"vLLM has adapters up to rank {_RANKS[-1]} only",
+        f"set max_lora_rank: {enough} in spec.engine.args (--engine-arg max_lora_rank={enough})"
+        if enough
+        else f"vLLM has adapters up to rank {_RANKS[-1]} only",
     )
 
 

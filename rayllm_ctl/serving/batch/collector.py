@@ -37,20 +37,37 @@ class Collector:
         )
         return sum(waiting)
 
-    def add(self, number: int, index: int, answer: Answer) -> None:
-        """Take the answer of a row of a part. One that is here already is ignored: Ray runs a lost task again."""
+    def add(self, number: int, index: int, answer: Answer) -> bool:
+        """Take the answer of a row of a part, which completes it or not. Whether it is news.
+
+        One that is here already is ignored: answers come early and with their batch, and Ray runs a lost task again.
+        """
+        if not self._put(number, index, answer):
+            return False
+        self.seen.add("", answer)
+        return True
+
+    def restore(self, number: int, index: int, answer: Answer) -> None:
+        """Take an answer that an earlier run has left."""
+        self._put(number, index, answer)
+
+    def is_open(self, number: int) -> bool:
+        """Whether rows of the part have no answer yet."""
+        return number in self._pending
+
+    def _put(self, number: int, index: int, answer: Answer) -> bool:
         part = self._pending.get(number)
         if part is None:
-            return
+            return False
         part_open = self._open.setdefault(number, _Open([None] * part.rows, part.rows))
         if part_open.answers[index] is not None:
-            return
+            return False
         part_open.answers[index] = answer
         part_open.missing -= 1
-        self.seen.add("", answer)
         if part_open.missing == 0:
             answers = [given for given in part_open.answers if given is not None]
             ids = self._write(part, answers)
             for row, given in zip(ids, answers, strict=True):
                 self.totals.add(row, given)
             del self._open[number], self._pending[number]
+        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +20,16 @@ SPENT = {"prompt": None, "messages": None, "sampling_params": None, "pooling_par
 """Over the columns that the engine has used: they need not travel back."""
 
 
-def block(number: int, asks: list[Ask | str], settings: Settings, *, lora: bool) -> pa.Table:
-    """The rows of a part. In place of an Ask, the error of a row that never reaches the engine."""
+def block(
+    number: int, asks: list[Ask | str], settings: Settings, *, lora: bool, indexes: Sequence[int] | None = None
+) -> pa.Table:
+    """Rows of a part. In place of an Ask, the error of a row that never reaches the engine. indexes: their places in
+    the part, where they are not all of it."""
     texts = {name: [getattr(ask, name, None) for ask in asks] for name in ("prompt", "messages")}
     parameters = [ask.sampling if isinstance(ask, Ask) else "{}" for ask in asks]
     table = {
         "part": pa.array([number] * len(asks), pa.int64()),
-        "index": pa.array(range(len(asks)), pa.int64()),
+        "index": pa.array(range(len(asks)) if indexes is None else indexes, pa.int64()),
         **{name: pa.array(values, pa.string()) for name, values in texts.items()},
         "sampling_params" if settings.task == "generate" else "pooling_params": pa.array(parameters, pa.string()),
         ERROR: pa.array([_clean(ask) if isinstance(ask, str) else "" for ask in asks], pa.string()),

@@ -14,10 +14,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rayllm_ctl.serving.batch.columns import ERROR
-
-Key = tuple[int, int]
-"""A row: number of its part, and index in it."""
+from rayllm_ctl.serving.batch.columns import ERROR, result
+from rayllm_ctl.serving.batch.early import Early, Key
 
 GROUPED, ALONE, GIVEN_UP = 2, 3, 4
 """Crashes after which a row is asked in a group, alone, and not at all."""
@@ -31,7 +29,8 @@ another would have to be in one group."""
 class Ledger:
     """Which rows are with which engine, and how often an engine has crashed with a row. A Ray actor beside the driver.
 
-    Engines are told apart by a name that each start of one makes up.
+    Engines are told apart by a name that each start of one makes up. The driver learns here how many have started, and
+    takes the answers that wait for the rest of their batch.
     """
 
     def __init__(self) -> None:
@@ -39,12 +38,25 @@ class Ledger:
         self._crashes: dict[Key, int] = {}
         self._crashed: set[str] = set()
         self._in_a_row = 0
+        self._started: set[str] = set()
+        self._answers: list[dict[str, Any]] = []
+
+    def news(self) -> tuple[int, list[dict[str, Any]]]:
+        """How many engines have started so far, and the answers since the last call."""
+        answers, self._answers = self._answers, []
+        return len(self._started), answers
+
+    def answered(self, rows: list[dict[str, Any]]) -> None:
+        """Rows have answers that wait for the rest of their batch."""
+        self._answers += rows
 
     def take(self, engine: str, keys: list[Key]) -> list[int]:
         """How many crashes each row was in. Rows that are not to be asked in a group or alone are open from now on.
 
-        Raises RuntimeError when engines crash again and again and answer nothing.
+        An engine takes rows as soon as it has started. Raises RuntimeError when engines crash again and again and
+        answer nothing.
         """
+        self._started.add(engine)
         for key in keys:
             other = self._engines.pop(key, engine)
             if other != engine:
@@ -121,10 +133,11 @@ class Guard:
         super().__init__(*args, **kwargs)
         self._name = uuid.uuid4().hex
         self._turns = Turns()
+        self._early = Early(self.ledger)
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """The answers of a batch, and the errors of rows that crash the engine."""
-        keys = [(row["part"], row["index"]) for row in batch]
+        keys: list[Key] = [(row["part"], row["index"]) for row in batch]
         async with self._turns.together():
             counts = await self.ledger.take.remote(self._name, keys)
             usual = [i for i, count in enumerate(counts) if count < GROUPED]
@@ -144,10 +157,13 @@ class Guard:
                     self.IDX_IN_BATCH_COLUMN: row[self.IDX_IN_BATCH_COLUMN],
                     ERROR: f"the engine crashed each time it was asked about this row ({count} times)",
                 }
+        self._early.forget(keys)
 
     async def _ask(self, batch: list[dict[str, Any]], which: list[int]) -> AsyncIterator[dict[str, Any]]:
         stage: Any = super()
+        keys = {batch[i][self.IDX_IN_BATCH_COLUMN]: (batch[i]["part"], batch[i]["index"]) for i in which}
         async for answer in stage.udf([batch[i] for i in which]):
+            self._early.add(keys[answer[self.IDX_IN_BATCH_COLUMN]], result(answer))
             yield answer
 
 

@@ -12,6 +12,7 @@ from rayllm_ctl.serving.batch.collector import Collector
 from rayllm_ctl.serving.batch.ending import stop_own_job
 from rayllm_ctl.serving.batch.failures import ANSWERED, FAILED, REJECTED, ROW_ERRORS, BatchError, of_engine
 from rayllm_ctl.serving.batch.inputs import sources
+from rayllm_ctl.serving.batch.journal import Answers, Journal
 from rayllm_ctl.serving.batch.outputs import Outputs, Totals
 from rayllm_ctl.serving.batch.parts import Part
 from rayllm_ctl.serving.batch.progress import Progress, say
@@ -76,19 +77,53 @@ def run(job: Settings) -> int:
             list(progress.resumed.first_errors),
         )
         if pending:
-            _ask(job, Collector(pending, outputs.write, totals), pending, progress)
+            collector, journal = Collector(pending, outputs.write, totals), Journal(store, manifest.fingerprint(prints))
+            known = _restore(collector, journal, {number for number, _ in pending}, progress)
+            resumed = progress.resumed.rows
+            pending = [(number, part) for number, part in pending if collector.is_open(number)]
+            if pending:
+                _ask(job, collector, journal, pending, known, progress)
     return _result(job, store, totals, resumed, progress.elapsed)
 
 
-def _ask(job: Settings, collector: Collector, pending: list[tuple[int, Part]], progress: Progress) -> None:
-    """Get the answers of all pending rows into the output."""
+def _restore(collector: Collector, journal: Journal, pending: set[int], progress: Progress) -> Answers:
+    """Take the answers that an earlier run has left of parts that are not in the output, and return them."""
+    known = journal.recover(pending)
+    for number, answers in known.items():
+        for index, answer in answers.items():
+            collector.restore(number, index, answer)
+            progress.resumed.add("", answer)
+        if not collector.is_open(number):
+            journal.written(number)
+    return known
+
+
+def _ask(
+    job: Settings,
+    collector: Collector,
+    journal: Journal,
+    pending: list[tuple[int, Part]],
+    known: Answers,
+    progress: Progress,
+) -> None:
+    """Get the answers of all pending rows that are not known into the output."""
     progress.seen = collector.seen
     progress.to("starting")
     from rayllm_ctl.serving.batch import pipeline
 
-    for number, index, answer in pipeline.answers(job, pending):
-        progress.to("running")
-        collector.add(number, index, answer)
+    for news in pipeline.answers(job, pending, {number: frozenset(answers) for number, answers in known.items()}):
+        if news.engines:
+            progress.to("running")
+        for number, index, answer in news.answers:
+            if not collector.add(number, index, answer):
+                continue
+            if collector.is_open(number):
+                journal.add(number, index, answer)
+            else:
+                journal.written(number)
+        if news.answers:
+            progress.answered()
+        journal.save_if_due()
     if collector.missing:
         raise BatchError(
             "Failed",
@@ -110,6 +145,7 @@ def _result(job: Settings, store: Store, totals: Totals, resumed: int, elapsed: 
         "elapsedSeconds": round(elapsed, 1),
         "output": job.output.path,
         "firstErrors": totals.first_errors,
+        "maxErrors": job.job.maxErrors,
     }
     store.write(manifest.RESULT, json.dumps(result, indent=1).encode())
     say(result)

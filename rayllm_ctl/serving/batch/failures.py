@@ -67,7 +67,7 @@ def of_storage(error: Exception, what: str) -> BatchError:
             "AccessDenied",
             f"access to {what} was denied: there are no credentials: {no_token[1]}",
             "mount the key file of a service account and name it in GOOGLE_APPLICATION_CREDENTIALS of spec.engine.env, "
-            "or for a public bucket set storage.anonymous",
+            "or for a public bucket set spec.storage.anonymous (--s3-anonymous)",
         )
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return BatchError(
@@ -77,7 +77,7 @@ def of_storage(error: Exception, what: str) -> BatchError:
         return BatchError(
             "AccessDenied",
             f"access to {what} was denied: {text}",
-            "check the credentials, or for a public bucket set storage.anonymous",
+            "check the credentials, or for a public bucket set spec.storage.anonymous (--s3-anonymous)",
         )
     if _NO_BUCKET.search(text):
         return no_bucket(what)
@@ -94,7 +94,7 @@ def of_storage(error: Exception, what: str) -> BatchError:
 def no_bucket(path: str) -> BatchError:
     """The BatchError of a path in a bucket that does not exist."""
     scheme, _, inner = path.partition("://")
-    bucket = f"{scheme}://{inner.partition('/')[0]}"
+    bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
     return BatchError(
         "InputMissing", f"the bucket {bucket} does not exist", "check its name, the endpoint and the region"
     )
@@ -109,7 +109,10 @@ def of_engine(error: BaseException) -> BatchError:
         code: Code = "ModelNotFound"
         hint = "check the model's name, and for a gated model the Hugging Face token"
     elif _OUT_OF_MEMORY.search(text):
-        code, hint = "OutOfMemory", "lower maxNumSeqs or the context length, or use larger or more GPUs"
+        code, hint = (
+            "OutOfMemory",
+            "lower spec.engine.maxNumSeqs or spec.engine.maxModelLen, or use larger or more GPUs",
+        )
     elif _ENGINE_CAUSES.search(text):
         code, hint = "EngineFailed", "read the log above for the engine's own error, then submit again"
     else:

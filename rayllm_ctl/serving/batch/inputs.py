@@ -11,7 +11,7 @@ from pyarrow import fs
 from rayllm_ctl.serving.batch.failures import BatchError, no_bucket
 from rayllm_ctl.serving.batch.parts import Source
 from rayllm_ctl.serving.batch.settings import Settings
-from rayllm_ctl.serving.batch.storage import Entry, filesystem, lacks_bucket, storage_errors
+from rayllm_ctl.serving.batch.storage import ANONYMOUS, Entry, filesystem, lacks_bucket, storage_errors
 
 INLINE = "prompts"
 """Name of the source that stands for the prompts in the settings."""
@@ -50,7 +50,7 @@ def _expand(path: str, settings: Settings) -> list[Entry]:
             if not found:
                 raise BatchError("NoRows", f"the folder {path} has no files", "check the path")
             return found
-        if prefix in ("s3://", "gs://") and lacks_bucket(filesys, inner):
+        if prefix.startswith(("s3://", "gs://")) and lacks_bucket(filesys, inner):
             raise no_bucket(path)
         wildcard = _WILDCARD.search(inner)
         if wildcard is None:
@@ -85,7 +85,7 @@ def _entry(info: Any, prefix: str) -> Entry:
 
 
 def _check_apart(folder: str, output: str) -> None:
-    if f"{output.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/"):
+    if f"{output.rstrip('/')}/".startswith(f"{folder.replace(ANONYMOUS, '', 1).rstrip('/')}/"):
         raise BatchError(
             "InvalidSpec",
             f"the output folder {output} is inside the input folder {folder}, so answers would become input",

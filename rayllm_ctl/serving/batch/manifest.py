@@ -68,6 +68,11 @@ def fingerprints(settings: Settings, sources: list[Source]) -> dict[str, str]:
     return {name: _hash(value) for name, value in identity(settings, sources).items()}
 
 
+def fingerprint(prints: dict[str, str]) -> str:
+    """A hash of all sections."""
+    return _hash(prints)
+
+
 def check(store: Store, prints: dict[str, str]) -> bool:
     """Whether the folder has an earlier run of this job. BatchError if it has something else."""
     found = store.read(MANIFEST)
@@ -106,7 +111,7 @@ def write(store: Store, settings: Settings, plan: Plan, prints: dict[str, str]) 
     document = {
         "version": VERSION,
         "name": settings.name,
-        "fingerprint": _hash(prints),
+        "fingerprint": fingerprint(prints),
         "sections": prints,
         "format": settings.output.format,
         "partRows": settings.job.partRows,

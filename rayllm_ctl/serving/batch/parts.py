@@ -56,6 +56,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """Answers, each with the number of its part and its index in it, and how many engines have started so far."""
+
+    answers: list[tuple[int, int, Answer]]
+    engines: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What the engine is asked for one row. Either prompt or messages; `model` is a LoRA adapter or the model itself.
 

@@ -30,7 +30,7 @@ def say(event: dict[str, Any]) -> None:
 
 
 class Progress:
-    """Says every five seconds, and at each change of phase, how far the job is."""
+    """Says every five seconds, at each change of phase and at the first answers, how far the job is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,6 +40,7 @@ class Progress:
         self.resumed = Totals()
         self.seen = Totals()
         self._points: deque[tuple[float, int, int]] = deque()
+        self._has_answers = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="progress")
 
@@ -56,6 +57,12 @@ class Progress:
         """Change the phase."""
         if phase != self.phase:
             self.phase = phase
+            self._say()
+
+    def answered(self) -> None:
+        """There are answers."""
+        if not self._has_answers:
+            self._has_answers = True
             self._say()
 
     @property

@@ -15,6 +15,9 @@ from rayllm_ctl.serving.batch.parts import Ask, Row, RowError, Source
 from rayllm_ctl.serving.batch.sampling import Sampling
 from rayllm_ctl.serving.batch.settings import Settings
 
+_OF_OPENAI = {"custom_id", "body"}
+"""Columns of an OpenAI batch file."""
+
 
 class Prompts:
     """Makes the Asks of a job. BatchError if a template cannot be parsed."""
@@ -149,5 +152,7 @@ def _missing(names: list[str], source: Source, known: set[str]) -> BatchError:
     return BatchError(
         "MissingColumn",
         f"{source.path} lacks {which} {', '.join(names)}; it has {', '.join(sorted(known)) or 'no columns'}",
-        "correct the prompt or samplingColumns",
+        "--input-format openai: the lines are requests of OpenAI's batch API"
+        if known >= _OF_OPENAI
+        else "correct spec.prompt (--prompt) or spec.sampling.columns",
     )

@@ -10,7 +10,10 @@ from rayllm_ctl.serving.batch.failures import BatchError
 from rayllm_ctl.serving.batch.settings import Settings
 
 UNSUPPORTED = ("n", "best_of", "logprobs", "prompt_logprobs", "stream", "output_kind")
-"""What would give more than one answer text per row, or things for which the output has no column."""
+"""What would give more than one answer text per row, or things for which the output has no column. The command rejects
+the same ones before a cluster is asked (rayllm_ctl/model/batchfields.py)."""
+ONE_ANSWER = ("n", "best_of")
+"""Those of which 1 says what a batch job does anyway."""
 
 _TEXTS = ("stop", "bad_words")
 
@@ -19,7 +22,8 @@ class Sampling:
     """vLLM's SamplingParams of each row as JSON; PoolingParams where the task is not `generate`."""
 
     def __init__(self, settings: Settings) -> None:
-        for name in (*settings.sampling, *settings.samplingColumns):
+        given = {name: value for name, value in settings.sampling.items() if name not in ONE_ANSWER or value != 1}
+        for name in (*given, *settings.samplingColumns):
             if name in UNSUPPORTED:
                 raise BatchError(
                     "InvalidSpec",
@@ -27,7 +31,7 @@ class Sampling:
                     f"remove {name}",
                 )
         self._columns = settings.samplingColumns
-        self.defaults = with_context(settings.sampling) if settings.task == "generate" else dict(settings.sampling)
+        self.defaults = with_context(given) if settings.task == "generate" else given
         if settings.jsonSchema is not None:
             self.defaults["structured_outputs"] = {"json": settings.jsonSchema}
         self._text = json.dumps(self.defaults)

@@ -1,6 +1,7 @@
 """Files on volumes and in object stores, through pyarrow's filesystems.
 
-Paths are a path of a volume (`/data/in`), s3://bucket/key, gs://bucket/key, or for one file to read https://.
+Paths are a path of a volume (`/data/in`), s3://bucket/key, gs://bucket/key, or for one file to read https://. In
+Ray's own form, s3://anonymous@bucket/key, a bucket is read without credentials.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import os
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,9 @@ from pyarrow import fs
 from rayllm_ctl.serving.batch import settings
 from rayllm_ctl.serving.batch.failures import BatchError, no_bucket, of_storage
 from rayllm_ctl.serving.batch.web import Web
+
+ANONYMOUS = "anonymous@"
+"""What precedes a bucket that is read without credentials (ray/data/datasource/path_util.py, 2.60)."""
 
 _READ_BYTES = 1 << 20
 _GCS_SECONDS = 60.0
@@ -43,12 +47,14 @@ class Entry:
 def filesystem(path: str, options: settings.Storage) -> tuple[Any, str]:
     """The filesystem of a path, and the path in it. BatchError if its kind is not supported."""
     scheme = urlsplit(path).scheme if "://" in path else ""
-    if scheme == "s3":
-        inner = path.removeprefix("s3://")
-        return _s3(inner.partition("/")[0], options), inner
-    if scheme == "gs":
+    if scheme in ("s3", "gs"):
+        inner = path.partition("://")[2]
+        if inner.startswith(ANONYMOUS):
+            inner, options = inner.removeprefix(ANONYMOUS), replace(options, anonymous=True)
+        if scheme == "s3":
+            return _s3(inner.partition("/")[0], options), inner
         patience = timedelta(seconds=_GCS_SECONDS)
-        return fs.GcsFileSystem(anonymous=options.anonymous, retry_time_limit=patience), path.removeprefix("gs://")
+        return fs.GcsFileSystem(anonymous=options.anonymous, retry_time_limit=patience), inner
     if scheme in ("http", "https"):
         return Web(), path
     if scheme not in ("", "file"):
@@ -94,11 +100,12 @@ class Store:
         self._fs, self._root = filesystem(self.path, options)
         self._renames = isinstance(self._fs, fs.LocalFileSystem)
 
-    def names(self) -> dict[str, int]:
-        """Files and folders right below, with the bytes of each file."""
+    def names(self, folder: str = "") -> dict[str, int]:
+        """Files and folders right below it, or below a folder in it, with the bytes of each file."""
+        where = self._inside(folder).rstrip("/")
         with storage_errors(self.path):
-            found = self._fs.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
-        return {info.base_name: info.size or 0 for info in found if info.path.rstrip("/") != self._root}
+            found = self._fs.get_file_info(fs.FileSelector(where, allow_not_found=True))
+        return {info.base_name: info.size or 0 for info in found if info.path.rstrip("/") != where}
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
@@ -132,6 +139,11 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             self._fs.move(temporary, path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with storage_errors(f"{self.path}/{name}"), contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(self._inside(name))
 
     def _inside(self, name: str) -> str:
         return f"{self._root}/{name}"

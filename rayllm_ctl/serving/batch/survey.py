@@ -90,7 +90,7 @@ def _check_names(settings: Settings, source: Source, names: list[str], row: Row 
         raise BatchError(
             "MissingColumn",
             f"{source.path} lacks the key column {key}; it has {', '.join(names)}",
-            "correct input.keyColumn",
+            "correct spec.input.keyColumn (--key-column)",
         )
     if settings.output.format == "openai":
         return
@@ -100,7 +100,7 @@ def _check_names(settings: Settings, source: Source, names: list[str], row: Row 
             raise BatchError(
                 "ColumnClash",
                 f"{source.path}{where} has a column {settings.output.column(name)}, which the output adds",
-                f"rename the output's column: output.columns with {{{name}: another_name}}",
+                f"rename the output's column: --rename {name}=ANOTHER_NAME (spec.output.columns)",
             )
 
 
@@ -118,7 +118,7 @@ class _Keys:
             raise BatchError(
                 "WrongFormat",
                 f"{source.path}, row {row.place}: the key column {key} is null",
-                "give every row a key, or leave out input.keyColumn",
+                "give every row a key, or leave out spec.input.keyColumn (--key-column)",
             )
         self._hashes.append(hash(value if row.error is not None else str(value)))
 

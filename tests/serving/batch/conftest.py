@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,14 @@ class Rig:
     """Parts that the last run asked the engine for."""
     stop_after: int | None = None
     """Rows after which the engine is lost."""
+    seconds_per_row: float = 0.0
+    """What an answer adds to the driver's clock, which stands still otherwise."""
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    """The time, in its only item."""
+    said: str = ""
+    """What the last run wrote to standard error."""
+    rows_asked: int = 0
+    """Rows that the last run asked the engine for."""
 
     def write(self, name: str, content: str | bytes) -> Path:
         """A file of the input."""
@@ -54,9 +63,10 @@ class Rig:
         path = self.root / "settings.json"
         path.write_text(json.dumps(settings))
         self.asked.clear()
+        self.rows_asked = 0
         code = driver.main(str(path))
-        said = self.capsys.readouterr().out.splitlines()
-        return code, [json.loads(line.removeprefix("rayllm-batch ")) for line in said]
+        out, self.said = self.capsys.readouterr()
+        return code, [json.loads(line.removeprefix("rayllm-batch ")) for line in out.splitlines()]
 
     def failure(self, settings: dict[str, Any]) -> dict[str, Any]:
         """What the driver says of a job that is rejected before anything runs."""
@@ -86,12 +96,16 @@ def rig(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     import rayllm_ctl.serving.batch as package
 
     monkeypatch.setattr(package, "pipeline", fake, raising=False)
+    from rayllm_ctl.serving.batch import driver, journal
+
+    monkeypatch.setattr(driver, "Journal", functools.partial(journal.Journal, clock=lambda: made.clock[0]))
     return made
 
 
-def _answers(rig: Rig) -> Callable[[Any, Any], Iterator[Any]]:
-    def answers(settings: Any, parts: Any) -> Iterator[Any]:
+def _answers(rig: Rig) -> Callable[[Any, Any, Any], Iterator[Any]]:
+    def answers(settings: Any, parts: Any, known: Any) -> Iterator[Any]:
         from rayllm_ctl.serving.batch import columns
+        from rayllm_ctl.serving.batch.parts import News
         from rayllm_ctl.serving.batch.prompts import Prompts
         from rayllm_ctl.serving.batch.readers import reader
 
@@ -99,15 +113,19 @@ def _answers(rig: Rig) -> Callable[[Any, Any], Iterator[Any]]:
         count = 0
         for number, part in parts:
             rig.asked.append(number)
-            asks = [prompts.try_ask(row) for row in source.read(part)]
-            table = columns.block(number, asks, settings, lora=False)
+            asks = {
+                i: prompts.try_ask(row) for i, row in enumerate(source.read(part)) if i not in known.get(number, ())
+            }
+            rig.rows_asked += len(asks)
+            table = columns.block(number, list(asks.values()), settings, lora=False, indexes=list(asks))
             for row in table.to_pylist():
                 if rig.stop_after is not None and count >= rig.stop_after:
                     raise RuntimeError("the actor died: vLLM is gone")
                 count += 1
+                rig.clock[0] += rig.seconds_per_row
                 content = row["prompt"] or row["messages"]
                 made = {"generated_text": content} if settings.task == "generate" else {"embedding": [0.5, 2.0]}
                 found = {**made, "finish_reason": "stop", "prompt_tokens": 2, "completion_tokens": 3}
-                yield columns.answer({**dict.fromkeys(columns.RESULT), **row, **found})
+                yield News([columns.answer({**dict.fromkeys(columns.RESULT), **row, **found})], 1)
 
     return answers

@@ -125,3 +125,48 @@ def test_a_suspected_row_is_alone_with_the_engine() -> None:
     asyncio.run(all_of_them())
     assert ("alone", 1) in seen
     assert ("together", 2) in seen
+
+
+class Slow:
+    """A stage whose rows beyond the first wait until they are released."""
+
+    IDX_IN_BATCH_COLUMN = "idx"
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+
+    async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        for row in batch:
+            if row["index"]:
+                await self.release.wait()
+            yield {"idx": row["idx"], "generated_text": f"t{row['index']}", "__inference_error__": ""}
+
+
+def test_an_answer_does_not_wait_for_the_rest_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rayllm_ctl.serving.batch import early
+
+    monkeypatch.setattr(early, "SEND_SECONDS", 0.0)
+    ledger = Ledger()
+
+    async def ask() -> tuple[Any, Any]:
+        stage = guarded(Slow, Remote(ledger))()
+        batch = [{"part": 3, "index": index, "idx": index} for index in range(2)]
+        begun = asyncio.ensure_future(_all(stage.udf(batch)))
+        arrived: list[dict[str, Any]] = []
+        while not arrived:
+            await asyncio.sleep(0)
+            engines, arrived = ledger.news()
+        stage.release.set()
+        await begun
+        await asyncio.sleep(0)
+        return (engines, arrived), ledger.news()
+
+    (engines, arrived), (_, later) = asyncio.run(ask())
+    assert engines == 1
+    assert [(row["part"], row["index"], row["generated_text"]) for row in arrived] == [(3, 0, "t0")]
+    # The other came with its batch.
+    assert later == []
+
+
+async def _all(rows: AsyncIterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row async for row in rows]

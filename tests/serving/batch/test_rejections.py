@@ -145,3 +145,9 @@ def test_storage_errors_have_codes() -> None:
     missing = OSError("AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation: The specified bucket does not exist")
     found = [of_storage(error, "s3://b").code for error in (denied, missing, OSError(28, "No space left on device"))]
     assert found == ["AccessDenied", "InputMissing", "DiskFull"]
+
+
+def test_openai_lines_that_are_read_as_jsonl_are_recognised(rig: Rig) -> None:
+    rig.write("a.jsonl", openai_line("one", **ASK))
+    failed = rig.failure(rig.settings("jsonl", "jsonl"))
+    assert (failed["code"], failed["hint"][:21]) == ("MissingColumn", "--input-format openai")

@@ -75,3 +75,34 @@ def test_a_busy_endpoint_has_time_to_answer() -> None:
     made = storage._s3("data", settings.Storage(endpoint="http://127.0.0.1:1", region="eu-central-1"))
     _, (given,) = made.__reduce__()
     assert (given["connect_timeout"], given["request_timeout"]) == (5.0, 30.0)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_bucket_is_read_without_credentials_where_its_address_says_so(scheme: str) -> None:
+    from rayllm_ctl.serving.batch import settings, storage
+
+    options = settings.Storage(region="us-east-1")
+    for address, anonymous in ((f"{scheme}://anonymous@data/in/a.txt", True), (f"{scheme}://data/in/a.txt", False)):
+        made, inner = storage.filesystem(address, options)
+        _, (given,) = made.__reduce__()
+        assert (inner, given["anonymous"]) == ("data/in/a.txt", anonymous)
+
+
+def test_rows_of_a_public_bucket_do_not_show_how_it_is_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import fs
+
+    from rayllm_ctl.serving.batch import storage
+
+    rig.write("public/a.txt", "x\n")
+    rig.write("public/b.txt", "y\n")
+    seen = []
+
+    def local(bucket: str, options: Any) -> Any:
+        seen.append((bucket, options.anonymous))
+        return fs.SubTreeFileSystem(str(rig.root / "in"), fs.LocalFileSystem())
+
+    monkeypatch.setattr(storage, "_s3", local)
+    given = {"paths": ["s3://anonymous@public/*.txt"]}
+    assert rig.run(rig.settings("text", "jsonl", input=given))[0] == 0
+    assert [(row["row_id"], row["text"]) for row in rig.rows()] == [("a.txt:1", "x"), ("b.txt:1", "y")]
+    assert set(seen) == {("public", True)}

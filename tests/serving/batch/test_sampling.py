@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.serving.batch.failures import BatchError
 from rayllm_ctl.serving.batch.sampling import Sampling
 from rayllm_ctl.serving.batch.settings import parse
 
@@ -37,3 +38,12 @@ def test_a_json_schema_guides_the_answer() -> None:
 def test_a_column_goes_over_the_job(name: str, value: Any, expected: Any) -> None:
     made = sampling(sampling={"temperature": 0.9}, samplingColumns={name: "c"})
     assert json.loads(made.of({"c": value}))[name] == expected
+
+
+def test_one_answer_is_what_a_batch_job_gives_anyway() -> None:
+    assert json.loads(sampling(sampling={"n": 1, "temperature": 0.5}).of({})) == {
+        "max_tokens": None,
+        "temperature": 0.5,
+    }
+    with pytest.raises(BatchError, match=r"sampling\.n is not supported"):
+        sampling(sampling={"n": 2})

@@ -57,7 +57,7 @@ class Reader(ABC):
         return BatchError(
             "WrongFormat",
             f"{source.path}, line {line}: {row.error}",
-            f"correct the file, or the format if it is not {self.settings.input.format}",
+            f"correct the file, or its format: --input-format, if it is not {self.settings.input.format}",
         )
 
 

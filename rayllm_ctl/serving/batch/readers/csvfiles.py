@@ -35,7 +35,7 @@ class CsvReader(RecordReader):
                 raise BatchError(
                     "MissingColumn",
                     f"input.types has the column {name!r}, and {source.path} has {', '.join(names)}",
-                    "correct input.types",
+                    "correct spec.input.types",
                 )
         return names
 

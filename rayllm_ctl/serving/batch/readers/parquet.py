@@ -75,7 +75,9 @@ class ParquetReader(Reader):
                 yield file
         except pa.ArrowInvalid as error:
             text = str(error).splitlines()[0]
-            raise BatchError("WrongFormat", f"{source.path} is not Parquet: {text}", "correct input.format") from error
+            raise BatchError(
+                "WrongFormat", f"{source.path} is not Parquet: {text}", "correct spec.input.format (--input-format)"
+            ) from error
 
 
 def _between(batches: Any, start: int, rows: int) -> Iterator[Any]:

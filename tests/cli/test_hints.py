@@ -1,0 +1,90 @@
+"""Flags in messages and hints exist: those of this program, on the command that a hint is for, and those of others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from rayllm_ctl.cli.app import group
+from rayllm_ctl.specfile.explain import explain
+from tests.specfile.test_explain import below
+
+ROOT = Path(__file__).parents[2] / "rayllm_ctl"
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
+
+OF_OTHER_PROGRAMS = frozenset(
+    {
+        # kubectl
+        "--containers", "--field-selector", "--force", "--from-env-file", "--from-file", "--grace-period", "--minify",
+        "--overrides", "--overwrite", "--raw", "--restart", "--rm", "--server-side", "--show-labels", "--subresource",
+        "--type",
+        # helm, the KubeRay operator, ray, vLLM, redis-cli, pip
+        "--create-namespace", "--repo", "--feature-gates", "--watch-namespace", "--max-worker-port",
+        "--min-worker-port", "--kv-cache-memory-bytes", "--pattern", "--scan", "--no-cache-dir",
+        # of every command, and of what runs in the pods
+        "--help", "--settings", "--no",
+    }
+)  # fmt: skip
+
+OF_BATCH_SUBMIT = (
+    "model/batch*.py", "render/prompts.py", "workflows/batchplan.py", "cli/batchjob.py", "serving/batch/**/*.py",
+)  # fmt: skip
+"""Messages about a batch job that is to be submitted, and what its driver says of it."""
+
+
+def flags(command: click.Command) -> set[str]:
+    """The flags of a command and of all below it."""
+    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            own |= flags(found)
+    return own
+
+
+def command(*names: str) -> click.Command:
+    found: click.Command = group
+    for name in names:
+        assert isinstance(found, click.Group)
+        below = found.get_command(click.Context(found), name)
+        assert below is not None
+        found = below
+    return found
+
+
+def texts(file: Path) -> Iterator[str]:
+    """The string constants of a module that are not docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    loose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in loose:
+            yield node.value
+
+
+FIELD = re.compile(r"\bspec\.[a-zA-Z]+(?:\.[a-zA-Z]+)*")
+
+
+def test_a_field_in_a_message_about_a_batch_job_exists() -> None:
+    known = {"spec"} | {field.path for field in below(explain("batchjob"))}
+    modules = [file for pattern in OF_BATCH_SUBMIT for file in ROOT.glob(pattern)]
+    named = {(file.name, field) for file in modules for text in texts(file) for field in FIELD.findall(text)}
+    assert named
+    assert {(name, field) for name, field in named if field not in known} == set()
+
+
+@pytest.mark.parametrize(
+    ("of", "files"), [((), ("**/*.py",)), (("batch", "submit"), OF_BATCH_SUBMIT)], ids=["all", "batch submit"]
+)
+def test_a_flag_in_a_message_exists(of: tuple[str, ...], files: tuple[str, ...]) -> None:
+    known = flags(command(*of)) | OF_OTHER_PROGRAMS
+    modules = [file for pattern in files for file in ROOT.glob(pattern)]
+    assert modules
+    named = {(file.name, flag) for file in modules for text in texts(file) for flag in FLAG.findall(text)}
+    assert {(name, flag) for name, flag in named if flag not in known} == set()
