@@ -55,8 +55,9 @@ def test_other_request_ids_are_replaced(given: tuple[bytes, ...]) -> None:
 
 
 def test_the_list_of_routes_is_closed() -> None:
-    got, (start, body) = answered("/-/routes")
+    got, (start, body) = answered("/-/routes", b"mine-1")
     assert got == []
-    assert start["status"] == 404
+    assert (start["status"], ids(start)) == (404, [b"mine-1"])
+    assert len(ids(answered("/-/routes", b"a b")[1][0])) == 1
     assert json.loads(body["body"])["error"]["code"] == "not_found"
     assert answered("/-/healthz")[0]
