@@ -9,6 +9,7 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.labels import CODE_DIGEST
 
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
 _OF_FILES = ("ConfigMap", "Secret")
@@ -24,7 +25,9 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Runni
         how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
         return Explanation(named(judged), (Consequence("restart", f"the {kind} {how}", outage=at_once),))
     message = "takes effect at once; no pod restarts"
-    if kind in _OF_FILES:
+    if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
+        message = "code of rayllm-ctl: processes that run keep what they have imported"
+    elif kind in _OF_FILES:
         message = "mounted files change within a minute or two; a process that has read them goes on with what it read"
     return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.model.gateway import (
+    INGRESS_PATH,
     KEYS_PATH,
     KEYS_VOLUME,
     PROXY_CALLBACK,
@@ -192,7 +193,7 @@ def _volumes(service: LLMService) -> Iterator[Problem]:
         at = ("spec", "storage", "volumes", index)
         if volume.name in (KEYS_VOLUME, "serving"):
             yield Problem((*at, "name"), f"{quoted(volume.name)} is the name of a volume of spec.gateway")
-        if volume.mount_path.rstrip("/") in (KEYS_PATH, SERVING_PATH):
+        if volume.mount_path.rstrip("/") in (KEYS_PATH, SERVING_PATH, INGRESS_PATH):
             yield Problem((*at, "mountPath"), f"spec.gateway mounts a volume at {volume.mount_path}")
 
 

@@ -14,6 +14,7 @@ Manifest = dict[str, Any]
 
 OBJECTS = (
     "code.yaml.j2",
+    "ingress-code.yaml.j2",
     "rayservice.yaml.j2",
     "raycluster.yaml.j2",
     "serving.yaml.j2",

@@ -33,6 +33,7 @@ from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
 from rayllm_ctl.serving.raymetrics import RayMetrics
 from rayllm_ctl.serving.routes import RETRY_SECONDS, Routes
 from rayllm_ctl.serving.serveload import Report, ServeLoad
+from rayllm_ctl.serving.spread import wait_for_nodes
 
 logger = logging.getLogger("rayllm.gateway")
 
@@ -49,6 +50,7 @@ _CHECKED: Final = {"chat": CHAT, "completions": COMPLETIONS}
 def build(args: dict[str, Any]) -> Application:
     """The application. `args` is empty; the models stand in the user_config of its deployment."""
     fields(args, "args", set())
+    wait_for_nodes()
     deployment = serve.deployment(
         serve.ingress()(OpenAiIngress), name="OpenAiIngress", max_ongoing_requests=MAX_ONGOING_REQUESTS
     )

@@ -4,19 +4,25 @@ Every proxy runs it where RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=rayllm_ctl.s
 itself the proxy lists all applications at /-/routes, answers with a header X-Request-ID that has whatever the client
 sent, next to that of the ingress, and asks for the body of a request with `Expect: 100-continue` before the ingress has
 seen its headers (Ray 2.60, ray/serve/_private/http_util.py and proxy.py).
+
+It is part of the code of all pods, also of those with models: another one is another Ray cluster. So it imports little.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rayllm_ctl.serving.gateway.application import App
-from rayllm_ctl.serving.gateway.errors import error_body
 from rayllm_ctl.serving.gateway.expect import Held, announced, expects_continue
-from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send, request_id
-from rayllm_ctl.serving.gateway.steps import Rejection
+from rayllm_ctl.serving.gateway.requestid import request_id
+
+if TYPE_CHECKING:
+    from rayllm_ctl.serving.gateway.application import App
+    from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 
 ROUTES = "/-/routes"
+NOT_FOUND: Final = (
+    b'{"error":{"message":"The path does not exist","type":"invalid_request_error","param":null,"code":"not_found"}}'
+)
 _REQUEST_ID = b"x-request-id"
 
 
@@ -57,7 +63,6 @@ class Edge:
 
 
 async def _not_found(send: Send) -> None:
-    body = error_body(Rejection(404, "The path does not exist", "not_found"))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(NOT_FOUND)).encode())]
     await send({"type": "http.response.start", "status": 404, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": NOT_FOUND})

@@ -8,9 +8,10 @@ receives until the application asks for it, by a message of an ASGI extension of
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
+if TYPE_CHECKING:
+    from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 
 WANTED: Final = "rayllm.request.wanted"
 """The extension, and the type of the message."""
