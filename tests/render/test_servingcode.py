@@ -1,4 +1,4 @@
-"""The code that runs in the pods as ConfigMaps: what is in them, when they change, and that Python imports from them."""
+"""The code that runs in the pods as ConfigMaps: what is in them, when they change, and what Python imports."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_each_config_map_has_one_zip_file_and_says_whose_it_is() -> None:
 def test_equal_code_is_equal_bytes() -> None:
     texts = servingcode.ingress_files()
     made = servingcode.archive(texts)
-    assert made == servingcode.archive(dict(reversed(texts.items())))
+    assert made == servingcode.archive(dict(reversed(list(texts.items()))))
     for entry in zipfile.ZipFile(io.BytesIO(made)).infolist():
         assert (entry.date_time, entry.create_system, entry.external_attr >> 16) == ((1980, 1, 1, 0, 0, 0), 3, 0o644)
 

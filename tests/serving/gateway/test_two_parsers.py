@@ -50,27 +50,27 @@ def behind() -> tuple[Case, Seen]:
         seen.append((model, request.scope.get(MODEL)))
         return {"model": model}
 
-    @app.post(CHAT)
     async def chat(body: Chat, request: Request) -> dict[str, str | None]:
         return note(request, body.model)
 
-    @app.post(FORM)
     async def transcriptions(body: Annotated[Transcription, Form()], request: Request) -> dict[str, str | None]:
         return note(request, body.model)
 
-    @app.post(f"{OTHER}/form")
     async def form(request: Request, model: Annotated[str | None, Form()] = None) -> dict[str, str | None]:
         return note(request, model)
 
-    @app.post(f"{OTHER}/json")
     async def other(body: dict[str, Any], request: Request) -> dict[str, str | None]:
         return note(request, body.get("model"))
 
-    @app.get(f"{OTHER}/query")
-    @app.post(f"{OTHER}/query")
     async def query(request: Request, model: str | None = None) -> dict[str, str | None]:
         return note(request, model)
 
+    app.post(CHAT)(chat)
+    app.post(FORM)(transcriptions)
+    app.post(f"{OTHER}/form")(form)
+    app.post(f"{OTHER}/json")(other)
+    for method in (app.get, app.post):
+        method(f"{OTHER}/query")(query)
     case = gateway(keys=Keys())
     case.gateway.app = app
     return case, seen
