@@ -27,6 +27,9 @@ CODE_PATH = f"{SERVING_PATH}/{CODE_ARCHIVE}"
 INGRESS_PATH = "/opt/rayllm/ingress"
 """Where the code of the ingress is mounted, as DIGEST.zip (rayllm_ctl.serving.shipped)."""
 
+INGRESS_CODE = "RAYLLM_INGRESS_CODE"
+"""The variable with that digest, in processes of the ingress alone."""
+
 PROXY_CALLBACK = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "rayllm_ctl.serving.proxy:middlewares"}
 """What Serve's proxies in all pods run of the gateway: see rayllm_ctl/serving/proxy.py."""
 

@@ -120,7 +120,7 @@ def format_changes(diff: Diff) -> str:
     for item in diff.objects:
         if item.action in ("created", "deleted"):
             found.append(f"{item.kind} {item.name} {item.action}")
-        else:
+        elif not (item.after and revisions.code_digest(item.after)):  # of which the service names the digest
             changes = item.explanation.changes
             # Bounds of workers follow from those of replicas.
             found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)

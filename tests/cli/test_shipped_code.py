@@ -78,10 +78,16 @@ def test_another_gateway_changes_no_pod(run: Run, api: FakeAPI, spec: str, monke
     release(monkeypatch, "9.0.0", PIPELINE, servingcode.files()[PIPELINE] + "\nADDED = 1\n")
     said = run("diff", "-f", spec, "--offline")
     assert "code of the ingress" in said.out
+    assert f"other code, that of rayllm-ctl 9.0.0 for that of {__version__}; processes that run keep" in said.out
+    assert "the same code of another release of rayllm-ctl, or with other comments; nothing restarts" in said.out
     assert "RayCluster" not in said.out
+    assert len(said.out) < 10_000  # sizes and digests of the zip files, not their bytes
+    assert "bytes, sha256 " in said.out
     deploy(run, spec, "--accept-outage")  # of the only replica of an ingress on CPUs
     assert api.stored("RayService", "chat")["spec"]["rayClusterConfig"] == before
     assert ingress_digest(api) != first
+    changes = json.loads(run("history", "chat", "-n", "llm", "-o", "json").out)[-1]["change"]
+    assert changes == f"code of the ingress {first} → {ingress_digest(api)}"
     assert f"{ingress_digest(api)}.zip" in api.stored("ConfigMap", INGRESS)["binaryData"]
 
 

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from rayllm_ctl import __version__
+from rayllm_ctl.model.gateway import INGRESS_CODE, INGRESS_PATH
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.render.syntax import imported_modules, normal_form
-from rayllm_ctl.serving.shipped import VARIABLE, ingress_code
+from rayllm_ctl.serving.shipped import MOUNTED, VARIABLE, ingress_code
 from tests.contract.needs import closure
 from tests.render.test_gateway import SERVICE, environment, pods, rendered
 
@@ -146,6 +147,10 @@ def test_the_parts_are_complete() -> None:
     assert closure(("transformersengine.py",)) <= models
     assert len(servingcode.models_files(False)) < 15
     assert "rayllm_ctl/serving/__init__.py" not in servingcode.ingress_files()
+
+
+def test_both_sides_name_the_same_places() -> None:
+    assert (VARIABLE, str(MOUNTED)) == (INGRESS_CODE, INGRESS_PATH)
 
 
 def test_the_code_is_mounted_on_the_python_path_of_all_pods() -> None:
