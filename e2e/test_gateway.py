@@ -248,6 +248,14 @@ def test_a_body_that_is_too_large_is_not_asked_for(gateway: Gateway) -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
+def test_its_manifests_can_be_applied_by_the_client(gateway: Gateway) -> None:
+    """Client-side apply puts each object into one of its annotations, whose size the API server limits."""
+    bench = gateway.bench
+    configs = ("--model-config", str(gateway.file.parent), "--offline")
+    text = bench.run("render", "-f", str(gateway.file), *configs, "-n", bench.namespace).out
+    bench.kubectl("apply", "--dry-run=server", "-n", bench.namespace, "-f", "-", input_text=text)
+
+
 def test_another_gateway_restarts_the_ingress_alone(gateway: Gateway, tmp_path: Path) -> None:
     """A release of rayllm-ctl that differs in the gateway: the ingress has its code, and every pod is the same."""
     bench = gateway.bench
