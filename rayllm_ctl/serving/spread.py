@@ -1,9 +1,10 @@
-"""Whether all nodes have the code of the ingress that this process has."""
+"""Whether the workers of the ingress have the code that this process has."""
 
 from __future__ import annotations
 
 import logging
 import os
+from typing import Final
 
 import ray
 from ray.exceptions import GetTimeoutError
@@ -14,8 +15,12 @@ from rayllm_ctl.serving.shipped import VARIABLE, WAIT_SECONDS
 logger = logging.getLogger("rayllm.gateway")
 
 
+RESOURCE: Final = "rayllm-ingress"
+"""What workers of the ingress have, and a replica of it takes."""
+
+
 def wait_for_nodes() -> None:
-    """Wait until every node of the Ray cluster has the code of this process, as long as kubelets may take.
+    """Wait until all workers of the ingress have the code of this process, as long as kubelets may take.
 
     Serve ends a replica of the ingress before it starts the one with other code, which would wait for its node while
     nothing answers. Called where the application is built: replicas that run serve until that has succeeded.
@@ -24,7 +29,7 @@ def wait_for_nodes() -> None:
         return
     # It has the runtime_env of this process, so a node imports this package by the code in question.
     look = ray.remote(num_cpus=0)(_look)
-    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and RESOURCE in node["Resources"]]
     looks = [
         look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote() for node in nodes
     ]

@@ -21,6 +21,7 @@ import pytest
 from rayllm_ctl import __version__
 from rayllm_ctl.model.gateway import INGRESS_CODE, INGRESS_PATH
 from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.planner.ingress import RESOURCE
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.render.syntax import imported_modules, normal_form
 from rayllm_ctl.serving.shipped import MOUNTED, VARIABLE, ingress_code
@@ -151,6 +152,7 @@ def test_the_parts_are_complete() -> None:
 
 def test_both_sides_name_the_same_places() -> None:
     assert (VARIABLE, str(MOUNTED)) == (INGRESS_CODE, INGRESS_PATH)
+    assert f'RESOURCE: Final = "{RESOURCE}"' in (servingcode.PACKAGE / "spread.py").read_text(encoding="utf-8")
 
 
 def test_the_code_is_mounted_on_the_python_path_of_all_pods() -> None:
