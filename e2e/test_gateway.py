@@ -8,7 +8,12 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ from e2e.harness import Bench
 
 pytestmark = pytest.mark.xdist_group("gateway")
 
+ROOT = Path(__file__).parents[1]
 TINY, NARROW = "tiny", "test/narrow"
 SLOTS = 4
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is Ray?"}]
@@ -209,6 +215,10 @@ def test_errors(gateway: Gateway) -> None:
         error(openai.BadRequestError, messages=[{"role": "user", "content": "word " * 200}]).code == "prompt_too_long"
     )
     assert error(openai.BadRequestError, model=TINY, logprobs=True, top_logprobs=99).status_code == 400
+    # vLLM's front end accepts it, and its engine cannot compile it.
+    schema = {"name": "a", "schema": {"type": "string", "minLength": -1}}
+    impossible = {"type": "json_schema", "json_schema": schema}
+    assert error(openai.BadRequestError, model=TINY, response_format=impossible).param == "response_format"
     too_large = [{"role": "user", "content": "x" * 70_000}]
     assert error(openai.APIStatusError, messages=too_large).status_code == 413
     with pytest.raises(openai.AuthenticationError):
@@ -224,3 +234,55 @@ def _permitted(gateway: Gateway, key: str) -> bool:
         return [model.id for model in gateway.client(key).models.list()] == [TINY]
     except openai.AuthenticationError:
         return False
+
+
+def test_a_body_that_is_too_large_is_not_asked_for(gateway: Gateway) -> None:
+    address = urlsplit(gateway.url)
+    assert address.hostname is not None
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.key}\r\n"
+        "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 70000\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port or 80), timeout=60) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_its_manifests_can_be_applied_by_the_client(gateway: Gateway) -> None:
+    """Client-side apply puts each object into one of its annotations, whose size the API server limits."""
+    bench = gateway.bench
+    configs = ("--model-config", str(gateway.file.parent), "--offline")
+    text = bench.run("render", "-f", str(gateway.file), *configs, "-n", bench.namespace).out
+    bench.kubectl("apply", "--dry-run=server", "-n", bench.namespace, "-f", "-", input_text=text)
+
+
+def test_another_gateway_restarts_the_ingress_alone(gateway: Gateway, tmp_path: Path) -> None:
+    """A release of rayllm-ctl that differs in the gateway: the ingress has its code, and every pod is the same."""
+    bench = gateway.bench
+    shutil.copytree(ROOT / "rayllm_ctl", tmp_path / "rayllm_ctl")
+    pipeline = tmp_path / "rayllm_ctl/serving/gateway/pipeline.py"
+    text = pipeline.read_text()
+    assert '{"status":"ok"}' in text
+    pipeline.write_text(text.replace('{"status":"ok"}', '{"status":"other"}'))
+
+    def pods() -> set[str]:
+        return {pod["metadata"]["uid"] for pod in bench.items("pods", "rayllm.io/service=gate")}
+
+    before = pods()
+    flags = ("--model-config", str(gateway.file.parent), "--offline", "--accept-outage", "-n", bench.namespace)
+    done = subprocess.run(
+        [sys.executable, "-m", "rayllm_ctl", "deploy", "-f", str(gateway.file), *flags], cwd=tmp_path,
+        env=bench.target.environment, capture_output=True, text=True, timeout=420, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OpenAiIngress" in done.stderr
+    assert "RayCluster" not in done.stderr
+
+    def health() -> bytes:
+        with suppress(OSError), urllib.request.urlopen(f"{gateway.url}/health", timeout=60) as response:
+            return bytes(response.read())
+        return b""
+
+    bench.wait("the ingress has the other code", lambda: b"other" in health(), timeout=240)
+    assert pods() == before
+    assert gateway.client().chat.completions.create(model=TINY, messages=ASK, max_tokens=2).choices

@@ -9,6 +9,7 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
 
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
 _OF_FILES = ("ConfigMap", "Secret")
@@ -24,8 +25,21 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Runni
         how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
         return Explanation(named(judged), (Consequence("restart", f"the {kind} {how}", outage=at_once),))
     message = "takes effect at once; no pod restarts"
+    if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
+        return _of_code(before, after, judged)
     if kind in _OF_FILES:
         message = "mounted files change within a minute or two; a process that has read them goes on with what it read"
+    return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
+
+
+def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[Judged]) -> Explanation:
+    """Code that rayllm-ctl ships. Which replicas or pods run it is said where their object names its digest."""
+    old, new = (mapping(side, "metadata", "annotations") for side in (before, after))
+    if old.get(CODE_DIGEST) == new[CODE_DIGEST]:
+        message = "the same code of another release of rayllm-ctl, or with other comments; nothing restarts"
+    else:
+        releases = f"that of rayllm-ctl {new.get(CODE_VERSION)} for that of {old.get(CODE_VERSION) or 'an earlier one'}"
+        message = f"other code, {releases}; processes that run keep what they have imported"
     return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
 
 

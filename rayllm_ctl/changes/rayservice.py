@@ -57,7 +57,7 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
     if file[0] and pending and not replaced:
         consequences.append(_upgrading(pending))
     if replaced:
-        code = any(_is_gateway_code(one) for one, _ in of_cluster)
+        code = any(_is_pod_code(one) for one, _ in of_cluster)
         consequences += [_new_cluster(strategy, running, code), *_renamed(old, new)]
     elif "hash" in parts:
         consequences.append(_held_back(running))
@@ -125,8 +125,8 @@ def _of_cluster(part: Part, parts: set[Part], replaced: bool) -> Effect:
     return _SAME_CLUSTER[part]
 
 
-def _is_gateway_code(found: Difference) -> bool:
-    """Whether pods mount another version of the gateway's code than before."""
+def _is_pod_code(found: Difference) -> bool:
+    """Whether pods mount other code of rayllm-ctl than before."""
     return found.path[-4:] == ("volumes", "[serving]", "configMap", "name")
 
 
@@ -143,7 +143,7 @@ def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
     if len(running.clusters) > 1:
         message += f". An upgrade is in progress: {running.clusters[1]}, which has not taken over yet, is replaced too"
     if code:
-        message += ". The code of ingress and gateway is another one: that of this version of rayllm-ctl"
+        message += ". The code of models and proxies is another one: that of this version of rayllm-ctl"
     return Consequence("new-cluster", message)
 
 

@@ -1,4 +1,5 @@
-"""The history of a service, in the cluster: a ControllerRevision for each applied state. Secrets are never part of it.
+"""The history of a service, in the cluster: a ControllerRevision for each applied state. Secrets are never part of it,
+nor is the code that runs in its pods, of which it has the digest.
 
 No object owns them: KubeRay copies labels, not these, and a service that is deleted with kubectl leaves them behind.
 """
@@ -15,7 +16,7 @@ from rayllm_ctl.cluster.permissions import user_name
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.labels import CHANGE, MANAGED_BY, MANAGER, OUTCOME, SERVICE, START_SECONDS, USER
-from rayllm_ctl.model.revisions import KEPT, Revision, revision_of
+from rayllm_ctl.model.revisions import KEPT, Revision, as_kept, revision_of
 
 _KIND = "ControllerRevision"
 _TRIES = 3
@@ -89,5 +90,5 @@ def _revision(name: str, number: int, manifests: Sequence[Mapping[str, Any]]) ->
         "kind": _KIND,
         "metadata": {"name": f"{name}-{number}", "labels": {SERVICE: name, MANAGED_BY: MANAGER}},
         "revision": number,
-        "data": {"manifests": [dict(item) for item in manifests if item["kind"] != "Secret"]},
+        "data": {"manifests": [as_kept(item) for item in manifests if item["kind"] != "Secret"]},
     }

@@ -76,6 +76,7 @@ RAY_CLUSTER = WorkloadKind(
         ),
         "record": RECORD,
         "history": HISTORY,
+        "version": Rights(needed=(Right("get", _KIND),), display=(Right("list", _KIND), Right("get", "ConfigMap"))),
         "restart": Rights(
             needed=(Right("get", _KIND), Right("list", "Pod"), Right("delete", "Pod")),
             display=(*HISTORY.needed,),

@@ -84,6 +84,7 @@ RAY_SERVICE = WorkloadKind(
         ),
         "record": RECORD,
         "history": HISTORY,
+        "version": Rights(needed=(Right("get", _KIND),), display=(Right("list", _KIND), Right("get", "ConfigMap"))),
         "restart": Rights(
             needed=(Right("get", _KIND), Right("patch", _KIND)),
             # Patching and deleting a RayCluster are for a second one that has no place beside the first.

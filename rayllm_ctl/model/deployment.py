@@ -106,7 +106,7 @@ class OtherApplication:
 
 @dataclass(frozen=True)
 class CodeVolume:
-    """Python files of a ConfigMap."""
+    """Python files of a ConfigMap, one by one or in a zip file."""
 
     config_map: Annotated[str, "Name of the ConfigMap."]
     mount_path: Annotated[str, "Path at which it is mounted."]
@@ -114,6 +114,11 @@ class CodeVolume:
     paths: Annotated[
         Mapping[str, str], "Paths of keys below the mount path, where they differ; empty where every key is a path."
     ]
+    archives: Annotated[Mapping[str, str], "Zip files of the ConfigMap by their keys, in base64."] = field(
+        default_factory=dict
+    )
+    digest: Annotated[str, "Digest of the code, whatever its comments are; empty for files of the user's."] = ""
+    annotations: Annotated[Mapping[str, str], "Annotations of the ConfigMap."] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

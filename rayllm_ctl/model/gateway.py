@@ -18,7 +18,17 @@ REDIS_PASSWORD = "RAYLLM_REDIS_PASSWORD"  # noqa: S105  the name of a variable
 """Environment variable in which the gateway finds the password of the Redis."""
 
 SERVING_PATH = "/opt/rayllm/serving"
-"""Where the gateway's code is in the pods: a place of PYTHONPATH."""
+"""Where the code that runs in the pods is mounted, or is in the image."""
+
+CODE_ARCHIVE = "rayllm.zip"
+CODE_PATH = f"{SERVING_PATH}/{CODE_ARCHIVE}"
+"""The file with the mounted code: a place of PYTHONPATH."""
+
+INGRESS_PATH = "/opt/rayllm/ingress"
+"""Where the code of the ingress is mounted, as DIGEST.zip (rayllm_ctl.serving.shipped)."""
+
+INGRESS_CODE = "RAYLLM_INGRESS_CODE"
+"""The variable with that digest, in processes of the ingress alone."""
 
 PROXY_CALLBACK = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "rayllm_ctl.serving.proxy:middlewares"}
 """What Serve's proxies in all pods run of the gateway: see rayllm_ctl/serving/proxy.py."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.model.gateway import (
+    INGRESS_CODE,
+    INGRESS_PATH,
     KEYS_PATH,
     KEYS_VOLUME,
     PROXY_CALLBACK,
@@ -190,19 +192,19 @@ def _volumes(service: LLMService) -> Iterator[Problem]:
     """Volumes in the place of those that the gateway needs itself."""
     for index, volume in enumerate(service.storage.volumes):
         at = ("spec", "storage", "volumes", index)
-        if volume.name in (KEYS_VOLUME, "serving"):
+        if volume.name in (KEYS_VOLUME, "serving", "ingress-code"):
             yield Problem((*at, "name"), f"{quoted(volume.name)} is the name of a volume of spec.gateway")
-        if volume.mount_path.rstrip("/") in (KEYS_PATH, SERVING_PATH):
+        if volume.mount_path.rstrip("/") in (KEYS_PATH, SERVING_PATH, INGRESS_PATH):
             yield Problem((*at, "mountPath"), f"spec.gateway mounts a volume at {volume.mount_path}")
 
 
 def _environment(service: LLMService) -> Iterator[Problem]:
     """Variables that the gateway needs itself."""
-    for name in sorted(PROXY_CALLBACK.keys() & service.engine.env.keys()):
+    for name in sorted({*PROXY_CALLBACK, INGRESS_CODE} & service.engine.env.keys()):
         yield Problem(("spec", "engine", "env", name), f"{name} is set by spec.gateway")
     for role, pod in (("head", service.pods.head), ("worker", service.pods.worker)):
         for index, variable in enumerate(pod.env):
-            if variable.name in ("PYTHONPATH", REDIS_PASSWORD, *PROXY_CALLBACK):
+            if variable.name in ("PYTHONPATH", REDIS_PASSWORD, INGRESS_CODE, *PROXY_CALLBACK):
                 yield Problem(
                     ("spec", "pods", role, "env", index, "name"),
                     f"{variable.name} is set by spec.gateway",

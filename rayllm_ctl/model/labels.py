@@ -36,6 +36,10 @@ SUSPENDER = "rayllm-ctl-suspend"
 BATCH = "rayllm.io/batch"
 """Label of all objects and pods of a batch job: its name. A service of the same name is none of them."""
 
+CODE_VERSION = "rayllm.io/version"
+CODE_DIGEST = "rayllm.io/code-digest"
+"""Annotations of a ConfigMap with code that runs in the pods: the release of rayllm-ctl that has it, and its digest."""
+
 MODEL = "rayllm.io/model"
 """Annotation: the model's id as the user wrote it (a label could not hold its slash)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.labels import CHANGE, OUTCOME, START_SECONDS, USER
+from rayllm_ctl.model.labels import CHANGE, CODE_DIGEST, OUTCOME, START_SECONDS, USER
 
 KEPT = 10
 """Revisions of a service that are kept."""
@@ -64,3 +64,14 @@ def revision_of(item: Mapping[str, Any]) -> Revision:
         object_name=metadata["name"],
         uid=metadata["uid"],
     )
+
+
+def code_digest(item: Mapping[str, Any]) -> str:
+    """The digest of the code of rayllm-ctl in a ConfigMap; empty for all other objects."""
+    notes = item["metadata"].get("annotations") or {}
+    return str(notes.get(CODE_DIGEST, "")) if item["kind"] == "ConfigMap" else ""
+
+
+def as_kept(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest as a revision has it: of code that rayllm-ctl ships the digest alone."""
+    return {key: value for key, value in item.items() if key != "binaryData" or not code_digest(item)}

@@ -13,6 +13,7 @@ from rayllm_ctl.model.health import Health, Object, Snapshot
 Activity = Literal[
     "apply", "bounds", "follow", "record", "history", "restart", "suspend", "status", "list", "events", "follow-events",
     "logs", "endpoint", "chat", "port-forward", "dashboard", "top", "security", "delete",
+    "version",
 ]  # fmt: skip
 """What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
 

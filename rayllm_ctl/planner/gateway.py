@@ -12,11 +12,11 @@ from typing import Any
 
 from rayllm_ctl.model.deployment import EnvVar, PodTemplate, ServeApplication, WorkerGroup
 from rayllm_ctl.model.gateway import (
+    CODE_PATH,
     KEYS_PATH,
     PROXY_CALLBACK,
     REDIS_IMAGE,
     REDIS_PASSWORD,
-    SERVING_PATH,
     Cleaning,
     Gateway,
     Keys,
@@ -83,7 +83,7 @@ def with_gateway(group: WorkerGroup, service: LLMService) -> WorkerGroup:
 def with_serving_code(service: LLMService) -> LLMService:
     """`service` with the variables by which its pods find the code that is mounted, and Serve's proxies its part."""
     if service.engine.serving_code == "mounted":
-        service = on_python_path(service, SERVING_PATH)
+        service = on_python_path(service, CODE_PATH)
     if service.gateway is None:
         return service
     return replace(service, engine=replace(service.engine, env={**service.engine.env, **PROXY_CALLBACK}))

@@ -35,6 +35,7 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "exposure": applications.exposure,
         "code": applications.code,
         "serving": None,
+        "ingress_code": None,
     }
     code = [fill("code.yaml.j2", values)] if applications.code is not None else []
     return [*code, fill("rayservice.yaml.j2", values)]

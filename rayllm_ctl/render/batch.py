@@ -14,7 +14,7 @@ from rayllm_ctl.model.deployment import CodeVolume
 from rayllm_ctl.model.labels import batch_labels
 from rayllm_ctl.model.service import Volume
 from rayllm_ctl.render.manifests import Manifest
-from rayllm_ctl.render.servingcode import batch_code_volume
+from rayllm_ctl.render.servingcode import batch_code
 from rayllm_ctl.render.templating import fill
 from rayllm_ctl.render.values import Pods, Software
 
@@ -43,7 +43,7 @@ def render_batch(deployment: BatchDeployment) -> list[Manifest]:
     runtime = deployment.runtime
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, or spec.engine.image")
-    code, settings = batch_code_volume(deployment.name), _settings(deployment)
+    code, settings = batch_code(deployment.name), _settings(deployment)
     needs_code = deployment.mounted_code or deployment.cluster is not None
     values: dict[str, Any] = {
         "name": deployment.name,
@@ -61,6 +61,7 @@ def render_batch(deployment: BatchDeployment) -> list[Manifest]:
         "storage": (*deployment.volumes, Volume(SETTINGS_VOLUME, SETTINGS_PATH, config_map=settings.config_map)),
         "code": None,
         "serving": code if needs_code else None,
+        "ingress_code": None,
         "job": _Job(deployment.cluster, deployment.retries, deployment.deadline, deployment.keep_after, code, settings),
     }
     code_map = [fill("serving.yaml.j2", values)] if needs_code else []

@@ -16,6 +16,7 @@ OBJECTS = (
     "code.yaml.j2",
     "rayservice.yaml.j2",
     "raycluster.yaml.j2",
+    "ingress-code.yaml.j2",
     "serving.yaml.j2",
     "service.yaml.j2",
     "ingress.yaml.j2",

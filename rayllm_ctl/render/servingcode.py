@@ -1,21 +1,41 @@
-"""The code that runs in the pods (rayllm_ctl.serving), as the text of its files: it is shipped, never imported."""
+"""The code that runs in the pods (rayllm_ctl.serving), as files and zip files: it is shipped, never imported.
+
+A ConfigMap has one zip file, from which Python imports. There is one with what the pods of models need, named after its
+digest: another one is another Ray cluster. That of the ingress has a name that does not change, and its digest is in
+the Serve configuration (serving/shipped.py). Digests are those of the syntax trees, so that neither a comment nor a
+docstring starts anything anew.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
+import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from rayllm_ctl import __version__
 from rayllm_ctl.model.deployment import CodeVolume
-from rayllm_ctl.model.gateway import SERVING_PATH
+from rayllm_ctl.model.gateway import CODE_ARCHIVE, INGRESS_PATH, SERVING_PATH
+from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.render.syntax import imported_modules, normal_form
 
 PACKAGE = Path(__file__).parents[1] / "serving"
 
+_ROOT = PACKAGE.parents[1]
+_OWN = f"{PACKAGE.parent.name}.{PACKAGE.name}"
 _PARENT = f"{PACKAGE.parent.name}/__init__.py"
 _PARENTS = (_PARENT, f"{PACKAGE.parent.name}/{PACKAGE.name}/__init__.py")
 _BATCH = PACKAGE / "batch"
+
+_MODEL, _PROXY, _SHIPPED, _INGRESS = ("model.py", "proxy.py", "shipped.py", "ingress.py")
+_TRANSFORMERS = "transformersengine.py"
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""Of every file in a zip file, so that equal files are equal bytes; the first that the format has."""
 
 
 @cache
@@ -33,19 +53,68 @@ def batch_files() -> Mapping[str, str]:
     return {**dict.fromkeys(_PARENTS, ""), **_texts(_BATCH.rglob("*.py"))}
 
 
-def _texts(paths: Iterable[Path]) -> dict[str, str]:
-    root = PACKAGE.parents[1]
-    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(paths)}
+@cache
+def models_files(transformers: bool) -> Mapping[str, str]:
+    """What the pods of models and Serve's proxies need; `transformers`: with the engine of that name."""
+    without = () if transformers else (_TRANSFORMERS,)
+    return _part({_PARENT, *map(_named, _closure((_MODEL, _PROXY, _SHIPPED, "__init__.py"), without))})
 
 
 @cache
-def digest() -> str:
-    """Of all files of services: what an equal digest names is equal code."""
-    return _digest(files())
+def ingress_files() -> Mapping[str, str]:
+    """All that the ingress imports, but for the packages around it: its processes take nothing else from the others."""
+    return _part(set(map(_named, _closure((_INGRESS,)))) - set(_PARENTS))
 
 
-def _digest(texts: Mapping[str, str]) -> str:
-    return hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in texts.items()).encode()).hexdigest()
+def _part(names: Iterable[str]) -> dict[str, str]:
+    whole = files()
+    return {name: whole[name] for name in sorted(names)}
+
+
+def _named(path: str) -> str:
+    return f"{PACKAGE.parent.name}/{PACKAGE.name}/{path}"
+
+
+def _closure(roots: Iterable[str], without: Iterable[str] = ()) -> set[str]:
+    """The modules `roots` and all that they import, by their paths in the package, with the packages around them."""
+    seen: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path in without:
+            continue
+        seen.add(path)
+        waiting += [f"{parent}/__init__.py" for parent in Path(path).parents if parent.name]
+        for module in imported_modules((PACKAGE / path).read_text(encoding="utf-8"), _OWN):
+            inside = module.removeprefix(_OWN).lstrip(".").replace(".", "/")
+            found = (f"{inside}.py", f"{inside}/__init__.py")
+            waiting += [name for name in found if inside and (PACKAGE / name).is_file()]
+    return seen
+
+
+def _texts(paths: Iterable[Path]) -> dict[str, str]:
+    return {path.relative_to(_ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(paths)}
+
+
+def digest(texts: Mapping[str, str]) -> str:
+    """Of files by their paths: what an equal digest names does the same."""
+    found = hashlib.sha256()
+    for name, text in sorted(texts.items()):
+        found.update(f"{name}\0{normal_form(text)}\0".encode())
+    return found.hexdigest()
+
+
+def archive(texts: Mapping[str, str]) -> bytes:
+    """A zip file with these files. Equal bytes for equal files, as far as zlib compresses equally."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
+        for name, text in sorted(texts.items()):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = 3  # Unix, wherever it is made
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            made.writestr(entry, text.encode())
+    return written.getvalue()
 
 
 def requirements(where: Literal["", "gpu"] = "") -> list[str]:
@@ -55,22 +124,34 @@ def requirements(where: Literal["", "gpu"] = "") -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def code_volume(service: str) -> CodeVolume:
-    """The code of services as a ConfigMap of one."""
-    return _volume(f"{service}-serving-{digest()[:8]}", files())
+def models_code(service: str, *, transformers: bool) -> CodeVolume:
+    """The code of a service's models and proxies as a ConfigMap."""
+    texts = models_files(transformers)
+    found = digest(texts)
+    return _volume(f"{service}-serving-{found[:8]}", SERVING_PATH, CODE_ARCHIVE, found, texts)
 
 
-def batch_code_volume(job: str) -> CodeVolume:
+def ingress_code(service: str) -> CodeVolume:
+    """The code of a service's ingress as a ConfigMap."""
+    texts = ingress_files()
+    found = digest(texts)
+    return _volume(f"{service}-ingress-code", INGRESS_PATH, f"{found[:16]}.zip", found[:16], texts)
+
+
+def batch_code(job: str) -> CodeVolume:
     """The driver of batch jobs as a ConfigMap of one."""
-    return _volume(f"{job}-code-{_digest(batch_files())[:8]}", batch_files())
+    texts = batch_files()
+    found = digest(texts)
+    return _volume(f"{job}-code-{found[:8]}", SERVING_PATH, CODE_ARCHIVE, found, texts)
 
 
-def _volume(config_map: str, texts: Mapping[str, str]) -> CodeVolume:
-    """Keys of a ConfigMap cannot have slashes."""
-    keys = {name: name.replace("/", ".") for name in texts}
+def _volume(config_map: str, mount_path: str, key: str, found: str, texts: Mapping[str, str]) -> CodeVolume:
     return CodeVolume(
         config_map,
-        SERVING_PATH,
-        {keys[name]: text for name, text in texts.items()},
-        {key: name for name, key in keys.items()},
+        mount_path,
+        {},
+        {},
+        {key: base64.b64encode(archive(texts)).decode()},
+        found,
+        {CODE_VERSION: __version__, CODE_DIGEST: found},
     )

@@ -27,7 +27,7 @@ from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import Mode, Volume
 from rayllm_ctl.model.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
-from rayllm_ctl.render.servingcode import code_volume
+from rayllm_ctl.render.servingcode import ingress_code, models_code
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.plan import Plan
@@ -125,7 +125,8 @@ class Values:
     proxies: ServeProxies
     serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
     storage: tuple[Volume, ...]
-    serving: Annotated[CodeVolume | None, "ConfigMap with the code of ingress and gateway; null: none is needed."]
+    serving: Annotated[CodeVolume | None, "ConfigMap with the code of models and proxies; null: none is needed."]
+    ingress_code: Annotated[CodeVolume | None, "ConfigMap with the code of ingress and gateway; null: none is needed."]
     redis: Annotated[RedisServer | None, "A Redis in which the gateway counts limits; null for none."]
     code: Annotated[CodeVolume | None, "ConfigMap with Python files, mounted on the Python path."]
     exposure: Entrance
@@ -149,6 +150,7 @@ def values_of(plan: Plan) -> Values:
     alone = None if deployment.ingress is not None else plan
     first = next(iter(each.values()))
     on_vllm = any(one.engine is not None for one in each.values())
+    by_transformers = any(one.transformers is not None for one in each.values())
     return Values(
         name=deployment.name,
         namespace=deployment.namespace,
@@ -170,7 +172,8 @@ def values_of(plan: Plan) -> Values:
         head=deployment.head,
         worker_groups=deployment.worker_groups,
         head_serves=deployment.head_serves,
-        serving=code_volume(deployment.name) if deployment.serving_code else None,
+        serving=models_code(deployment.name, transformers=by_transformers) if deployment.serving_code else None,
+        ingress_code=ingress_code(deployment.name) if deployment.serving_code else None,
         redis=deployment.redis,
         code=deployment.code,
         proxies=deployment.proxies,

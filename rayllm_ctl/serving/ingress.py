@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from ray import serve
+from ray.exceptions import RayTaskError
 from ray.llm._internal.serve.core.configs.openai_api_models import ErrorResponse
 from ray.serve.deployment import Application
 from ray.serve.llm import ingress as llm
@@ -21,8 +22,8 @@ from ray.serve.llm import ingress as llm
 from rayllm_ctl.serving import logs, rayrouter, retries
 from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
-from rayllm_ctl.serving.errors import EngineError, check_event, has_ended, is_lost
-from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN
+from rayllm_ctl.serving.errors import EngineError, cannot_follow, check_event, constrained_by, has_ended, is_lost
+from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN, check_model
 from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
 from rayllm_ctl.serving.gateway.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
@@ -32,6 +33,7 @@ from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
 from rayllm_ctl.serving.raymetrics import RayMetrics
 from rayllm_ctl.serving.routes import RETRY_SECONDS, Routes
 from rayllm_ctl.serving.serveload import Report, ServeLoad
+from rayllm_ctl.serving.spread import wait_for_nodes
 
 logger = logging.getLogger("rayllm.gateway")
 
@@ -48,6 +50,7 @@ _CHECKED: Final = {"chat": CHAT, "completions": COMPLETIONS}
 def build(args: dict[str, Any]) -> Application:
     """The application. `args` is empty; the models stand in the user_config of its deployment."""
     fields(args, "args", set())
+    wait_for_nodes()
     deployment = serve.deployment(
         serve.ingress()(OpenAiIngress), name="OpenAiIngress", max_ongoing_requests=MAX_ONGOING_REQUESTS
     )
@@ -109,8 +112,10 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
         return self._routes.card(model)
 
     def _get_response(self, *, body: Any, call_method: str, raw_request: Any = None) -> AsyncIterator[Any]:
-        """What a replica of the model answers, or another one if it is lost before. Raises UnknownModel."""
+        """What a replica of the model answers, or another one if it is lost before. Raises UnknownModel, Rejected."""
         name = self._routes.model_id(body.model)
+        if raw_request is not None:
+            check_model(raw_request.scope, name)
         model, handle = self._routes.model(name), self._routes.handle(name)
         sent = rayrouter.Call(handle, raw_request.scope.get(TAKEN) if raw_request is not None else None)
 
@@ -119,7 +124,7 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
             answers = llm.OpenAiIngress._get_response(asks, body=body, call_method=call_method, raw_request=raw_request)
             if model.engine == "transformers":
                 return self._of_transformers(answers, _CHECKED.get(call_method), raw_request)
-            return _of_vllm(answers)
+            return _of_vllm(answers, constrained_by(body))
 
         def lost(error: Exception) -> bool:
             if has_ended(error):
@@ -164,11 +169,20 @@ class _Request:
         return self._call
 
 
-async def _of_vllm(answers: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+async def _of_vllm(answers: AsyncGenerator[Any, None], constraint: str | None) -> AsyncGenerator[Any, None]:
+    """constraint: the field of the request that has a schema for the answer."""
     async with aclosing(answers):
-        async for answer in answers:
-            check_event(answer)
-            yield answer
+        try:
+            async for answer in answers:
+                check_event(answer)
+                if constraint and (rejected := cannot_follow(answer, constraint)):
+                    raise rejected
+                yield answer
+        except RayTaskError as error:
+            if constraint and (rejected := cannot_follow(error, constraint)):
+                logger.warning("An answer with %s failed in the engine", constraint, exc_info=error)
+                raise rejected from None
+            raise
 
 
 async def _handle(deployment: str, application: str) -> Any:

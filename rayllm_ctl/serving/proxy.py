@@ -1,20 +1,28 @@
 """What Serve's HTTP proxy does before a request reaches the ingress.
 
 Every proxy runs it where RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=rayllm_ctl.serving.proxy:middlewares is set. By
-itself the proxy lists all applications at /-/routes, and answers with a header X-Request-ID that has whatever the
-client sent, next to that of the ingress (Ray 2.60, ray/serve/_private/http_util.py).
+itself the proxy lists all applications at /-/routes, answers with a header X-Request-ID that has whatever the client
+sent, next to that of the ingress, and asks for the body of a request with `Expect: 100-continue` before the ingress has
+seen its headers (Ray 2.60, ray/serve/_private/http_util.py and proxy.py).
+
+It is part of the code of all pods, also of those with models: another one is another Ray cluster. So it imports little.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rayllm_ctl.serving.gateway.application import App
-from rayllm_ctl.serving.gateway.errors import error_body
-from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send, request_id
-from rayllm_ctl.serving.gateway.steps import Rejection
+from rayllm_ctl.serving.gateway.expect import Held, announced, expects_continue
+from rayllm_ctl.serving.gateway.requestid import request_id
+
+if TYPE_CHECKING:
+    from rayllm_ctl.serving.gateway.application import App
+    from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 
 ROUTES = "/-/routes"
+NOT_FOUND: Final = (
+    b'{"error":{"message":"The path does not exist","type":"invalid_request_error","param":null,"code":"not_found"}}'
+)
 _REQUEST_ID = b"x-request-id"
 
 
@@ -26,7 +34,7 @@ def middlewares() -> list[Any]:
 
 
 class Edge:
-    """Closes the list of routes, and lets each request and response have one request id of a valid form."""
+    """Closes the list of routes, gives each request and response one valid request id, and does not ask for bodies."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -35,11 +43,9 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["path"] == ROUTES:
-            await _not_found(send)
-            return
         identifier = request_id(scope["headers"]).encode()
         headers = [header for header in scope["headers"] if header[0] != _REQUEST_ID]
+        scope = {**scope, "headers": [*headers, (_REQUEST_ID, identifier)]}
 
         async def with_one_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -47,11 +53,16 @@ class Edge:
                 message = {**message, "headers": [*others, (_REQUEST_ID, identifier)]}
             await send(message)
 
-        await self._app({**scope, "headers": [*headers, (_REQUEST_ID, identifier)]}, receive, with_one_id)
+        if scope["path"] == ROUTES:
+            await _not_found(with_one_id)
+        elif expects_continue(scope):
+            held = Held(receive, with_one_id)
+            await self._app(announced(scope), held.receive, held.send)
+        else:
+            await self._app(scope, receive, with_one_id)
 
 
 async def _not_found(send: Send) -> None:
-    body = error_body(Rejection(404, "The path does not exist", "not_found"))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(NOT_FOUND)).encode())]
     await send({"type": "http.response.start", "status": 404, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": NOT_FOUND})

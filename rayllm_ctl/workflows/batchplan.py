@@ -10,7 +10,7 @@ from rayllm_ctl.model.batch import BatchJob
 from rayllm_ctl.model.batchplan import BatchPlan
 from rayllm_ctl.model.batchservice import service_of
 from rayllm_ctl.model.factsources import FactSources
-from rayllm_ctl.model.gateway import SERVING_PATH
+from rayllm_ctl.model.gateway import CODE_PATH
 from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.workflows.authentication import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.plan import make_plan
@@ -51,7 +51,7 @@ def make_batch_plan(
         )
     service = service_of(batch)
     if batch.engine.serving_code == "mounted" and batch.cluster is None:
-        service = on_python_path(service, SERVING_PATH)
+        service = on_python_path(service, CODE_PATH)
     plan = make_plan(service, facts, explain=explain, hand_sized=True)
     _check_adapters(batch, plan)
     return batch_plan(batch, plan)

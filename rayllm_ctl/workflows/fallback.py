@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import ConflictError, OutageError, UserError
 from rayllm_ctl.frozen import dataclass
@@ -16,6 +16,7 @@ from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.deploy import DeployOptions, deploy
 from rayllm_ctl.workflows.recording import same_state
 from rayllm_ctl.workflows.rendering import Rendering
+from rayllm_ctl.workflows.shippedcode import restored
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -60,14 +61,14 @@ def deploy_or_roll_back(
             none = f"no earlier revision of {before.name} was Ready: nothing was rolled back"
             raise _with(error, none, before) from error
         yield Noted(f"revision {failed.number} failed; rollback to revision {good.number}: {good.change}")
-        manifests = tuple(dict(item) for item in good.manifests)
+        manifests, notes = _restored(connected[0], good, before, error)
         again = DeployOptions(
             timeout=good.start_seconds,
             force_conflicts=options.force_conflicts,
             said=True,
             change=f"rollback to {good.number}: revision {failed.number} failed",
         )
-        earlier = [Rendering(before.name, before.namespace, manifests, (), None)]
+        earlier = [Rendering(before.name, before.namespace, manifests, notes, None)]
         try:
             try:
                 yield from deploy(earlier, again, once)
@@ -77,6 +78,15 @@ def deploy_or_roll_back(
             both = f"the rollback to revision {good.number} failed as well: {second.message}"
             raise _with(error, both, before) from second
         raise _with(error, f"revision {good.number} was applied again and is Ready", before) from error
+
+
+def _restored(
+    cluster: Cluster, good: Revision, before: _Before, error: UserError
+) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    try:
+        return restored(cluster, good.manifests, before.namespace)
+    except UserError as second:
+        raise _with(error, f"revision {good.number} cannot be applied again: {second.message}", before) from error
 
 
 def _before(cluster: Cluster, event: Rendered) -> _Before:

@@ -12,6 +12,7 @@ from rayllm_ctl.model.revisions import Revision
 from rayllm_ctl.workflows.foresee import as_deployed
 from rayllm_ctl.workflows.recording import same_state
 from rayllm_ctl.workflows.rendering import Rendering
+from rayllm_ctl.workflows.shippedcode import restored
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -65,14 +66,14 @@ def prepare_rollback(
             hint="rayllm-ctl deploy -f FILE    # with an earlier version of its file",
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
-    manifests = tuple(dict(item) for item in target.manifests)
+    manifests, notes = restored(cluster, target.manifests, namespace)
     diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts))
     if not diff and not diff.notes:
         raise UserError(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    return Rollback(target, Rendering(name, namespace, manifests, (), None), as_deployed(diff))
+    return Rollback(target, Rendering(name, namespace, manifests, notes, None), as_deployed(diff))
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

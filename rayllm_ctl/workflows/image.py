@@ -51,5 +51,5 @@ def _lines(base: str) -> Iterator[str]:
     yield f' && echo {SERVING_PATH} > "$site/rayllm.pth" \\'
     yield f" && chmod -R a+rX {SERVING_PATH} \\"
     yield " && python3 -c 'import limits, redis, accelerate, rayllm_ctl.serving'"
-    yield f"LABEL io.rayllm.serving={digest()[:8]}"
+    yield f"LABEL io.rayllm.serving={digest(files())[:8]}"
     yield f"USER {RAY_USER['runAsUser']}:{RAY_USER['runAsGroup']}"

@@ -95,11 +95,12 @@ COMMANDS: Mapping[str, Rights] = {
     "suspend": _both("suspend", "follow"),
     "resume": _both("suspend", "follow"),
     "delete": _REMOVAL,
+    "version": Rights(display=OPERATOR) | _both("version"),
 }
 """The rights of each command that talks to a cluster: all that its features may ask for."""
 
 _LOOKING = (
-    "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config",
+    "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config", "version",
     "batch list", "batch status", "batch watch", "batch logs",
 )  # fmt: skip
 

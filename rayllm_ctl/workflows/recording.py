@@ -108,7 +108,7 @@ def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> None:
 def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
     """Whether two sets of manifests are the same but for Secrets and their order."""
     first, second = (
-        {(item["kind"], item["metadata"]["name"]): item for item in side if item["kind"] != "Secret"}
+        {(item["kind"], item["metadata"]["name"]): revisions.as_kept(item) for item in side if item["kind"] != "Secret"}
         for side in (one, other)
     )
     return first == second
@@ -120,7 +120,7 @@ def format_changes(diff: Diff) -> str:
     for item in diff.objects:
         if item.action in ("created", "deleted"):
             found.append(f"{item.kind} {item.name} {item.action}")
-        else:
+        elif not (item.after and revisions.code_digest(item.after)):  # of which the service names the digest
             changes = item.explanation.changes
             # Bounds of workers follow from those of replicas.
             found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
@@ -136,7 +136,7 @@ def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]
         return "created"
     if last is None:
         return "first revision that is kept"
-    kept = [item for item in state.manifests if item["kind"] != "Secret"]
+    kept = [revisions.as_kept(item) for item in state.manifests if item["kind"] != "Secret"]
     return format_changes(diff_files(last.manifests, kept)) or "applied again"
 
 

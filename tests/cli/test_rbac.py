@@ -15,7 +15,7 @@ from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.workflows.rbac import BESIDE, COMMANDS, ROLES
 from tests.bases import SPECS, stored
 
-OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "version", "completion"}
+OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "completion"}
 
 
 def run(*args: str) -> Result:

@@ -32,7 +32,10 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "dataset": "ray.data.Dataset()",
         "processor": "ray.llm._internal.batch.processor.base.Processor()",
     },
-    "errors.py": {"error.cause": "ray.exceptions.RayTaskError().cause"},
+    "errors.py": {
+        "error.cause": "ray.exceptions.RayTaskError().cause",
+        "part.cause": "ray.exceptions.RayTaskError().cause",
+    },
     "gateway/tokens.py": {"tokenizer": _TOKENIZER, "self._tokenizer": _TOKENIZER},
     "generation/choosing.py": {"model": _MODEL, "config": _CONFIG},
     "generation/loading.py": {

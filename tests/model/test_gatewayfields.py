@@ -77,13 +77,20 @@ def test_problems(gateway: Gateway, problem: str) -> None:
 
 def test_what_the_gateway_puts_into_pods_cannot_be_there_twice() -> None:
     variables = PodOptions(env=(EnvironmentVariable("PYTHONPATH", "/x"),))
-    volumes = (Volume("serving", "/a", config_map="c"), Volume("b", "/etc/rayllm/keys/", secret="s"))
-    engine = replace(SERVICE.engine, env={"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "mine:middlewares"})
+    volumes = (
+        Volume("serving", "/a", config_map="c"), Volume("b", "/etc/rayllm/keys/", secret="s"),
+        Volume("ingress-code", "/opt/rayllm/ingress", config_map="c"),
+    )  # fmt: skip
+    own = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "mine:middlewares", "RAYLLM_INGRESS_CODE": "mine"}
+    engine = replace(SERVICE.engine, env=own)
     taken = replace(SERVICE, engine=engine, pods=Pods(worker=variables), storage=Storage(volumes))
     assert validate(taken) == []
     assert [problem.where for problem in validate(replace(taken, gateway=Gateway()))] == [
         "spec.storage.volumes[0].name",
         "spec.storage.volumes[1].mountPath",
+        "spec.storage.volumes[2].name",
+        "spec.storage.volumes[2].mountPath",
+        "spec.engine.env.RAYLLM_INGRESS_CODE",
         "spec.engine.env.RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH",
         "spec.pods.worker.env[0].name",
     ]

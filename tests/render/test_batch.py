@@ -22,13 +22,6 @@ SPECS = sorted((Path(__file__).parent / "batchspecs").glob("*.yaml"))
 EXAMPLES = sorted((Path(__file__).parents[2] / "manifests" / "batch").glob("*/batchjob.yaml"))
 
 
-@pytest.fixture(autouse=True)
-def driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No golden file has the driver's code."""
-    texts = {"rayllm_ctl/__init__.py": "", "rayllm_ctl/serving/batch/__main__.py": "# the driver\n"}
-    monkeypatch.setattr(servingcode, "batch_files", lambda: texts)
-
-
 def rendered(file: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[list[dict[str, Any]], str]:
     code = app.run(["render", "--offline", "-f", str(file), *flags])
     out, err = capsys.readouterr()
@@ -90,8 +83,8 @@ def test_secrets_are_references_only(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_code_of_services_is_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    servingcode.files.cache_clear()
-    assert not [name for name in servingcode.files() if name.startswith("rayllm_ctl/serving/batch/")]
+    for of_services in (servingcode.files(), servingcode.models_files(True), servingcode.ingress_files()):
+        assert not [name for name in of_services if name.startswith("rayllm_ctl/serving/batch/")]
     others = [name for name in servingcode.batch_files() if not name.startswith("rayllm_ctl/serving/batch/")]
     assert others == ["rayllm_ctl/__init__.py", "rayllm_ctl/serving/__init__.py"]
     assert {servingcode.batch_files()[name] for name in others} == {""}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -26,8 +25,7 @@ from rayllm_ctl.model.service import Accelerator, Adapter, Engine, LLMService, M
 from rayllm_ctl.planner.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
-from rayllm_ctl.render.servingcode import PACKAGE, batch_files, code_volume, files, requirements
-from rayllm_ctl.serveconfig.code import MAX_BYTES
+from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
 from rayllm_ctl.serving.gateway.userconfig import read_gateway
 from rayllm_ctl.specfile import load_file
 from rayllm_ctl.workflows.image import recipe
@@ -80,29 +78,6 @@ def test_the_gateway_reads_its_settings(spec: Path) -> None:
 
 def test_the_defaults_are_those_of_the_gateway() -> None:
     assert read_gateway(gateway_config(SERVICE, [])) == read_gateway({})
-
-
-def test_the_code_is_mounted_on_the_python_path_of_all_pods(tmp_path: Path) -> None:
-    volume = code_volume("chat")
-    config_map = rendered(SERVICE)[f"ConfigMap/{volume.config_map}"]
-    assert config_map["immutable"] is True
-    assert config_map["data"] == dict(volume.data)
-    assert sum(map(len, volume.data.values())) < MAX_BYTES * 3 // 4
-    for pod in pods(SERVICE).values():
-        assert environment(pod)["PYTHONPATH"] == "/opt/rayllm/serving:/mine"
-        [mounted] = (one for one in pod["volumes"] if one["name"] == "serving")
-        [place] = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "serving")
-        assert place == {"name": "serving", "mountPath": "/opt/rayllm/serving", "readOnly": True}
-    for item in mounted["configMap"]["items"]:
-        target = tmp_path / item["path"]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(config_map["data"][item["key"]], encoding="utf-8")
-    script = "import rayllm_ctl.serving.gateway.userconfig as c; print(c.__file__, c.read_gateway({}).docs)"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[0:0] = [{str(tmp_path)!r}]; {script}"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == f"{tmp_path}/rayllm_ctl/serving/gateway/userconfig.py False\n"
 
 
 def test_code_in_the_image_is_not_mounted() -> None:
@@ -208,10 +183,26 @@ def test_diff_says_what_changes_restart() -> None:
     assert consequence.message.endswith("takes it up in place: no replica restarts")
     other = json.loads(json.dumps(before).replace("chat-serving-", "chat-serving-1"))
     found = explain(before, other, Running())
-    assert {(change.field, change.effect) for change in found.changes} == {("code of the gateway", "new-cluster")}
+    assert {(change.field, change.effect) for change in found.changes} == {
+        ("code of models and proxies", "new-cluster")
+    }
     [consequence] = found.consequences
     assert consequence.effect == "new-cluster"
-    assert "The code of ingress and gateway is another one" in consequence.message
+    assert "The code of models and proxies is another one" in consequence.message
+
+
+def test_other_code_of_the_ingress_restarts_its_replicas_alone() -> None:
+    before = rendered(SERVICE)["RayService/chat"]
+    digest = re.search(r"RAYLLM_INGRESS_CODE: \W?(\w+)", before["spec"]["serveConfigV2"])
+    assert digest is not None
+    other = json.loads(json.dumps(before).replace(digest[1], "0123456789abcdef"))
+    found = explain(before, other, Running(replicas={"chat/OpenAiIngress": 2, "chat-tiny/LLMServer:tiny": 1}))
+    assert {(change.field, change.effect) for change in found.changes} == {("code of the ingress", "restart")}
+    restarted, others = found.consequences
+    assert restarted.effect == "restart"
+    assert not restarted.outage
+    assert "OpenAiIngress (2 replicas, 1 at a time)" in restarted.message
+    assert others.message == "no replica of application chat-tiny restarts"
 
 
 def test_the_serve_configuration_is_one_document() -> None:

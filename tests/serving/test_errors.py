@@ -7,14 +7,16 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rayllm_ctl.serving.erroranswers import ErrorAnswers
+from rayllm_ctl.serving.gateway.errors import error_body
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.steps import Rejection
+from rayllm_ctl.serving.gateway.upstream import stream_error
 
 NAMES = ("RayActorError", "OutOfMemoryError", "WorkerCrashedError", "NodeDiedError", "ObjectLostError")
 EVENT = 'data: {"error": {"message": "EngineCore encountered an issue. See stack trace.", "code": 500}}\n\n'
@@ -130,3 +132,41 @@ def test_a_stream_that_has_begun_ends_with_an_error_and_not_as_if_it_were_comple
 def test_another_response_that_has_begun_breaks_off() -> None:
     with pytest.raises(ValueError, match="secret"):
         answered(start(b"application/json"))
+
+
+class GenerationError(Exception):
+    """vLLM's, of an answer that its engine ended without a reason."""
+
+
+FAILED = (
+    'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "param": null, "code": 500}}'
+)
+
+
+def test_the_field_with_a_schema(errors: Any) -> None:
+    def field(**given: object) -> object:
+        return errors.constrained_by(SimpleNamespace(**given))
+
+    assert field(response_format={"type": "json_schema"}) == "response_format"
+    assert field(response_format=SimpleNamespace(type="structural_tag")) == "response_format"
+    assert field(structured_outputs={"regex": "a"}, response_format=None) == "structured_outputs"
+    for choice in ("required", {"type": "function"}, SimpleNamespace(type="function")):
+        assert field(tool_choice=choice) == "tools"
+    for unconstrained in ({}, {"tool_choice": "auto"}, {"tool_choice": "none"}, {"tool_choice": None}):
+        assert field(**unconstrained) is None
+    assert field(response_format={"type": "text"}, structured_outputs=None) is None
+
+
+def test_a_schema_that_the_engine_cannot_follow_is_an_error_of_the_request(errors: Any) -> None:
+    for part in (RayTaskError(GenerationError("Internal server error")), FAILED, ["data: {}", FAILED]):
+        rejection = errors.cannot_follow(part, "response_format").rejection
+        assert (rejection.status, rejection.param, rejection.code) == (400, "response_format", "invalid_value")
+    word = f"data: {json.dumps({'choices': [{'delta': {'content': FAILED}}]})}"
+    others: list[object] = [RayTaskError(ValueError()), word, EVENT, "data: [DONE]", object()]
+    assert [part for part in others if errors.cannot_follow(part, "response_format")] == []
+
+
+def test_that_error_reaches_the_client_of_a_stream(errors: Any) -> None:
+    error = errors.cannot_follow(FAILED, "response_format")
+    rejection = stream_error(json.loads(error_body(error.rejection)), "id-1")
+    assert (rejection.status, rejection.param, rejection.message) == (400, "response_format", error.rejection.message)

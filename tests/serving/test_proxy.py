@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
 
+from rayllm_ctl.serving.gateway.errors import error_body
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
+from rayllm_ctl.serving.gateway.steps import Rejection
 from rayllm_ctl.serving.proxy import Edge
 
 
@@ -55,8 +56,9 @@ def test_other_request_ids_are_replaced(given: tuple[bytes, ...]) -> None:
 
 
 def test_the_list_of_routes_is_closed() -> None:
-    got, (start, body) = answered("/-/routes")
+    got, (start, body) = answered("/-/routes", b"mine-1")
     assert got == []
-    assert start["status"] == 404
-    assert json.loads(body["body"])["error"]["code"] == "not_found"
+    assert (start["status"], ids(start)) == (404, [b"mine-1"])
+    assert len(ids(answered("/-/routes", b"a b")[1][0])) == 1
+    assert body["body"] == error_body(Rejection(404, "The path does not exist", "not_found"))
     assert answered("/-/healthz")[0]

@@ -33,10 +33,10 @@ def written(folder: Path, *applications: dict[str, Any], **spec: Any) -> LLMServ
 
 
 def rendered(service: LLMService) -> list[dict[str, Any]]:
-    """The objects but the gateway's code and the budget of evictions."""
+    """The objects but the code of rayllm-ctl and the budget of evictions."""
     return [
         item for item in render(make_plan(service, OFFLINE))
-        if "-serving-" not in item["metadata"]["name"] and item["kind"] != "PodDisruptionBudget"
+        if "binaryData" not in item and item["kind"] != "PodDisruptionBudget"
     ]  # fmt: skip
 
 
@@ -89,7 +89,9 @@ def test_code_is_read_beside_the_spec_file_and_mounted_as_one(tmp_path: Path) ->
     code, service_object = rendered(service)
     assert (code["kind"], sorted(code["data"]), code["immutable"]) == ("ConfigMap", ["one.py", "two.py"], True)
     head = service_object["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
-    assert {"name": "PYTHONPATH", "value": "/opt/rayllm/serving:/opt/rayllm/code"} in head["containers"][0]["env"]
+    assert {"name": "PYTHONPATH", "value": "/opt/rayllm/serving/rayllm.zip:/opt/rayllm/code"} in head["containers"][0][
+        "env"
+    ]
     (tmp_path / "two" / "one.py").write_text("")
     with pytest.raises(UsageError, match="would be the same file in the pods"):
         rendered(service)

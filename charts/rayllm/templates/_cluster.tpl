@@ -67,7 +67,7 @@ headGroupSpec:
         - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" nil) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "ingressCode" $.Values.ingressCode "keysSecret" nil) | replace "\n" "\n        " }}
       {{- include "rayllm.podFields" (dict "pod" $.Values.head) | replace "\n" "\n      " }}
 {{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $.Values.autoscaler)) }}
       volumes:
@@ -91,6 +91,7 @@ headGroupSpec:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
       {{- include "rayllm.codeVolume" (dict "name" "code" "code" $.Values.code) | replace "\n" "\n      " }}
       {{- include "rayllm.codeVolume" (dict "name" "serving" "code" $.Values.serving) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "ingress-code" "code" $.Values.ingressCode) | replace "\n" "\n      " }}
 workerGroupSpecs:
 {{- range $group := $.Values.workerGroups }}
 - groupName: {{ include "rayllm.yaml" $group.name }}
@@ -138,7 +139,7 @@ workerGroupSpecs:
 {{- end }}
         {{- include "rayllm.resources" (dict "cpu" $group.podCpu "memory" $group.podMemory "extended" $group.extendedResources) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $group.pod.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" $group.pod.keysSecret) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "ingressCode" $.Values.ingressCode "keysSecret" $group.pod.keysSecret) | replace "\n" "\n        " }}
 {{- if not (kindIs "invalid" $group.pod.gracePeriod) }}
       terminationGracePeriodSeconds: {{ include "rayllm.yaml" $group.pod.gracePeriod }}
 {{- end }}
@@ -148,6 +149,7 @@ workerGroupSpecs:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}
       {{- include "rayllm.codeVolume" (dict "name" "code" "code" $.Values.code) | replace "\n" "\n      " }}
       {{- include "rayllm.codeVolume" (dict "name" "serving" "code" $.Values.serving) | replace "\n" "\n      " }}
+      {{- include "rayllm.codeVolume" (dict "name" "ingress-code" "code" $.Values.ingressCode) | replace "\n" "\n      " }}
       {{- include "rayllm.keysVolume" (dict "secret" $group.pod.keysSecret) | replace "\n" "\n      " }}
 {{- end }}
 {{- end }}

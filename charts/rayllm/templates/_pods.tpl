@@ -103,6 +103,11 @@ volumeMounts:
   mountPath: {{ include "rayllm.yaml" $.serving.mountPath }}
   readOnly: true
 {{- end }}
+{{- if not (kindIs "invalid" $.ingressCode) }}
+- name: ingress-code
+  mountPath: {{ include "rayllm.yaml" $.ingressCode.mountPath }}
+  readOnly: true
+{{- end }}
 {{- if not (kindIs "invalid" $.keysSecret) }}
 - name: api-keys
   mountPath: /etc/rayllm/keys

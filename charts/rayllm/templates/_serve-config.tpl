@@ -132,6 +132,12 @@ applications:
 - name: {{ include "rayllm.yaml" (include "rayllm.name" $) }}
   route_prefix: /
   import_path: rayllm_ctl.serving.ingress:build
+{{- if not (kindIs "invalid" $.Values.ingressCode) }}
+{{- /* For other code Serve replaces the replicas of the ingress, which import it by this digest. */}}
+  runtime_env:
+    env_vars:
+      RAYLLM_INGRESS_CODE: {{ include "rayllm.yaml" $.Values.ingressCode.digest }}
+{{- end }}
   deployments:
   - name: OpenAiIngress
     graceful_shutdown_timeout_s: {{ include "rayllm.yaml" $.Values.ingress.gracefulShutdownTimeout }}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 
-from rayllm_ctl.serving.gateway.errors import Rejected, server_error
+from rayllm_ctl.serving.gateway.errors import Rejected, invalid, server_error
 from rayllm_ctl.serving.gateway.exchange import Exchange, log
 from rayllm_ctl.serving.gateway.requests import Disconnected, Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.response import Forwarder
@@ -17,6 +17,9 @@ RETRIED = "rayllm.retried"
 
 TAKEN = "rayllm.taken"
 """The key of what the application calls when a replica accepted the request; only where there is a queue."""
+
+MODEL = "rayllm.model"
+"""The key of the model that the request was admitted for, if it names one."""
 
 
 async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) -> None:
@@ -42,6 +45,8 @@ async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) 
         scope = {**exchange.scope, "headers": headers, "extensions": {}, RETRIED: exchange.retried}
         if exchange.slot is not None:
             scope[TAKEN] = exchange.slot.taken
+        if exchange.model:
+            scope[MODEL] = exchange.model
         await app(scope, receive, forwarder.send)
     except Exception:
         if exchange.disconnected and not exchange.complete:
@@ -58,3 +63,13 @@ async def call(exchange: Exchange, app: App, body: bytes, forwarder: Forwarder) 
             raise Disconnected
         log.error("request %s: the application did not answer", exchange.request_id)
         raise Rejected(server_error(500, exchange.request_id))
+
+
+def check_model(scope: Scope, model: str) -> None:
+    """Raise Rejected unless `model`, which the application read, is the one that the request was admitted for.
+
+    Both read the same bytes, each with its own parser. Whatever they may disagree about, a key, a limit and a queue of
+    one model are not for another.
+    """
+    if scope.get(MODEL, model) != model:
+        raise invalid("model: the request names more than one", "model", "duplicate_key")

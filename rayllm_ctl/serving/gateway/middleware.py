@@ -5,6 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.serving.gateway.application import App
 from rayllm_ctl.serving.gateway.errors import Rejected, server_error
 from rayllm_ctl.serving.gateway.exchange import Exchange, log
+from rayllm_ctl.serving.gateway.expect import asking
 from rayllm_ctl.serving.gateway.pipeline import handle
 from rayllm_ctl.serving.gateway.requests import Disconnected, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.state import State
@@ -23,6 +24,8 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection of the server."""
+        if scope["type"] == "http":
+            receive = asking(scope, receive, send)
         state = self.state
         if state is None or scope["type"] == "lifespan":
             await self.app(scope, receive, send)

@@ -1,22 +1,26 @@
-"""Forms with files (multipart/form-data): the fields of transcriptions are checked, the body is passed on as it is."""
+"""Forms with files (multipart/form-data): the fields of transcriptions are checked, the body is passed on as it is.
+
+The application behind reads the same bytes again. So that both find the same fields, the parser is that of FastAPI
+(Starlette's, on python-multipart), and what a parser has to choose from is rejected.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+
 from rayllm_ctl.serving.gateway.endpoints import TRANSCRIPTIONS
 from rayllm_ctl.serving.gateway.errors import Rejected, invalid
 from rayllm_ctl.serving.gateway.fields import Field, boolean, check_fields, integer, number, one_of, string, wrong
+from rayllm_ctl.serving.gateway.requests import Message
 from rayllm_ctl.serving.gateway.steps import Rejection
 
-_BOUNDARY = re.compile(
-    r'multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))\s*(?:;.*)?', re.I
-)
-_NAME = re.compile(rb'form-data\s*;(?:.*;)?\s*name="([^"\r\n]{0,200})"', re.I)
-_FILE = re.compile(rb";\s*filename\*?=", re.I)
 _MOST_PARTS = 64
 
 
@@ -48,48 +52,45 @@ _FIELDS: dict[str, Field] = {
 ENDPOINT = replace(TRANSCRIPTIONS, fields=_FIELDS, required=("file",), prompts=("prompt",))
 
 
-def parse(content_type: str, body: bytes) -> dict[str, Any]:
+async def parse(content_type: bytes, body: bytes) -> dict[str, Any]:
     """The fields of a transcription, with the types that they stand for; files are True. Raises Rejected."""
-    match = _BOUNDARY.fullmatch(content_type)
-    if not match:
-        raise Rejected(
-            Rejection(415, "The content type must be multipart/form-data with a boundary", "unsupported_type")
-        )
+    _check_complete(content_type, body)
     fields: dict[str, Any] = {}
-    for name, content in _parts(body, b"--" + (match[1] or match[2]).encode("latin-1")):
+    for name, content in await _parts(content_type, body):
         if name in fields and not name.endswith("[]"):
             raise invalid(f"The form has the field {name} more than once", name, "duplicate_key")
-        fields[name] = content if content is True else _typed(name, content)
+        fields[name] = _typed(name, content) if isinstance(content, str) else True
     if fields.get("file") is not True:
         raise invalid("file: required", "file", "missing_required_parameter")
     check_fields(fields, ENDPOINT.fields, ())
     return fields
 
 
-def _parts(body: bytes, delimiter: bytes) -> list[tuple[str, Any]]:
-    parts: list[tuple[str, Any]] = []
-    if not body.startswith(delimiter):
+def _check_complete(content_type: bytes, body: bytes) -> None:
+    """The parser says nothing of a form that ends too early, and leaves out its last part."""
+    kind, parameters = parse_options_header(content_type)
+    boundary = parameters.get(b"boundary")
+    if kind != b"multipart/form-data" or not boundary:
+        raise _unsupported("with a boundary")
+    if parameters.get(b"charset", b"utf-8").lower() != b"utf-8":
+        raise _unsupported("in UTF-8")
+    if b"--%b--" % boundary not in body:
         raise _malformed()
-    place = len(delimiter)
-    while not body.startswith(b"--", place):
-        if not body.startswith(b"\r\n", place) or len(parts) == _MOST_PARTS:
-            raise _malformed()
-        # Where a part has no headers its blank line begins with the line break of the delimiter.
-        head = body.find(b"\r\n\r\n", place)
-        end = body.find(b"\r\n" + delimiter, place + 2)
-        if head < 0 or end < head:
-            raise _malformed()
-        headers = body[place:head]
-        name = _NAME.search(headers)
-        if not name:
-            raise _malformed()
-        try:
-            text = name[1].decode()
-            parts.append((text, True if _FILE.search(headers) else body[head + 4 : end].decode()))
-        except UnicodeDecodeError:
-            raise invalid("The form is not valid UTF-8", code="invalid_form") from None
-        place = end + 2 + len(delimiter)
-    return parts
+
+
+async def _parts(content_type: bytes, body: bytes) -> list[tuple[str, Any]]:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    request = Request({"type": "http", "headers": [(b"content-type", content_type)]}, receive)
+    try:
+        form = await request.form(max_files=_MOST_PARTS, max_fields=_MOST_PARTS)
+    except (MultiPartException, FormParserError):
+        raise _malformed() from None
+    try:
+        return list(form.multi_items())
+    finally:
+        await form.close()
 
 
 def _typed(name: str, text: str) -> Any:
@@ -109,6 +110,10 @@ def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise ValueError
     return text.lower() in ("true", "1")
+
+
+def _unsupported(how: str) -> Rejected:
+    return Rejected(Rejection(415, f"The content type must be multipart/form-data {how}", "unsupported_type"))
 
 
 def _malformed() -> Rejected:

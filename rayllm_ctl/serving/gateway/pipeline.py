@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.datastructures import QueryParams
+
 from rayllm_ctl.serving.gateway import cors, docspage, jsonbody, multipart, openapi, prompts
 from rayllm_ctl.serving.gateway.application import App, call
 from rayllm_ctl.serving.gateway.cleaning import Cleaner
@@ -50,6 +52,7 @@ async def handle(exchange: Exchange, app: App) -> None:
             _permit(exchange, name if name in exchange.state.models else name.replace("--", "/"))
             await _pass(exchange, app)
         elif exchange.method in ("GET", "HEAD", "OPTIONS"):
+            _permit_all(exchange, _of_query(exchange))
             await _pass(exchange, app)
         else:
             await _other(exchange, app)
@@ -156,6 +159,9 @@ async def _json(exchange: Exchange, app: App, endpoint: Endpoint) -> None:
     check_headers(exchange.headers, settings)
     if not is_json(exchange.headers):
         raise Rejected(Rejection(415, "The content type must be application/json", "unsupported_type"))
+    if only(exchange.headers, b"content-type") is None:
+        # What is read as JSON here is to be read as JSON behind; FastAPI does so only if it is declared.
+        exchange.headers = [*exchange.headers, (b"content-type", b"application/json")]
     body = await read_body(exchange.receive, settings)
     exchange.reads = len(body)
     value = jsonbody.parse(body, settings.max_depth)
@@ -243,12 +249,12 @@ def _edited(body: bytes, value: dict[str, Any], added: dict[str, Any], changed: 
 async def _form(exchange: Exchange, app: App) -> None:
     settings = exchange.state.settings.validation
     check_headers(exchange.headers, settings)
-    declared = (only(exchange.headers, b"content-type") or b"").decode("latin-1")
-    if not declared.lower().startswith("multipart/form-data"):
+    declared = only(exchange.headers, b"content-type") or b""
+    if not declared.lower().startswith(b"multipart/form-data"):
         raise Rejected(Rejection(415, "The content type must be multipart/form-data", "unsupported_type"))
     body = await read_body(exchange.receive, settings)
     exchange.reads = len(body)
-    fields = multipart.parse(declared, body)
+    fields = await multipart.parse(declared, body)
     model = _model(exchange, fields.get("model"))
     prompts.check_limits(multipart.ENDPOINT, fields, settings)
     await _enter_queue(exchange, model)
@@ -269,9 +275,23 @@ async def _other(exchange: Exchange, app: App) -> None:
             value = None
         if not isinstance(value, dict) or not isinstance(value.get("model"), str):
             raise Rejected(Rejection(403, "The key may use this path with a model only", "model_not_allowed", "model"))
-        _permit(exchange, value["model"])
+        _permit_all(exchange, [*_of_query(exchange), value["model"]])
     await _admit(exchange)
     await call(exchange, app, body, Forwarder(exchange))
+
+
+def _of_query(exchange: Exchange) -> list[str]:
+    """The models that the query names, from which an application that is not known may take its own."""
+    return list(QueryParams(exchange.scope.get("query_string", b"")).getlist("model"))
+
+
+def _permit_all(exchange: Exchange, names: list[str]) -> None:
+    """Let a key for some models pass if they are one model, and one of those."""
+    if exchange.client is None or exchange.client.models is None or not names:
+        return
+    if len(set(names)) > 1:
+        raise invalid("The request names more than one model", "model", "duplicate_key")
+    _permit(exchange, names[0])
 
 
 async def _admit(exchange: Exchange) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -17,7 +16,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_VISIBLE = re.compile(rb"[\x21-\x7e]{1,128}")
 _JSON = re.compile(r'application/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?', re.IGNORECASE)
 
 
@@ -31,14 +29,6 @@ def only(headers: Headers, name: bytes) -> bytes | None:
     if len(found) > 1:
         raise Rejected(Rejection(400, f"The header {name.decode()} is given more than once", "invalid_header"))
     return found[0] if found else None
-
-
-def request_id(headers: Headers) -> str:
-    """The client's x-request-id if it is at most 128 visible ASCII characters, otherwise a new one."""
-    found = [value for key, value in headers if key == b"x-request-id"]
-    if len(found) == 1 and _VISIBLE.fullmatch(found[0]):
-        return found[0].decode()
-    return secrets.token_hex(16)
 
 
 def check_headers(headers: Headers, settings: Validation) -> None:

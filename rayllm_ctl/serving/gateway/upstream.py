@@ -86,6 +86,9 @@ def stream_error(value: Any, request_id: str) -> Rejection:
     if known := _unavailable(value):
         return known
     error = value.get("error", value) if isinstance(value, dict) else None
+    if isinstance(error, dict) and error.get("type") == "invalid_request_error" and isinstance(error.get("code"), str):
+        # Of the ingress itself, which writes the form of OpenAI's errors.
+        return client_error(400, json.dumps(value).encode(), request_id)
     status = error.get("code") if isinstance(error, dict) else None
     if isinstance(error, dict) and isinstance(status, int) and 400 <= status < 500:
         message = harmless(error.get("message"))

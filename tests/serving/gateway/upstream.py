@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -164,22 +164,24 @@ class Case:
         method: str,
         path: str,
         body: bytes | list[bytes] = b"",
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str | None] | None = None,
         *,
         receive: Callable[[], Awaitable[Message]] | None = None,
         client: str = "10.0.0.1",
+        query: bytes = b"",
     ) -> Response:
         parts = [body] if isinstance(body, bytes) else body
-        given = headers or {}
+        given: dict[str, str | None] = dict(headers or {})
         if method == "POST" and "content-type" not in given:
             given = {"content-type": "application/json", **given}
         scope: Scope = {
             "type": "http",
             "method": method,
             "path": path,
-            "query_string": b"",
+            "query_string": query,
             "client": (client, 4000),
-            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items()],
+            # None: the header is not sent.
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given.items() if value],
         }
         messages: list[Message] = [
             {"type": "http.request", "body": part, "more_body": place < len(parts) - 1}
