@@ -17,6 +17,7 @@ from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.model.revisions import Revision
 from rayllm_ctl.model.workload import WorkloadKind
 
 POLL_SECONDS = 1.0
@@ -45,11 +46,15 @@ def delete_service(
         raise not_permitted(cluster, namespace, lacking)
     left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
-    doomed = _doomed(cluster, name, namespace, service)
+    found = inventory(cluster, name, namespace)
+    if found.unread:
+        yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
+    doomed = _doomed(found.entries, service)
+    history: list[Revision] = []
     try:
         history = revisions(cluster, name, namespace)
-    except (NotFoundError, ForbiddenError):
-        history = []
+    except ForbiddenError as error:
+        yield Noted(f"not permitted to {error.right}: the history of {name} is not deleted")
     if not doomed and not history and not left.pods():
         if ignore_not_found:
             return
@@ -79,8 +84,7 @@ def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = 
         yield Applied(item.kind, item.name, item.namespace, "deleted")
 
 
-def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, Any] | None) -> list[Entry]:
-    found = inventory(cluster, name, namespace)
+def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
     if service is None:
         return found
     first = entry(service)

@@ -129,7 +129,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
         yield from gatewaysecrets.check(cluster, planned, namespace)
-    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
+    surplus, unknown = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
+    if unknown and live is not None:
+        yield Noted(unknown)
     require_deletable(cluster, surplus, namespace)
     upgrade = Upgrade()
     if live is not None and options.upgrade is not None:
@@ -222,7 +224,7 @@ def _check(
     from rayllm_ctl.cluster.preflight import preflight
     from rayllm_ctl.health.capacity import capacity_check
 
-    reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
+    yield from reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
     checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     yield from checks
     if existing is not None:

@@ -102,8 +102,9 @@ def diff_live(
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
     patches, unread = _patch_commands(cluster, running.clusters, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
-    notes = (*unread, *(() if bound != changed else (f"{_STALE}: {command}" for command in patches)))
-    return Diff((*bound, *_no_longer_rendered(cluster, target, namespace, running)), notes=notes)
+    gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
+    notes = (*unread, *unknown, *(() if bound != changed else (f"{_STALE}: {command}" for command in patches)))
+    return Diff((*bound, *gone), notes=notes)
 
 
 def diff_change(
@@ -251,11 +252,11 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
 
 def _no_longer_rendered(
     cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
-) -> Iterator[ObjectDiff]:
-    """What an earlier deployment of the service applied, and this one does not."""
+) -> tuple[list[ObjectDiff], list[str]]:
+    """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
     from rayllm_ctl.cluster.prune import leftovers
 
     name = workload(manifests)[1]["metadata"]["name"]
-    for entry in leftovers(cluster, manifests, name, namespace, kept=KEPT):
-        live = cluster.get(entry.kind, entry.name, entry.namespace)
-        yield compare(live, None, objects.explain, running)
+    entries, unknown = leftovers(cluster, manifests, name, namespace, kept=KEPT)
+    live = [cluster.get(entry.kind, entry.name, entry.namespace) for entry in entries]
+    return [compare(item, None, objects.explain, running) for item in live], [unknown] if unknown else []

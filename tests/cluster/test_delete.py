@@ -57,7 +57,7 @@ def test_the_inventory_is_what_we_applied_and_nobody_owns(api: FakeAPI, cluster:
     put(api, "ConfigMap", "of-another", labels={**OURS, "app.kubernetes.io/instance": "big"})
     put(api, "PersistentVolumeClaim", "data")
     put(api, "Secret", "token")
-    assert [(item.kind, item.name) for item in inventory(cluster, "tiny", "llm")] == [
+    assert [(item.kind, item.name) for item in inventory(cluster, "tiny", "llm").entries] == [
         ("RayService", "tiny"),
         ("ConfigMap", "ours"),
     ]
@@ -66,7 +66,7 @@ def test_the_inventory_is_what_we_applied_and_nobody_owns(api: FakeAPI, cluster:
 def test_kinds_that_are_not_installed_are_passed_over(api: FakeAPI, cluster: Cluster) -> None:
     api.installed -= {"ServiceMonitor", "HTTPRoute"}
     put(api, "ConfigMap", "ours")
-    assert [item.name for item in inventory(cluster, "tiny", "llm")] == ["ours"]
+    assert [item.name for item in inventory(cluster, "tiny", "llm").entries] == ["ours"]
 
 
 def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: FakeAPI, cluster: Cluster) -> None:
