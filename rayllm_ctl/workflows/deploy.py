@@ -157,6 +157,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # the change itself, which is shown, follows
     kept: Kept | None = None
+    before: Mapping[str, Any] | None = live
     for number, manifests in enumerate(steps):
         stored: dict[str, Any] = {}
         done: list[Applied] = []
@@ -183,7 +184,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
                 # Before its dependents: KubeRay would go on creating pods for it, without its service account.
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         last = number == len(steps) - 1
-        yield from taken_over(cluster, kind, stored, kept, limit if options.wait else None, stop, last=last)
+        until = limit if options.wait else None
+        yield from taken_over(cluster, kind, before, stored, kept, until, stop, kuberay=version, last=last)
+        before = stored
         if stop is not None and stop.is_set():
             return
 
