@@ -6,6 +6,7 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.errors import UserError
 
 
 @click.command(short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
@@ -18,11 +19,21 @@ def command(client: bool, output: str | None, kube: KubeFlags) -> None:
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows.versions import versions
 
-    found = versions(None if client else connect(kube))
+    own = versions(None)
+    if output is None:
+        click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
+    try:
+        found = own if client else versions(connect(kube))
+    except UserError as error:
+        if output:
+            print_data(to_json(own), output)
+        raise UserError(
+            f"the versions of the cluster and of KubeRay are unknown: {error.message}",
+            hint=(*error.hints, "rayllm-ctl version --client    # asks no cluster"),
+            exit_code=error.exit_code,
+        ) from error
     if output:
         print_data(to_json(found), output)
-        return
-    click.echo(f"rayllm-ctl  {found.rayllm_ctl}")
-    if not client:
+    elif not client:
         click.echo(f"Kubernetes  {found.kubernetes or 'unknown'}")
         click.echo(f"KubeRay     {found.kuberay or 'not found'} (tested with {', '.join(found.tested_kuberay)})")
