@@ -289,3 +289,10 @@ def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, sp
 
     shared.wait("the first RayCluster is gone", gone, timeout=120)
     assert [gpus(pod) for pod in workers(shared)] == [2, 2, 2]
+
+
+def test_the_pods_of_idle_replicas_end_at_once(shared: Bench) -> None:
+    """Well before the time that they would give to requests, and before Ray accepts the loss of its head."""
+    deleted = shared.run("delete", NAME, "-n", shared.namespace, "--timeout", "45s")
+    assert "end with their pods" not in deleted.err, str(deleted)
+    assert shared.items("pods", "ray.io/cluster") == []
