@@ -18,6 +18,7 @@ import yaml
 
 from e2e.cluster import build, modules
 from e2e.oneprocess import one_process
+from e2e.selectors import unmatched
 
 pytestmark = pytest.mark.xdist_group("chart")
 
@@ -81,6 +82,16 @@ def test_helm_lays_out_what_render_prints(helm: Path, render: Render, spec: Path
     assert objects(laid_out) == objects(render("-f", spec))
     assert laid_out.count("helm.sh/chart") == len(objects(laid_out))
     run(helm, "lint", "--strict", CHART, "-f", values)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_selector_follows_the_name_of_the_release(helm: Path, render: Render, spec: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(render("-f", spec, "--format", "helm-values"), encoding="utf-8")
+    renamed = objects(run(helm, "template", "blue", CHART, "-f", values, "--set", "name="))
+    (service,) = (item for item in renamed if item["kind"] in ("RayService", "RayCluster"))
+    assert service["metadata"]["name"] == "blue"
+    assert unmatched(renamed) == []
 
 
 def test_text_arrives_as_it_is(helm: Path, render: Render, tmp_path: Path) -> None:

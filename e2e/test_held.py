@@ -405,3 +405,16 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
     assert answered(everyone) == dict.fromkeys(everyone, True)
     retries = Counter({name: service.logged(name).get("retries", 0) for name in (*everyone, *broken)})
     assert +retries == Counter(["whole"])
+
+
+def test_a_deletion_waits_for_the_answers_that_are_being_written(service: Service) -> None:
+    full = service.fill()
+    deleting = service.bench.start("delete", NAME, "-n", service.bench.namespace)
+    service.bench.wait("the replicas end", lambda: "STOPPING" in service.replicas().values(), timeout=180)
+    service.holds.wait(*full)
+    service.holds.release(*full)
+    assert answered(full) == dict.fromkeys(full, True)
+    _, err = deleting.communicate(timeout=300)
+    assert deleting.returncode == 0, err
+    assert "to answer the last requests" in err, err
+    assert service.bench.items("pods", "ray.io/cluster") == []

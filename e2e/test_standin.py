@@ -48,12 +48,12 @@ class Spec:
     file: Path
     image: str
 
-    def flags(self, replicas: Object, **engine: Any) -> tuple[str, ...]:
+    def flags(self, replicas: Object, *, tensor: int = 4, **engine: Any) -> tuple[str, ...]:
         """Write the file, and name it."""
         spec = {
             "model": {"id": MODEL, "path": "/models/tiny"},
             "accelerator": {"gpu": "H100-80GB"},
-            "parallelism": {"tensor": 4},
+            "parallelism": {"tensor": tensor},
             "engine": {"image": self.image, "env": ENVIRONMENT, **engine},
             "upgrade": {"deletionDelay": "10s"},
             "replicas": replicas,
@@ -263,3 +263,36 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
 
     shared.wait("the first RayCluster is gone", gone, timeout=120)
     assert [gpus(pod) for pod in workers(shared)] == [4, 4]
+
+
+def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, spec: Spec) -> None:
+    """Beside the two GPUs of the first RayCluster there are six, as many as the three replicas of the second need."""
+    shared.run("delete", NAME, "-n", shared.namespace)
+    shared.run("deploy", *spec.flags(FIXED, tensor=2), "-n", shared.namespace)
+    first = cluster(shared)
+    flags = spec.flags({"min": 3, "max": 3}, tensor=2, env={**ENVIRONMENT, "COLOR": "green"})
+    changing = shared.start("deploy", *flags, "-n", shared.namespace, "--timeout", "300s")
+    workers_of_first: set[str] = set()
+
+    def made() -> bool:
+        found = shared.items("pods", f"ray.io/cluster={first},ray.io/node-type=worker")
+        workers_of_first.update(pod["metadata"]["name"] for pod in found)
+        return changing.poll() is not None
+
+    shared.wait("the change is made", made, timeout=400)
+    _, err = changing.communicate(timeout=60)
+    assert changing.returncode == 0, err
+    assert len(workers_of_first) == 1, workers_of_first
+
+    def gone() -> bool:
+        return first not in {one["metadata"]["name"] for one in shared.items("rayclusters")}
+
+    shared.wait("the first RayCluster is gone", gone, timeout=120)
+    assert [gpus(pod) for pod in workers(shared)] == [2, 2, 2]
+
+
+def test_the_pods_of_idle_replicas_end_at_once(shared: Bench) -> None:
+    """Well before the time that they would give to requests, and before Ray accepts the loss of its head."""
+    deleted = shared.run("delete", NAME, "-n", shared.namespace, "--timeout", "45s")
+    assert "end with their pods" not in deleted.err, str(deleted)
+    assert shared.items("pods", "ray.io/cluster") == []

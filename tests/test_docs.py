@@ -80,7 +80,7 @@ def test_shell_blocks_work(
     (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
     commands = without_a_shell(block.text)
     for arguments in commands or ():
         assert app.run(arguments) == 0, f"{block.where}: {arguments}\n{capsys.readouterr()}"

@@ -166,11 +166,11 @@ def _held_back(running: Running) -> Consequence:
 def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, running: Running) -> Iterator[Consequence]:
     if replaced:
         return
-    live = running.clusters[0] if running.clusters else "the live RayCluster"
+    live, stays = (running.clusters[0], running.clusters[-1]) if running.clusters else ("the live RayCluster",) * 2
     if "bounds" in effects:
         yield Consequence(
             "bounds",
-            f"KubeRay does not carry replica bounds to {live}: rayllm-ctl deploy writes them there, "
+            f"KubeRay does not carry replica bounds to {stays}: rayllm-ctl deploy writes them there, "
             "kubectl apply, Argo CD and Flux do not",
         )
     if "appended" in parts and "hash" not in parts:

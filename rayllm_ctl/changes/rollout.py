@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.changes import Consequence
+from rayllm_ctl.model.changes import Consequence, Running, Unread
 from rayllm_ctl.model.quantities import format_estimate
 
 
@@ -37,8 +37,11 @@ class Deployment:
         return not self.surge and self.replicas is not None and 0 < self.replicas <= self.batch
 
 
-def restart(application: str, deployments: Sequence[Deployment], seconds: float | None) -> Consequence:
-    """The restart of `deployments`; seconds: how long a replica with an engine takes to start."""
+def restart(application: str, deployments: Sequence[Deployment], live: Running) -> Consequence:
+    """The restart of `deployments`. live: what is known of the service; how long a replica with an engine starts."""
+    seconds = live.start_seconds
+    if live.unread is not None:
+        return _of_unknown(application, deployments, seconds, live.unread)
     running = [one for one in deployments if one.replicas != 0]
     if deployments and not running:
         return Consequence(
@@ -59,9 +62,26 @@ def restart(application: str, deployments: Sequence[Deployment], seconds: float 
     return Consequence("restart", message)
 
 
+def _of_unknown(
+    application: str, deployments: Sequence[Deployment], seconds: float | None, unread: Unread
+) -> Consequence:
+    """The restart where nobody knows how many replicas run: one of each is the worst case that answers now."""
+    message = f"application {application}: replicas restart on the same Ray cluster"
+    message += f": {', '.join(map(_part, deployments))}" if deployments else ""
+    message += f"; how many of them run is unknown: {unread.why}"
+    if deployments and all(one.surge for one in deployments):
+        return Consequence("restart", message, hints=(unread.hint,))
+    engines = any(one.engine for one in deployments)
+    how_long = f"for about {format_estimate(seconds)}" if seconds and engines else "until the new one is ready"
+    return Consequence(
+        "restart", f"{message}; a deployment with one replica does not answer {how_long}", outage=True,
+        hints=(unread.hint,),
+    )  # fmt: skip
+
+
 def _part(one: Deployment) -> str:
     if one.replicas is None:
-        return one.name
+        return f"{one.name} (new ones first)" if one.surge else one.name
     count = f"{one.replicas} replica{'' if one.replicas == 1 else 's'}"
     if one.surge:
         return f"{one.name} ({count}, new ones first)"

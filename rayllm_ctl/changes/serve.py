@@ -111,7 +111,7 @@ def _consequences(
             for part in _deployments(name, before.get(name, {}), after[name], running)
             if whole or part.name in scopes
         ]
-        yield restart(name, parts, running.start_seconds)
+        yield restart(name, parts, running)
     untouched = [name for name in after if name in before and name not in restarted]
     if restarted and untouched:
         yield Consequence("in-place", f"no replica of application {', '.join(untouched)} restarts")
@@ -189,7 +189,7 @@ def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], runn
         count = live.get(one)
         yield Deployment(
             one,
-            replicas=_planned(earlier.get(one, option)) if count is None else count,
+            replicas=None if running.unread else _planned(earlier.get(one, option)) if count is None else count,
             engine=one in _models(new) or one in _models(old),
             step=_number(option, "rolling_update_percentage", 0.2),
             surge=_number(option, "max_surge_percent", 0) > 0,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import click
 
 from rayllm_ctl import __version__
+from rayllm_ctl.cli.repeated import RepeatedOption, reject_repeated
 from rayllm_ctl.console.style import Color, Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
 
@@ -87,10 +88,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if not name.startswith("-") and name not in self.list_commands(ctx):
-            from rayllm_ctl.model.names import nearest
+            from rayllm_ctl.model.names import did_you_mean
 
-            close = nearest(name, self.list_commands(ctx))
-            raise click.UsageError(f'unknown command "{name}"' + (f', did you mean "{close}"?' if close else ""), ctx)
+            meant = did_you_mean(name, (f'"{one}"' for one in self.list_commands(ctx)))
+            raise click.UsageError(f'unknown command "{name}"' + (f", {meant}" if meant else ""), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -133,6 +134,7 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     printer = Printer.for_error(color)
     codes = {"failed": FAILED}  # diff changes it: there, 1 says that there are differences
     try:
+        reject_repeated(group, arguments, program, None)
         result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
     except UserError as error:
         if debug:
@@ -174,6 +176,8 @@ def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
     if isinstance(error, click.NoSuchOption):
         close = " or ".join(error.possibilities or ())
         return f"unknown flag: {error.option_name}", (f"did you mean {close}?",) if close else ()
+    if isinstance(error, RepeatedOption):
+        return error.format_message(), (error.hint,) if error.hint else ()
     text = error.format_message().rstrip(".")
     text = re.sub(r"'([^']*)'", r'"\1"', re.sub(r"'(-[^']*)'", r"\1", text))
     return text[:1].lower() + text[1:], ()

@@ -269,7 +269,7 @@ def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
         "files" if several else "file",
         type=click.Path(path_type=Path, dir_okay=False),
         multiple=several,
-        help="Spec file; flags take precedence." + (" Can be repeated." if several else ""),
+        help="Spec file, - for standard input; flags take precedence." + (" Can be repeated." if several else ""),
     )
     options = [file, *(click.option(*declaration, **settings) for declaration, _, settings in table)]
     return lambda function: gathered(function, options, tuple(fields), "overrides", overrides)

@@ -59,13 +59,18 @@ def invalid(
     """The error with every problem, each by its flag or path; `usage` is the hint where no file is to correct."""
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
     lines = [f"{place(problem, overrides, flags)}: {problem.message}" for problem in problems]
-    return UsageError("\n".join(lines), hint=tuple(hints) or (usage if file is None else f"correct {file}"))
+    corrected = usage if file is None else f"correct {'standard input' if str(file) == '-' else file}"
+    return UsageError("\n".join(lines), hint=tuple(hints) or corrected)
 
 
 def may_be_batch(file: Path | None) -> bool:
     """Whether a file may describe a BatchJob: what only that needs is not imported for a service."""
+    if file is None:
+        return False
+    from rayllm_ctl.specfile.load import mentions_batch
+
     try:
-        return file is not None and b"BatchJob" in file.read_bytes()
+        return mentions_batch(file)
     except OSError:
         return False  # which is reported by whoever reads it as a service
 

@@ -8,8 +8,10 @@ import click
 
 from rayllm_ctl.cli.kubeflags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.errors import UsageError, UserError
 
 if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.workflows.shippedcode import Shipped
 
 
@@ -24,14 +26,26 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
     With NAME also the release of rayllm-ctl that has the code which runs in the pods of that service.
     """
     from rayllm_ctl.cli.session import connect, print_data
-    from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows.versions import versions
 
     if client and name:
         raise UsageError("--client asks no cluster, and cannot tell the version of a service")
-    cluster = None if client else connect(kube)
-    found = versions(cluster)
+    own = versions(None)
+    if output is None:
+        click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
+    cluster: Cluster | None = None
+    try:
+        cluster = None if client else connect(kube)
+        found = own if cluster is None else versions(cluster)
+    except UserError as error:
+        if output:
+            print_data(to_json(own), output)
+        raise UserError(
+            f"the versions of the cluster and of KubeRay are unknown: {error.message}",
+            hint=(*error.hints, "rayllm-ctl version --client    # asks no cluster"),
+            exit_code=error.exit_code,
+        ) from error
     code: list[Shipped] | None = None
     if cluster is not None and name:
         from rayllm_ctl.workflows.shippedcode import shipped
@@ -40,7 +54,6 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
     if output:
         print_data({**to_json(found), **({} if code is None else {"code": to_json(code)})}, output)
         return
-    click.echo(f"rayllm-ctl  {found.rayllm_ctl}")
     if not client:
         click.echo(f"Kubernetes  {found.kubernetes or 'unknown'}")
         click.echo(f"KubeRay     {found.kuberay or 'not found'} (tested with {', '.join(found.tested_kuberay)})")

@@ -3,6 +3,9 @@
 KubeRay leaves replicas, minReplicas and maxReplicas out of the hash by which it notices changes of a RayService, and
 does not carry them to the RayCluster that runs (ray-project/kuberay#4568, #2331). So they are written to both.
 
+They are written to the RayCluster that stays, and to no other: one that a second RayCluster is about to replace would
+start workers that nobody uses, on the GPUs that the second one waits for.
+
 A maximum below the number of workers that run comes last: Ray's autoscaler ends a worker at once that is above it, with
 the replica on it and its requests (seen with Ray 2.60). Workers of replicas that Serve has ended it removes when they
 are idle.
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,9 +33,9 @@ _BOUNDS = ("minReplicas", _MAXIMUM)
 
 
 def propagate_bounds(
-    cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]
+    cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]
 ) -> tuple[list[Applied], dict[str, int]]:
-    """Write the bounds of `applied` (as stored) to its live RayClusters where they differ.
+    """Write the bounds of `applied` (as stored) to its live RayClusters of these names where they differ.
 
     Returns what changed, and the workers of each group that has more of them than its new maximum, which is lowered to
     their number only. Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a
@@ -40,7 +43,7 @@ def propagate_bounds(
     reordered in between: running again succeeds.
     """
     namespace, changed, left = applied["metadata"]["namespace"], list[Applied](), dict[str, int]()
-    for live in _live(cluster, kind, applied):
+    for live in _live(cluster, names, namespace):
         name, held = live["metadata"]["name"], _workers_above(cluster, live, applied)
         operations = bounds_patch(live, applied, at_least=held)
         if operations:
@@ -57,14 +60,19 @@ def propagate_bounds(
 def settling(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
     """Goes on with `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
 
+    The bounds go to the RayCluster that serves in the end, which is known once KubeRay has looked at the change.
     The service is not Ready before that, so whoever waits for it says what is left when their time is over.
     """
     stop, changed = threading.Event(), list[Applied]()
+    name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
 
     def settle() -> None:
         while not stop.wait(POLL_SECONDS):
             with suppress(UserError):  # the next attempt may succeed
-                done, left = propagate_bounds(cluster, kind, applied)
+                live = cluster.get(kind.name, name, namespace)
+                if (live.get("status") or {}).get("observedGeneration") != live["metadata"]["generation"]:
+                    continue
+                done, left = propagate_bounds(cluster, kind.clusters_of(live)[-1:], live)
                 changed.extend(done)
                 if not left:
                     return
@@ -99,10 +107,10 @@ def _workers_above(cluster: Cluster, live: Mapping[str, Any], applied: Mapping[s
     return {name: workers[name] for name, maximum in lower.items() if workers[name] > maximum}
 
 
-def _live(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in kind.clusters_of(applied):
+def _live(cluster: Cluster, names: Sequence[str], namespace: str) -> Iterator[dict[str, Any]]:
+    for name in names:
         try:
-            yield cluster.get("RayCluster", name, applied["metadata"]["namespace"])
+            yield cluster.get("RayCluster", name, namespace)
         except NotFoundError:
             continue  # its upgrade has just ended
 

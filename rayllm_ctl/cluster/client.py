@@ -117,15 +117,25 @@ class Cluster:
         return self.request_json("POST", what.path(namespace), body=body, doing=doing, secret=kind_name == "Secret")
 
     def delete(
-        self, kind_name: str, name: str, namespace: str | None = None, *, uid: str, background: bool = False
+        self,
+        kind_name: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str,
+        background: bool = False,
+        grace_seconds: int | None = None,
     ) -> None:
         """Delete the object that has this `uid`, and only once its dependents are gone; `background`: before them.
 
+        grace_seconds: of a pod, also of one that is ending already; None: what its spec says.
         NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
         """
         what = kind(kind_name)
         policy = "Background" if background else "Foreground"
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         doing = f"delete {label(what, name, namespace)}"
         self.request_json(
             "DELETE", what.path(namespace, name), body={**options, "preconditions": {"uid": uid}}, doing=doing

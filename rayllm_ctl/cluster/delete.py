@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.ending import GRACE_SECONDS, end_replicas
 from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.ownership import OwnedResources
@@ -17,6 +19,7 @@ from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.model.revisions import Revision
 from rayllm_ctl.model.workload import WorkloadKind
 
 POLL_SECONDS = 1.0
@@ -45,21 +48,33 @@ def delete_service(
         raise not_permitted(cluster, namespace, lacking)
     left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
-    doomed = _doomed(cluster, name, namespace, service)
+    found = inventory(cluster, name, namespace)
+    if found.unread:
+        yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
+    doomed = _doomed(found.entries, service)
+    history: list[Revision] = []
     try:
         history = revisions(cluster, name, namespace)
-    except (NotFoundError, ForbiddenError):
-        history = []
+    except ForbiddenError as error:
+        yield Noted(f"not permitted to {error.right}: the history of {name} is not deleted")
     if not doomed and not history and not left.pods():
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
+    idle = False
+    if wait and service is not None:
+        try:
+            idle = yield from end_replicas(cluster, kind, service, deadline)
+        except KeyboardInterrupt:
+            for _ in delete_all(cluster, doomed, background=left.clears_redis()):
+                pass  # a service without applications is of no use to anybody
+            raise
     for applied in delete_all(cluster, doomed, background=left.clears_redis()):
         if not wait:
             yield applied
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
-        yield from _wait(left, doomed, deadline, timeout)
+        yield from _wait(left, doomed, deadline, timeout, idle=idle)
 
 
 def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
@@ -79,15 +94,17 @@ def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = 
         yield Applied(item.kind, item.name, item.namespace, "deleted")
 
 
-def _doomed(cluster: Cluster, name: str, namespace: str, service: Mapping[str, Any] | None) -> list[Entry]:
-    found = inventory(cluster, name, namespace)
+def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
     if service is None:
         return found
     first = entry(service)
     return [first, *(item for item in found if item.uid != first.uid)]
 
 
-def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
+def _wait(
+    left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float, *, idle: bool
+) -> Iterator[Applied | Noted]:
+    """idle: no replica runs in the pods."""
     pending = list(doomed)
     pods_before: int | None = None
     told: set[str] = set()
@@ -98,6 +115,8 @@ def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: f
             yield Applied(item.kind, item.name, item.namespace, "deleted")
         pending = [item for item in pending if item not in gone]
         parts = [*left.ray_clusters(), *left.pods()]
+        if idle:
+            left.hasten(part for part in parts if not _cleans_up(part))
         cleanups = [part for part in parts if _cleans_up(part)]
         pods = sum(part["kind"] == "Pod" for part in parts) - len(cleanups)
         for note in map(left.cleanup_note, cleanups):
@@ -148,6 +167,18 @@ class _Leftovers:
             for pod in self.cluster.list("Pod", self.namespace, label_selector=kuberay.CLUSTER)
             if owned.owns_pod(pod)
         ]
+
+    def hasten(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        """Shorten the grace period of pods that are ending and have nothing to finish, if the user may."""
+        for part in parts:
+            metadata = part["metadata"]
+            grace = metadata.get("deletionGracePeriodSeconds") or 0
+            if part["kind"] == "Pod" and "deletionTimestamp" in metadata and grace > GRACE_SECONDS:
+                with suppress(NotFoundError, ForbiddenError):
+                    self.cluster.delete(
+                        "Pod", metadata["name"], self.namespace, uid=metadata["uid"], background=True,
+                        grace_seconds=GRACE_SECONDS,
+                    )  # fmt: skip
 
     def cleanup_note(self, pod: Mapping[str, Any]) -> str:
         """What to say of the pod in which KubeRay clears the Redis of a RayCluster. It tries once."""

@@ -6,20 +6,14 @@ that the API server recorded an apply by our field manager, and that no other ob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.apikinds import APPLIED, kind
 from rayllm_ctl.model.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
-
-KINDS = (
-    "RayService", "RayCluster", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget",
-    "Deployment", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
-    "ConfigMap",
-)  # fmt: skip
-"""Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +26,48 @@ class Entry:
     uid: str
 
 
-def inventory(cluster: Cluster, name: str, namespace: str) -> list[Entry]:
-    """What rayllm-ctl applied for service `name`, in the order of deletion; nothing of a batch job of that name.
-
-    Kinds that the cluster does not serve, or that the user is not permitted to list, are skipped.
+@dataclass(frozen=True)
+class Inventory:
+    """What rayllm-ctl applied, in the order of deletion. unread: kinds of which there may be more, as the user is not
+    permitted to list them.
     """
-    return [entry(item) for item in applied_objects(cluster, name, namespace)]
+
+    objects: Sequence[dict[str, Any]]
+    unread: tuple[str, ...]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry(item) for item in self.objects]
+
+    def unknown(self, namespace: str) -> str:
+        """What could not be read, for a message; empty where all was."""
+        if not self.unread:
+            return ""
+        return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
 
 
-def applied_objects(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
-    """The objects of `inventory` in full."""
-    selector = f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}"
-    objects = []
-    for kind_name in KINDS:
+def inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
+    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name."""
+    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}")
+
+
+def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
+    """What rayllm-ctl applied for the batch job `name`."""
+    return _listed(cluster, namespace, f"{BATCH}={name}")
+
+
+def _listed(cluster: Cluster, namespace: str, selector: str) -> Inventory:
+    objects, unread = list[dict[str, Any]](), list[str]()
+    for kind_name in APPLIED:
         try:
             found = cluster.list(kind_name, namespace, label_selector=selector)
-        except (NotFoundError, ForbiddenError):
+        except NotFoundError:
+            continue  # a kind that the cluster does not serve
+        except ForbiddenError:
+            unread.append(kind_name)
             continue
         objects += [item for item in found if applied_by_us(item)]
-    return objects
+    return Inventory(objects, tuple(unread))
 
 
 def entry(item: Mapping[str, Any]) -> Entry:

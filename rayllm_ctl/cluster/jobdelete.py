@@ -9,8 +9,8 @@ from typing import Any
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.delete import POLL_SECONDS, delete_all, why_left
 from rayllm_ctl.cluster.failures import NotFoundError
-from rayllm_ctl.cluster.inventory import Entry, entry
-from rayllm_ctl.cluster.jobs import applied_for, find_job, no_such_job
+from rayllm_ctl.cluster.inventory import Entry, entry, job_inventory
+from rayllm_ctl.cluster.jobs import find_job, no_such_job
 from rayllm_ctl.errors import WaitTimeoutError
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.labels import BATCH
@@ -26,9 +26,10 @@ def delete_job(
     (unless ignore_not_found), WaitTimeoutError that names what is left and why.
     """
     job = find_job(cluster, name, namespace)
-    others = [
-        item for item in applied_for(cluster, name, namespace) if job is None or item.uid != job["metadata"]["uid"]
-    ]
+    found = job_inventory(cluster, name, namespace)
+    if found.unread:
+        yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
+    others = [item for item in found.entries if job is None or item.uid != job["metadata"]["uid"]]
     doomed = [*([entry(job)] if job is not None else []), *others]
     if not doomed and not _parts(cluster, name, namespace):
         if ignore_not_found:

@@ -7,7 +7,6 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import INSTALL_KUBERAY, ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.inventory import KINDS, Entry, applied_by_us, entry
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.batchstatus import SETTINGS
 from rayllm_ctl.model.labels import BATCH
@@ -51,18 +50,6 @@ def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
     hints = [f"did you mean {close}?"] if close else []
     hints.append(f"rayllm-ctl batch list -n {namespace}")
     return NotFoundError(f"there is no batch job {name} in namespace {namespace}", status=404, hint=tuple(hints))
-
-
-def applied_for(cluster: Cluster, name: str, namespace: str) -> list[Entry]:
-    """What rayllm-ctl applied for the batch job `name`, in the order of deletion, as `inventory` does for a service."""
-    entries = []
-    for kind_name in KINDS:
-        try:
-            found = cluster.list(kind_name, namespace, label_selector=f"{BATCH}={name}")
-        except (NotFoundError, ForbiddenError):
-            continue
-        entries += [entry(item) for item in found if applied_by_us(item)]
-    return entries
 
 
 def pod_templates(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -64,7 +64,7 @@ class JobCollector:
             events = tasks.submit(self._keep, "events", self._events)
             settings = tasks.submit(self._settings_of, job)
             pods = [*listed.result(), *self._shared_pods(job)]
-            logs = failed_logs(self._cluster, pods, tasks) | _submitter_logs(self._cluster, pods, tasks, LOG_LINES)
+            logs = failed_logs(self._reader, pods, tasks) | _submitter_logs(self._reader, pods, tasks, LOG_LINES)
             around_pods = self._nodes(pods) + self._claims(pods)
             parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
             return self._snapshot([job, *pods, *parts, *settings.result(), *around_pods], logs)
@@ -173,7 +173,7 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
                 if event["metadata"]["namespace"] == where and (about == name or about.startswith(f"{name}-")):
                     own.append(event)
         pods = [item for own in parts.values() for item in own if item["kind"] == "Pod"]
-        logs = _submitter_logs(cluster, pods, tasks, LOG_LINES)
+        logs = _submitter_logs(reader, pods, tasks, LOG_LINES)
         shared = [item for part in operator for item in part.result()]
     now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
@@ -182,7 +182,7 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
     ]
 
 
-def _submitter_logs(cluster: Cluster, pods: Objects, tasks: Tasks, lines: int) -> dict[str, str]:
+def _submitter_logs(reader: Reader, pods: Objects, tasks: Tasks, lines: int) -> dict[str, str]:
     """The ends of the logs of each job's newest submitters."""
     newest: dict[tuple[str, str], Objects] = {}
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True):
@@ -190,7 +190,7 @@ def _submitter_logs(cluster: Cluster, pods: Objects, tasks: Tasks, lines: int) -
         began = (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
         if job and began:
             newest.setdefault((pod["metadata"]["namespace"], job), []).append(pod)
-    return tails(cluster, [pod for found in newest.values() for pod in found[:SUBMITTERS]], tasks, lines)
+    return tails(reader, [pod for found in newest.values() for pod in found[:SUBMITTERS]], tasks, lines)
 
 
 def _own(logs: Mapping[str, str], objects: Objects) -> dict[str, str]:

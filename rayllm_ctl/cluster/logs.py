@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.failures import ApiError, UnreachableError
+from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, UnreachableError
 from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.cluster.reader import Reader
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.apikinds import kind
 
@@ -28,22 +29,20 @@ KUBELET_SECONDS = 1.0
 """Seconds in which a kubelet sends the end of a log, unless its node is lost or very busy."""
 
 
-def failed_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
+def failed_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
     """Logs of the containers of `pods` that failed, by "<pod>/<container>.log" (".previous.log" of the run before)."""
     wanted = [item for pod in pods for item in _failed(pod)][:MOST]
-    return _read(cluster, wanted, tasks)
+    return _read(reader, wanted, tasks)
 
 
-def whole_logs(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
+def whole_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
     """Logs of all containers of `pods`, whatever their state."""
-    return _read(
-        cluster, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], tasks
-    )
+    return _read(reader, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], tasks)
 
 
-def tails(cluster: Cluster, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
+def tails(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
     """The last `lines` of the log of each pod's first container, where it has one."""
-    return _read(cluster, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
+    return _read(reader, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
 
 
 def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
@@ -122,16 +121,19 @@ def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bo
 
 
 def _read(
-    cluster: Cluster, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks, lines: int = LINES
+    reader: Reader, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks, lines: int = LINES
 ) -> dict[str, str]:
     def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
         pod, container, previous = item
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         query = [("container", container), ("tailLines", str(lines)), ("previous", str(previous).lower())]
         try:
-            return cluster.request_text(
+            return reader.cluster.request_text(
                 kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT
             )
+        except ForbiddenError as error:
+            reader.notes.add(f"logs of pods could not be read: not permitted to {error.right}")
+            return ""
         except UserError:
             return ""  # the container has left no log, or its node does not answer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
 from rayllm_ctl.cluster.failures import NotFoundError
-from rayllm_ctl.cluster.inventory import Entry, inventory
+from rayllm_ctl.cluster.inventory import Entry, Inventory, inventory
 from rayllm_ctl.cluster.permissions import missing, not_permitted
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.workload import Right
@@ -15,17 +15,20 @@ from rayllm_ctl.model.workload import Right
 
 def leftovers(
     cluster: Cluster, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
-) -> list[Entry]:
-    """What rayllm-ctl applied for service `name` and is not among `manifests`, in the order of deletion.
+) -> tuple[list[Entry], str]:
+    """What rayllm-ctl applied for service `name` and is not among `manifests`, in the order of deletion; and what is
+    not known of it, empty if all is.
 
     kept: kinds that are never left over, such as those that run a service.
     """
     wanted = {(item["kind"], item["metadata"]["name"]) for item in manifests}
-    return [
-        item
-        for item in inventory(cluster, name, namespace)
-        if item.kind not in kept and (item.kind, item.name) not in wanted
-    ]
+    found = inventory(cluster, name, namespace)
+    found = Inventory(found.objects, tuple(one for one in found.unread if one not in kept))
+    unknown = found.unknown(namespace)
+    return (
+        [item for item in found.entries if item.kind not in kept and (item.kind, item.name) not in wanted],
+        f"{unknown}: what rayllm-ctl applied of these for an earlier {name} is not deleted" if unknown else "",
+    )
 
 
 def require_deletable(cluster: Cluster, entries: Sequence[Entry], namespace: str) -> None:

@@ -275,11 +275,11 @@ class Collector:
             if answer:
                 with suppress(UserError):  # noted with Serve's state
                     found |= serve.failed_replica_logs(self._serve.dashboard(item), answer, tasks)
-        found |= failed_logs(self._cluster, pods, tasks)
+        found |= failed_logs(self._reader, pods, tasks)
         if self.kind.is_cluster:
-            found |= whole_logs(self._cluster, [pod for pod in pods if _is_starting(pod)], tasks)
+            found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
-            found |= whole_logs(self._cluster, [item for item in surroundings if item["kind"] == "Pod"], tasks)
+            found |= whole_logs(self._reader, [item for item in surroundings if item["kind"] == "Pod"], tasks)
         return found
 
     def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:

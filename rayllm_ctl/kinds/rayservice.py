@@ -138,7 +138,12 @@ RAY_SERVICE = WorkloadKind(
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
-            display=(Right("list", _KIND), Right("get", "Namespace"), *FORGET),
+            # The last five end replicas before their pods: see cluster.ending.
+            display=(
+                Right("list", _KIND), Right("get", "Namespace"), *FORGET, Right("patch", _KIND),
+                Right("get", "RayCluster"), Right("get", "Service", "proxy"), Right("get", "Secret"),
+                Right("delete", "Pod"),
+            ),
         ),
     },
     is_service=lambda _: True,

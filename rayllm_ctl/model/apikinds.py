@@ -97,6 +97,13 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", "ns"),
 )
 
+APPLIED = (
+    "RayService", "RayCluster", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget",
+    "Deployment", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
+    "ConfigMap",
+)  # fmt: skip
+"""Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
+
 _BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.batch import ADDED_COLUMNS, BatchJob, Input, Prompt
 from rayllm_ctl.model.engineargs import holds_a_credential
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.plaindata import is_plain_data
 from rayllm_ctl.model.podfields import is_absolute
 from rayllm_ctl.model.problems import Path, Problem, quoted
@@ -142,11 +142,10 @@ def _output(batch: BatchJob) -> Iterator[Problem]:
         seen[name] = column
     for column, name in output.columns.items():
         if column not in ADDED_COLUMNS:
-            close = nearest(column, ADDED_COLUMNS)
             yield Problem(
                 (*at, "columns", column),
                 f"is not an added column ({', '.join(ADDED_COLUMNS)})",
-                f"did you mean {close}?" if close else "",
+                did_you_mean(column, ADDED_COLUMNS),
             )
         if not name:
             yield Problem((*at, "columns", column), "must be the name of a column")

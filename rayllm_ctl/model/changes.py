@@ -93,16 +93,26 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """What was asked for and could not be read: why, and the command to type next."""
+
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True)
 class Running:
     """What is known of what runs. All of it may be unknown: a comparison of files knows no cluster.
 
     kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
-    replicas of each Serve deployment. start_seconds: how long a replica takes to start, as planned.
+    replicas of each Serve deployment. unread: Serve was asked for them and they could not be read, so that any number
+    may run. start_seconds: how long a replica takes to start, as planned.
     """
 
     kuberay: str = ""
     clusters: tuple[str, ...] = ()
     replicas: Mapping[str, int] = field(default_factory=dict)
+    unread: Unread | None = None
     start_seconds: float | None = None
 
 

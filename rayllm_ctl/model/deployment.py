@@ -170,6 +170,9 @@ class PodTemplate:
     keys_secret: Annotated[str | None, "Secret with API keys that is mounted; it need not exist. null: none."] = field(
         default=None, metadata=OMIT_NONE
     )
+    spread_over_nodes: Annotated[
+        bool, "Whether pods of a group run on different nodes where they can; topologySpreadConstraints replace it."
+    ] = False
     grace_period: Annotated[int | None, "Seconds until a pod that has to end is killed; null: 30."] = field(
         default=None, metadata=OMIT_NONE
     )

@@ -20,7 +20,7 @@ from rayllm_ctl.model.gateway import (
     Redis,
     Validation,
 )
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.patterns import IMAGE, REDIS_URL, UNSENDABLE, Pattern
 from rayllm_ctl.model.podfields import is_data_key, is_object_name
 from rayllm_ctl.model.problems import Path, Problem, quoted
@@ -105,8 +105,7 @@ def _validation(checks: Validation, context: int | None) -> Iterator[Problem]:
     for index, name in enumerate(checks.parameters or ()):
         here = (*at, "parameters", index)
         if name not in PARAMETERS:
-            close = nearest(name, PARAMETERS)
-            yield Problem(here, f"{quoted(name)} is not a sampling option", f"did you mean {close}?" if close else "")
+            yield Problem(here, f"{quoted(name)} is not a sampling option", did_you_mean(name, PARAMETERS))
         elif name in seen:
             yield Problem(here, f"{quoted(name)} is already listed")
         seen.add(name)

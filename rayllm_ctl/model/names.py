@@ -63,5 +63,22 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, or None."""
     import difflib  # only for those who mistyped
 
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=_CUTOFF)
     return close[0] if close else None
+
+
+_CUTOFF = 0.6
+_AS_NEAR = 0.1
+"""Less similar by so much, another word is as probable: "modle" is 0.89 of "mode" and 0.8 of "model"."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question after the known words that `word` was probably meant to be, the nearest first; empty without one."""
+    import difflib
+
+    def similarity(other: str) -> float:
+        return difflib.SequenceMatcher(None, other, word).ratio()
+
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=_CUTOFF)
+    near = [one for one in close if similarity(one) >= similarity(close[0]) - _AS_NEAR]
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.engineargs import holds_a_credential
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.patterns import UNSENDABLE
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
 from rayllm_ctl.model.problems import Path, Problem, quoted
@@ -73,8 +73,7 @@ def _operation(operation: Any, at: Path) -> Iterator[Problem]:
             yield Problem((*at, key), f"required by {name}")
     for key in operation:
         if key not in required:
-            close = nearest(key, required)
-            yield Problem((*at, key), f"unknown field of {name}", f"did you mean {close}?" if close else "")
+            yield Problem((*at, key), f"unknown field of {name}", did_you_mean(key, required))
     for key in ("path", "from"):
         pointer = operation.get(key, "/")
         if not isinstance(pointer, str) or not pointer.startswith("/"):

@@ -27,7 +27,7 @@ from rayllm_ctl.model.engineargs import (
     holds_a_credential,
 )
 from rayllm_ctl.model.modes import mode_problems
-from rayllm_ctl.model.names import namespace_problem, nearest, service_name, service_name_problem
+from rayllm_ctl.model.names import did_you_mean, namespace_problem, service_name, service_name_problem
 from rayllm_ctl.model.patches import patch_problems
 from rayllm_ctl.model.patterns import ADAPTER_STORE, IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.plaindata import any_text, is_plain_data
@@ -267,8 +267,7 @@ def _amount(path: Path, number: float | None, *, zero: bool = False) -> Iterator
 
 def _known(path: Path, word: str | None, words: Iterable[str]) -> Iterator[Problem]:
     if word is not None and word not in words:
-        close = nearest(word, words)
-        hint = f"did you mean {close}?" if close else ""
+        hint = did_you_mean(word, words)
         yield Problem(path, f"{quoted(word)} is not supported (supported values: {', '.join(words)})", hint)
 
 

@@ -107,7 +107,7 @@ def _worker(batch: BatchJob, group: WorkerGroup, parallelism: ParallelismPlan, p
         max_workers=batch.concurrency.max * pods.workers_per_replica,
         cpus=processes * engine_cpus(batch, parallelism) + STAGE_CPUS,
         readiness=None,
-        pod=replace(_pod(group.pod, batch), topology_spread_constraints=batch.pods.worker.topology_spread_constraints),
+        pod=replace(_pod(group.pod, batch), spread_over_nodes=False),
     )
 
 

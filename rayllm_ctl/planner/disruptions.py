@@ -12,9 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.deployment import EnvVar, WorkerGroup
-from rayllm_ctl.model.labels import SERVICE
 from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.service import LLMService
 
@@ -58,14 +56,7 @@ def spread(group: WorkerGroup) -> WorkerGroup:
     """
     if group.pod.topology_spread_constraints:
         return group
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {SERVICE: group.pod.labels[SERVICE]}},
-        "matchLabelKeys": [kuberay.CLUSTER, kuberay.GROUP],
-    }
-    return replace(group, pod=replace(group.pod, topology_spread_constraints=(constraint,)))
+    return replace(group, pod=replace(group.pod, spread_over_nodes=True))
 
 
 def budget(replicas: int, workers: int, workers_per_replica: int) -> PodDisruptionBudget | None:

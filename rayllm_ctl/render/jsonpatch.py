@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.problems import Path
 from rayllm_ctl.render.merge import PatchError
 
@@ -85,8 +85,7 @@ class _Place:
         if isinstance(container, dict):
             if part in container:
                 return part
-            close = nearest(part, container)
-            raise self._missing(f'there is no "{part}"', f"did you mean {close}?" if close else "")
+            raise self._missing(f'there is no "{part}"', did_you_mean(part, container))
         if isinstance(container, list):
             if _INDEX.fullmatch(part) and int(part) < len(container):
                 return int(part)

@@ -12,7 +12,7 @@ from typing import Any
 from rayllm_ctl.model import problems as model
 from rayllm_ctl.model.kuberay import GROUP_NAME
 from rayllm_ctl.model.kuberayversions import DEFAULT
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.problems import Problem
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -81,8 +81,7 @@ def _problems(value: Any, schema: _Schema, parts: _Parts, path: model.Path) -> I
         return
     if value not in schema.get("enum", [value]):
         choices = ", ".join(map(str, schema["enum"]))
-        close = nearest(value, map(str, schema["enum"])) if isinstance(value, str) else None
-        hint = f"did you mean {close}?" if close else ""
+        hint = did_you_mean(value, map(str, schema["enum"])) if isinstance(value, str) else ""
         yield Problem(path, f"{_shown(value)} is not supported (supported values: {choices})", hint)
     if isinstance(value, dict):
         yield from _fields(value, schema, parts, path)
@@ -105,8 +104,7 @@ def _fields(value: Mapping[str, Any], schema: Mapping[str, Any], parts: _Parts, 
     for name, item in value.items():
         known = properties.get(name, others)
         if known is False:
-            close = nearest(name, properties)
-            yield Problem((*path, name), UNKNOWN_FIELD, f"did you mean {close}?" if close else "")
+            yield Problem((*path, name), UNKNOWN_FIELD, did_you_mean(name, properties))
         elif known is not True:
             yield from _problems(item, known, parts, (*path, name))
 

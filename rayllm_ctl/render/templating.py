@@ -49,7 +49,8 @@ def environment(own: Path | None = None) -> Environment:
 def _bytecode_cache() -> BytecodeCache | None:
     """Compiled templates in the user's cache directory: compiling takes longer than all else that rendering does.
 
-    None where the directory cannot be written or belongs to somebody else, whose code would be run.
+    None where there is no home directory, and where the directory cannot be written or belongs to somebody else, whose
+    code would be run.
     """
     import jinja2
     from jinja2.bccache import Bucket
@@ -60,8 +61,10 @@ def _bytecode_cache() -> BytecodeCache | None:
                 super().dump_bytecode(bucket)
 
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "rayllm-ctl" / "templates"
+        named = os.environ.get("XDG_CACHE_HOME")
+        if not named and not Path.home().is_dir():
+            return None
+        folder = Path(named or Path.home() / ".cache") / "rayllm-ctl" / "templates"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK)
     except (OSError, RuntimeError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.problems import Path, Problem, quoted
 
 IGNORED = "unknown field: Ray ignores it"
@@ -109,11 +109,10 @@ def one_of(*words: str) -> Rule:
 
     def rule(value: Any, path: Path, report: Report) -> None:
         if value not in words or not isinstance(value, str):
-            close = nearest(str(value), words)
             report.reject(
                 path,
                 f"{shown(value)} is not supported (supported values: {', '.join(words)})",
-                f"did you mean {close}?" if close else "",
+                did_you_mean(str(value), words),
             )
 
     return rule
@@ -172,8 +171,7 @@ def section(
             if key in fields:
                 fields[key](item, (*path, key), report)
                 continue
-            close = nearest(key, fields)
-            hint = f"did you mean {close}?" if close else ""
+            hint = did_you_mean(key, fields)
             if closed:
                 report.reject((*path, key), "unknown field", hint)
             else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.problems import Problem
@@ -27,21 +29,43 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 """A BatchJob may contain prompts, of which model.batchfiles limits the size."""
 
 
+STANDARD_INPUT = "-"
+
+
+def _called(path: Path | str) -> str:
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
 def load_file(path: Path | str) -> LLMService:
     """The service that the file at `path` describes. UsageError if it cannot be read or is invalid."""
-    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=str(path)), Path(path))
+    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=_called(path)), Path(path))
 
 
 def load_any_file(path: Path | str) -> LLMService | BatchJob:
     """The service or the batch job that the file at `path` describes, by its kind. UsageError as from load_file."""
-    found = load_any(_text(Path(path), MAX_BATCH_BYTES), source=str(path))
+    found = load_any(_text(Path(path), MAX_BATCH_BYTES), source=_called(path))
     return _seen_from_here(found, Path(path)) if isinstance(found, LLMService) else found
+
+
+@functools.cache
+def _standard_input(stream: TextIO) -> bytes:
+    """What can be read only once, and is looked at by several: as much as a spec file may have."""
+    return stream.buffer.read(MAX_BATCH_BYTES + 1)
+
+
+def mentions_batch(path: Path) -> bool:
+    """Whether a file may describe a BatchJob. Raises OSError."""
+    data = _standard_input(sys.stdin) if str(path) == STANDARD_INPUT else path.read_bytes()
+    return _BATCH.encode() in data
 
 
 def _text(path: Path, limit: int) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        if str(path) == STANDARD_INPUT:
+            data = _standard_input(sys.stdin)[: limit + 1]
+        else:
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -54,7 +78,7 @@ def _text(path: Path, limit: int) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         # A character cut off by the limit is a matter of size, which `load` reports.
         if len(data) <= limit:
-            raise UsageError(f"{path}:{line}: the file is not valid UTF-8") from None
+            raise UsageError(f"{_called(path)}:{line}: the file is not valid UTF-8") from None
         return data.decode("utf-8", errors="replace")
 
 

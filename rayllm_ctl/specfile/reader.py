@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.quantities import parse_duration
 from rayllm_ctl.model.specform import Unit
@@ -46,8 +46,7 @@ class _Reader:
         """Report the keys that `mapping` must not have, and those that it lacks."""
         for key in mapping:
             if key not in known:
-                close = nearest(key, known)
-                self._problem((*path, key), "unknown field", f"did you mean {close}?" if close else "")
+                self._problem((*path, key), "unknown field", did_you_mean(key, known))
         for key in required:
             if key not in mapping:
                 self._problem((*path, key), "required field is missing")
@@ -108,11 +107,10 @@ class _Reader:
 
     def _choice(self, node: Node, choices: tuple[str, ...], path: Path) -> Any:
         if node.value not in choices:
-            close = nearest(str(node.value), choices)
             self._problem(
                 path,
                 f"{shown(node.value)} is not supported (supported values: {', '.join(choices)})",
-                f"did you mean {close}?" if close else "",
+                did_you_mean(str(node.value), choices),
             )
         return node.value
 

@@ -48,7 +48,7 @@ class Autoscaling:
         target = scaling.get("target_ongoing_requests")
         load = self._load(ray_cluster, application, deployment)
         parts = [
-            f"{round(load, 1):g} ongoing requests" if load is not None else "",
+            f"{round(load, 1):g} ongoing requests" if load is not None else "number of ongoing requests unknown",
             f"target {target:g} per replica" if target else "",
             f"{scaling.get('min_replicas', 1)} to {scaling.get('max_replicas', 1)} replicas",
             f"trigger {state.get('status_trigger')}",

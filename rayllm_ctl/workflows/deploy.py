@@ -129,7 +129,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
         yield from gatewaysecrets.check(cluster, planned, namespace)
-    surplus = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
+    surplus, unknown = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
+    if unknown and live is not None:
+        yield Noted(unknown)
     require_deletable(cluster, surplus, namespace)
     upgrade = Upgrade()
     if live is not None and options.upgrade is not None:
@@ -155,6 +157,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # the change itself, which is shown, follows
     kept: Kept | None = None
+    before: Mapping[str, Any] | None = live
     for number, manifests in enumerate(steps):
         stored: dict[str, Any] = {}
         done: list[Applied] = []
@@ -181,7 +184,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
                 # Before its dependents: KubeRay would go on creating pods for it, without its service account.
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         last = number == len(steps) - 1
-        yield from taken_over(cluster, kind, stored, kept, limit if options.wait else None, stop, last=last)
+        until = limit if options.wait else None
+        yield from taken_over(cluster, kind, before, stored, kept, until, stop, kuberay=version, last=last)
+        before = stored
         if stop is not None and stop.is_set():
             return
 
@@ -222,7 +227,7 @@ def _check(
     from rayllm_ctl.cluster.preflight import preflight
     from rayllm_ctl.health.capacity import capacity_check
 
-    reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
+    yield from reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
     checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
     yield from checks
     if existing is not None:

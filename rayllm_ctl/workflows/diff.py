@@ -13,7 +13,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
-from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running
+from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.model.labels import MANAGER
@@ -100,10 +100,13 @@ def diff_live(
     found = [compare(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
-    patches = [command for name in running.clusters for command in _patch_command(cluster, name, namespace, after)]
+    replaced = any("new-cluster" in item.effects for item in changed)
+    staying = () if replaced else running.clusters[-1:]  # of two the second takes over
+    patches, unread = _patch_commands(cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
-    notes = () if bound != changed else tuple(f"{_STALE}: {command}" for command in patches)
-    return Diff((*bound, *_no_longer_rendered(cluster, target, namespace, running)), notes=notes)
+    gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
+    notes = (*unread, *unknown, *(() if bound != changed else (f"{_STALE}: {command}" for command in patches)))
+    return Diff((*bound, *gone), notes=notes)
 
 
 def diff_change(
@@ -147,20 +150,24 @@ def _explain_of(item: Object) -> Explain:
 
 def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
     clusters = kind.clusters_of(existing)
-    namespace = existing["metadata"]["namespace"]
-    replicas = dict(_replicas(_serve_state(cluster, clusters[0], namespace))) if clusters else {}
-    return Running(version, clusters, replicas, seconds)
+    if not clusters or kind.is_cluster:
+        return Running(version, clusters, start_seconds=seconds)
+    found = _serve_state(cluster, clusters[0], existing["metadata"])
+    if isinstance(found, Unread):
+        return Running(version, clusters, unread=found, start_seconds=seconds)
+    return Running(version, clusters, dict(_replicas(found)), start_seconds=seconds)
 
 
-def _serve_state(cluster: Cluster, name: str, namespace: str) -> Mapping[str, Any]:
-    """What Serve on a RayCluster says of itself; empty where it cannot be asked."""
+def _serve_state(cluster: Cluster, name: str, service: Mapping[str, Any]) -> Mapping[str, Any] | Unread:
+    """What Serve on a RayCluster says of itself. service: the metadata of its RayService."""
     from rayllm_ctl.cluster.dashboard import dashboard_of
-    from rayllm_ctl.cluster.serve import state
+    from rayllm_ctl.cluster.serve import read_state, unread
 
     try:
-        return state(dashboard_of(cluster, cluster.get("RayCluster", name, namespace)))
-    except UserError:
-        return {}
+        return read_state(dashboard_of(cluster, cluster.get("RayCluster", name, service["namespace"])))
+    except UserError as error:
+        status = f"rayllm-ctl status {service['name']} -n {service['namespace']}    # why Serve cannot be asked"
+        return Unread(f"Serve's state could not be read ({unread(error)})", status)
 
 
 def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -171,16 +178,25 @@ def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield f"{name}/{one}", sum(replica.get("state") == "RUNNING" for replica in replicas)
 
 
-def _patch_command(cluster: Cluster, name: str, namespace: str, after: Object) -> Iterator[str]:
-    """What gives a live RayCluster the bounds of its RayService, where they differ."""
+def _patch_commands(
+    cluster: Cluster, names: Iterable[str], namespace: str, after: Object
+) -> tuple[list[str], list[str]]:
+    """What gives live RayClusters the bounds of their RayService, where they differ; and what is not known of them."""
     from rayllm_ctl.cluster.bounds import bounds_patch
+    from rayllm_ctl.cluster.failures import NotFoundError, short_reason
 
-    try:
-        operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
-    except UserError:
-        return
-    if operations:
-        yield f"kubectl patch raycluster {name} -n {namespace} --type=json -p '{json.dumps(operations)}'"
+    commands, notes = list[str](), list[str]()
+    for name in names:
+        try:
+            operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
+        except NotFoundError:
+            continue  # its upgrade has just ended
+        except UserError as error:
+            notes.append(f"the replica bounds of RayCluster {name} are unknown: {short_reason(error)}")
+            continue
+        if operations:
+            commands.append(f"kubectl patch raycluster {name} -n {namespace} --type=json -p '{json.dumps(operations)}'")
+    return commands, notes
 
 
 def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
@@ -222,6 +238,8 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
     message = f"{starts.message}. Its pods ask for {', '.join(f'{amount} {name}' for name, amount in extra.items())}"
     found = all_nodes(cluster) if cluster is not None else None
     if found is None:
+        if cluster is not None:
+            message = f"{message}; whether the nodes have that now is unknown: not permitted to list nodes and all pods"
         return replace(starts, message=message, extra=extra)
     check = capacity_check(manifest, *found)
     message = f"{message}: {check.detail}"
@@ -236,11 +254,11 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
 
 def _no_longer_rendered(
     cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
-) -> Iterator[ObjectDiff]:
-    """What an earlier deployment of the service applied, and this one does not."""
+) -> tuple[list[ObjectDiff], list[str]]:
+    """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
     from rayllm_ctl.cluster.prune import leftovers
 
     name = workload(manifests)[1]["metadata"]["name"]
-    for entry in leftovers(cluster, manifests, name, namespace, kept=KEPT):
-        live = cluster.get(entry.kind, entry.name, entry.namespace)
-        yield compare(live, None, objects.explain, running)
+    entries, unknown = leftovers(cluster, manifests, name, namespace, kept=KEPT)
+    live = [cluster.get(entry.kind, entry.name, entry.namespace) for entry in entries]
+    return [compare(item, None, objects.explain, running) for item in live], [unknown] if unknown else []

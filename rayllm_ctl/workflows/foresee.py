@@ -32,11 +32,12 @@ def refuse_outage(diff: Diff, live: Object) -> None:
     for item in diff.objects:
         lost = [one for one in item.explanation.consequences if stops(one)]
         if item.kind in WORKLOADS and lost:
+            own = tuple(hint for one in lost for hint in one.hints)
             scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one answers meanwhile"
             raise OutageError(
                 f"{item.kind.lower()}/{item.name} would not answer for a while; nothing was applied: "
                 + "; ".join(one.message for one in lost),
-                hint=(scale,) if any(one.effect == "restart" for one in lost) else (),
+                hint=own or ((scale,) if any(one.effect == "restart" for one in lost) else ()),
             )
 
 

@@ -49,26 +49,26 @@ def live_service(cluster: Cluster, name: str, namespace: str, rights: Rights) ->
 
 
 def known_revisions(cluster: Cluster, service: LiveService) -> list[Revision]:
-    """The history of a service, the oldest first; none where it cannot be read."""
+    """The history of a service, the oldest first; none where that is not permitted: the object itself tells what was
+    applied.
+    """
+    from rayllm_ctl.cluster.failures import ForbiddenError
     from rayllm_ctl.cluster.revisions import revisions
 
     try:
         return revisions(cluster, service.name, service.namespace)
-    except UserError:
+    except ForbiddenError:
         return []
 
 
-def applied_manifests(cluster: Cluster, service: LiveService, known: Sequence[Revision]) -> list[dict[str, Any]]:
-    """The manifests that rayllm-ctl applied for a service, its own first: of its history, else as the cluster has them.
+def own_manifest(service: LiveService, known: Sequence[Revision]) -> dict[str, Any]:
+    """The manifest that rayllm-ctl applied for a service: of its history, else as the cluster has it.
 
-    ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError where the service was
-    applied by somebody else.
+    Raises UserError where the service was applied by somebody else.
     """
     from rayllm_ctl.cluster.applied import managers
-    from rayllm_ctl.cluster.inventory import applied_objects
 
-    last = {(str(one["kind"]), str(one["metadata"]["name"])): one for one in (known[-1].manifests if known else ())}
-    own = _manifest(service.item, last)
+    own = _manifest(service.item, _last(known))
     if own is None:
         others = managers(service.item, "spec")
         by = f" but by {', '.join(others)}" if others else ""
@@ -76,9 +76,23 @@ def applied_manifests(cluster: Cluster, service: LiveService, known: Sequence[Re
             f"{service.label} was not applied by rayllm-ctl{by}",
             hint="change its manifest where it is applied from",
         )
+    return own
+
+
+def applied_manifests(
+    cluster: Cluster, service: LiveService, known: Sequence[Revision]
+) -> tuple[list[dict[str, Any]], str]:
+    """The manifests that rayllm-ctl applied for a service, its own first, and what could not be read of them.
+
+    ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
+    """
+    from rayllm_ctl.cluster.inventory import inventory
+
+    last, own = _last(known), own_manifest(service, known)
     used = json.dumps(own)
     found = [own]
-    for item in applied_objects(cluster, service.name, service.namespace):
+    listed = inventory(cluster, service.name, service.namespace)
+    for item in listed.objects:
         if item["kind"] == own["kind"]:
             continue
         if item["kind"] == "ConfigMap" and json.dumps(item["metadata"]["name"]) not in used:
@@ -86,12 +100,17 @@ def applied_manifests(cluster: Cluster, service: LiveService, known: Sequence[Re
         manifest = _manifest(item, last)
         if manifest is not None:
             found.append(manifest)
-    return found
+    return found, listed.unknown(service.namespace)
 
 
 def start_seconds(known: Sequence[Revision]) -> float:
     """Seconds that the last plan of a service gives a start, as its history says."""
     return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
+
+
+def _last(known: Sequence[Revision]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The manifests of the newest revision by kind and name."""
+    return {(str(one["kind"]), str(one["metadata"]["name"])): one for one in (known[-1].manifests if known else ())}
 
 
 def _manifest(item: dict[str, Any], last: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.kinds.common import OPERATOR
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
-from rayllm_ctl.model.apikinds import kind
+from rayllm_ctl.model.apikinds import APPLIED, kind
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.workload import Activity, Right, Rights
 from rayllm_ctl.workflows import keys, serveconfig
@@ -37,10 +37,14 @@ def _on(kinds: Iterable[str], *verbs: str) -> Rights:
     return Rights(tuple(Right(verb, name) for name in kinds for verb in verbs))
 
 
-_REMOVAL = _both("delete") | _on(BESIDE, "list", "delete")
+_APPLIED = Rights(display=tuple(Right("list", name) for name in APPLIED))
+"""What finds the objects that were applied for a service: a template of the user's own may have added any of them."""
+
+_REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED
 _DEPLOY = (
     _both("apply", "bounds", "follow", "record")
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
+    | _APPLIED
     | Rights(
         display=(
             Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
@@ -60,7 +64,7 @@ _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_right
 COMMANDS: Mapping[str, Rights] = {
     "deploy": _DEPLOY,
     "apply": _DEPLOY,
-    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list"),
+    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | _APPLIED,
     "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True) | JOB_RIGHTS["follow"],
     "batch list": JOB_RIGHTS["list"],
     "batch status": JOB_RIGHTS["status"],
@@ -68,7 +72,7 @@ COMMANDS: Mapping[str, Rights] = {
     "batch logs": JOB_RIGHTS["logs"],
     "batch head": JOB_RIGHTS["output"],
     "batch download": JOB_RIGHTS["output"],
-    "batch cancel": JOB_RIGHTS["cancel"],
+    "batch cancel": JOB_RIGHTS["cancel"] | _APPLIED,
     "batch resume": JOB_RIGHTS["resume"] | JOB_RIGHTS["follow"],
     "bench": _LOAD,
     "bench sweep": _DEPLOY | _REMOVAL | _LOAD,

@@ -6,7 +6,6 @@ A deployment never fails because of it: what cannot be kept is said once.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
@@ -91,18 +90,22 @@ def followed(
                 outcome = f"{revisions.READY} after {format_duration(event.elapsed)}"
             yield event
     except UserError as error:
-        _set_outcome(cluster, kept, _failure(error, health))
+        yield from _set_outcome(cluster, kept, _failure(error, health))
         raise
     if outcome:
-        _set_outcome(cluster, kept, outcome)
+        yield from _set_outcome(cluster, kept, outcome)
 
 
-def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> None:
-    if kept is not None:
-        from rayllm_ctl.cluster.revisions import set_outcome
+def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[Noted]:
+    """Keep the outcome; a note where that fails, as the revision is then not one to go back to."""
+    if kept is None:
+        return
+    from rayllm_ctl.cluster.revisions import set_outcome
 
-        with suppress(UserError):
-            set_outcome(cluster, kept.revision, kept.namespace, outcome)
+    try:
+        set_outcome(cluster, kept.revision, kept.namespace, outcome)
+    except UserError as error:
+        yield Noted(f"the outcome of revision {kept.revision.number} is not kept: {error.message}")
 
 
 def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:

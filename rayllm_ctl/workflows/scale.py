@@ -43,7 +43,7 @@ def prepare(
     """
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
     known = known_revisions(cluster, service)
-    own, *others = applied_manifests(cluster, service, known)
+    (own, *others), unknown = applied_manifests(cluster, service, known)
     _require_owned(service, own)
     if service.kind.is_cluster:
         what, scaled = "", _scaled_cluster(service, own, low, high, model)
@@ -58,6 +58,8 @@ def prepare(
     ]  # fmt: skip
     others = [_with_budget(item, scaled) for item in others]
     notes += _budget_notes(others, scaled)
+    if unknown:
+        notes.append(f"{unknown}: what rayllm-ctl applied of these for {name} is not changed, and not in its revision")
     notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
     return Scaling(
         Rendering(name, namespace, (scaled.manifest, *others), tuple(notes), None),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
 
@@ -37,7 +39,7 @@ def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:
-        pods = []
+        pods = []  # nobody who needs them goes on without the right to list them
     return RAY_CLUSTER if pods else RAY_SERVICE
 
 
@@ -53,10 +55,10 @@ def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:
     return RAY_SERVICE
 
 
-def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> None:
+def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Iterator[Checked]:
     """Raise UserError where the name of a service to be applied is that of an object of another kind.
 
-    KubeRay gives the Services of both the same names.
+    KubeRay gives the Services of both the same names. A check of what could not be read.
     """
     from rayllm_ctl.cluster.failures import ForbiddenError
 
@@ -65,7 +67,9 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
             continue
         try:
             found = _object(cluster, other, name, namespace)
-        except ForbiddenError:
+        except ForbiddenError as error:
+            reason = f"not permitted to {error.right}"
+            yield Checked("name", None, f"whether a {other.name} {name} exists is unknown: {reason}")
             continue
         if found is not None:
             what = f"{other.name.lower()}/{name}"

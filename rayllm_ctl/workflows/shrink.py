@@ -20,7 +20,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Checked, Event, Noted
 from rayllm_ctl.model.scaling import Bounds, with_group_bounds
 from rayllm_ctl.workflows.fitting import Fitting, Replicas, ray_cluster
-from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions
+from rayllm_ctl.workflows.live import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.scale import scaled_service
 from rayllm_ctl.workflows.takeover import applied_step
 
@@ -116,7 +116,7 @@ def _steps(
     first: Replicas, second: Replicas,
 ) -> Shrink:  # fmt: skip
     """The manifests of both steps."""
-    own, *_ = applied_manifests(cluster, service, known_revisions(cluster, service))
+    own = own_manifest(service, known_revisions(cluster, service))
     smaller: Mapping[str, Any] = own
     for model, count in first.items():
         low = count if count < fitting.now[model] else min(fitting.old[model].bounds.low, count)
@@ -159,7 +159,7 @@ def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mappi
     groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
     if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
         return None
-    return applied_manifests(cluster, service, known_revisions(cluster, service))[0]
+    return own_manifest(service, known_revisions(cluster, service))
 
 
 def shrunk(
@@ -196,8 +196,9 @@ def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | Non
     deadline = time.monotonic() + RELEASED_SECONDS
     while True:
         found = all_nodes(cluster)
-        check = capacity_check(manifest, *found) if found is not None else None
-        if check is None or check.ok or (stop is not None and stop.is_set()):
+        unknown = Checked("capacity", None, "whether the nodes have room is unknown: not permitted to list nodes")
+        check = capacity_check(manifest, *found) if found is not None else unknown
+        if check.ok or (stop is not None and stop.is_set()):
             return None
         if time.monotonic() > deadline:
             return check

@@ -57,12 +57,13 @@ def run_sweep(
     which leaves what is there.
     """
     todo = [one for one in prepared.variants if one.rendering is not None]
-    if not todo:
+    if not todo and prepared.left is None:
         return Outcome(_sweep(prepared, {}))
     cluster = connect()
     namespace = prepared.namespace or cluster.namespace
     services = [one.rendering for one in todo if one.rendering is not None]
-    require_cluster(cluster, services, namespace, local=load.local)
+    if services:
+        require_cluster(cluster, services, namespace, local=load.local)
     for service in services:
         require_own(cluster, service.name, namespace, prepared.folder.id)
     with Interrupts() as interrupts:
@@ -95,6 +96,11 @@ class _Run:
         error: UserError | None = None
         try:
             try:
+                if self._prepared.left is not None:
+                    self._left = self._prepared.left
+                    self._say(f"{self._left.name} was left by an interrupted sweep, and is removed first")
+                    self._remove()
+                    self._interrupts.check()
                 for number, one in enumerate(todo, 1):
                     self._say(f"variant {number} of {len(todo)}: {in_words(one.variant.values)}, {one.variant.name}")
                     self._one(one)
@@ -128,6 +134,7 @@ class _Run:
         if self._interrupts.count:
             return
         self._left = one.rendering
+        self._prepared.folder.note_left(one.variant.name)
         self._current = one
         record = self._measured(one, one.rendering)
         if record is not None:
@@ -203,6 +210,7 @@ class _Run:
                 hint=(*error.hints, command), exit_code=error.exit_code,
             ) from error  # fmt: skip
         self._left = None
+        self._prepared.folder.forget_left()
 
     def _what_is_left(self) -> UserError:
         if self._left is None:

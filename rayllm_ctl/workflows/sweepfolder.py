@@ -14,6 +14,9 @@ from rayllm_ctl.model.sweep import Record, Sweep, Variant, in_words, is_variant_
 from rayllm_ctl.model.yamltext import flow
 
 _FILE = "sweep.json"
+_LEFT = "left.json"
+"""The variant whose service may be in the cluster, whether it has been measured or not."""
+
 _COMPARED = {"spec": "", "load": "load", "vary": "vary", "templates": "--template-dir"}
 """What has to be the same at every call, and what it is called in messages: a spec file has its own names."""
 
@@ -53,6 +56,19 @@ class Folder:
     def write(self, record: Record) -> None:
         """Keep what is known of a variant."""
         _write(self.path / f"{record.variant}.json", record.to_json())
+
+    def left(self) -> str | None:
+        """The name of the variant whose service an interrupted sweep may have left in the cluster."""
+        found = _read(self.path / _LEFT)
+        return None if found is None else str(found.get("variant"))
+
+    def note_left(self, name: str) -> None:
+        """Keep that the service of a variant may be in the cluster from now on."""
+        _write(self.path / _LEFT, {"variant": name})
+
+    def forget_left(self) -> None:
+        """Keep that the service is gone."""
+        (self.path / _LEFT).unlink(missing_ok=True)
 
     def sweep(self) -> Sweep:
         """All that the folder holds, in the order of the values. Raises UsageError for files that are no results."""

@@ -34,13 +34,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A sweep that can begin. Nothing of it is deployed where no variant has a rendering."""
+    """A sweep that can begin. Nothing of it is deployed where no variant has a rendering.
+
+    left: the service that an interrupted sweep may have left in the cluster.
+    """
 
     service: str
     namespace: str | None
     vary: tuple[str, ...]
     variants: tuple[Planned, ...]
     folder: Folder
+    left: Rendering | None = None
 
 
 def prepare(
@@ -72,7 +76,12 @@ def prepare(
         raise UserError("\n".join(["no variant can be deployed:", *lines]), hint="rayllm-ctl plan --help")
     known_by = {"spec": to_document(base), "load": what, "vary": vary, "templates": _templates(options.template_dir)}
     folder = open_folder(folder_path, base.name, known_by)
-    return Prepared(base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder)
+    left = folder.left()
+    renderings = {one.variant.name: one.rendering for one in planned}
+    return Prepared(
+        base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder,
+        None if left is None else renderings.get(left) or Rendering(left, base.namespace, (), (), None),
+    )  # fmt: skip
 
 
 def _known(one: Planned, folder: Folder) -> Planned:

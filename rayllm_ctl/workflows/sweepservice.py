@@ -43,10 +43,10 @@ def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: 
 def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
     """Raise UserError where something of a service's name is there that the sweep of this id did not apply."""
     from rayllm_ctl.cluster.failures import ForbiddenError
-    from rayllm_ctl.cluster.inventory import applied_objects
+    from rayllm_ctl.cluster.inventory import inventory
     from rayllm_ctl.cluster.services import find
 
-    found = applied_objects(cluster, name, namespace)
+    found = list(inventory(cluster, name, namespace).objects)
     for kind in WORKLOADS.values():
         with suppress(ForbiddenError):  # a kind that the sweep does not use: it has asked for its own rights
             found += filter(None, [find(cluster, kind, name, namespace)])

@@ -7,6 +7,8 @@ from contextlib import nullcontext
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.model.changes import Running
 from rayllm_ctl.model.events import Event, Noted, Observed, Ready
 from rayllm_ctl.model.labels import MANAGER
 from rayllm_ctl.model.workload import WorkloadKind
@@ -24,18 +26,21 @@ def applied_step(
     """Apply one object of several steps of a change, and wait until what follows from it is done; see taken_over."""
     from rayllm_ctl.cluster.apply import apply
 
+    metadata = manifest["metadata"]
+    before = cluster.get(kind.name, metadata["name"], metadata["namespace"])
     stored: dict[str, Any] = {}
     for applied, item in apply(cluster, [manifest], field_manager=field_manager, force_conflicts=force):
         yield applied
         stored = item
-    yield from taken_over(cluster, kind, stored, None, limit, stop, last=last)
+    yield from taken_over(cluster, kind, before, stored, None, limit, stop, last=last)
 
 
 def taken_over(
-    cluster: Cluster, kind: WorkloadKind, stored: dict[str, Any], kept: Kept | None, limit: float | None,
-    stop: Stop | None, *, last: bool = True,
+    cluster: Cluster, kind: WorkloadKind, before: Mapping[str, Any] | None, stored: dict[str, Any], kept: Kept | None,
+    limit: float | None, stop: Stop | None, *, kuberay: str = "", last: bool = True,
 ) -> Iterator[Event]:  # fmt: skip
-    """Carry what was applied to what runs, and wait for it. stored: the object as the API server has it.
+    """Carry what was applied to what runs, and wait for it. before, stored: the object as the API server had it and has
+    it now.
 
     limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
     another step follows.
@@ -43,9 +48,11 @@ def taken_over(
     from rayllm_ctl.cluster.bounds import propagate_bounds, settling
     from rayllm_ctl.cluster.serveservice import propagate_service
 
-    left: dict[str, int] = {}
+    unsettled = False
     if not kind.is_cluster:
-        changed, left = propagate_bounds(cluster, kind, stored)
+        staying = _staying(kind, before, stored, kuberay)
+        changed, left = propagate_bounds(cluster, staying or (), stored)
+        unsettled = bool(left) or staying is None
         yield from changed
         then = "" if limit is not None else "; deploy again to lower it then"
         for group, workers in left.items():
@@ -53,10 +60,22 @@ def taken_over(
         yield from propagate_service(cluster, kind, stored)
     if limit is None:
         return
-    with settling(cluster, kind, stored) if left else nullcontext(()) as settled:
+    with settling(cluster, kind, stored) if unsettled else nullcontext(()) as settled:
         events = wait_ready(cluster, kind, stored, limit, stop=stop)
         yield from followed(cluster, kept, events if last else _between(events))
     yield from settled
+
+
+def _staying(
+    kind: WorkloadKind, before: Mapping[str, Any] | None, stored: Mapping[str, Any], kuberay: str
+) -> tuple[str, ...] | None:
+    """The live RayCluster that a change leaves in place; None where KubeRay starts another one for it.
+
+    Of two the second takes over, and the first goes.
+    """
+    clusters = kind.clusters_of(stored)
+    change = compare(before, stored, kind.explain, Running(kuberay, clusters))
+    return None if before is not None and "new-cluster" in change.effects else clusters[-1:]
 
 
 def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:

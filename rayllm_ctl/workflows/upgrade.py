@@ -21,7 +21,7 @@ from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.foresee import answers, as_deployed, meaning, refuse_outage, stops
-from rayllm_ctl.workflows.live import LiveService, applied_manifests, known_revisions
+from rayllm_ctl.workflows.live import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished
 
@@ -140,10 +140,11 @@ def restarting(
         return Upgrade()
     known = known_revisions(cluster, service)
     try:
-        manifests = applied_manifests(cluster, service, known)
-    except UserError:
+        own = own_manifest(service, known)
+    except UserError as error:
+        yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits until it has a place")
         return Upgrade()
-    upgrade = yield from _scarce(cluster, service, manifests, item, options, None)
+    upgrade = yield from _scarce(cluster, service, [own], item, options, None)
     if upgrade.shrink is not None and known:
         back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
         yield Noted(f"shrink: should this be interrupted, {back} brings all replicas back")

@@ -92,11 +92,15 @@ def wait_for(
             if isinstance(seen, Noted):
                 yield seen
                 continue
-            if condition is DELETED and _remains(cluster, name, namespace, seen):
-                last = seen.health
-                yield Observed(last, seen.elapsed)
-                continue
-            if condition is not DELETED:
+            if condition is DELETED:
+                left, unknown = _remains(cluster, name, namespace, seen)
+                if left:
+                    last = seen.health
+                    yield Observed(last, seen.elapsed)
+                    continue
+                if unknown:
+                    yield Noted(f"{unknown}: whether what rayllm-ctl applied of these for {name} is left is unknown")
+            else:
                 _must_exist(cluster, name, namespace, seen.health, known=last is not None)
             last = seen.health
             yield Observed(last, seen.elapsed)
@@ -117,15 +121,20 @@ def _lacking(health: Health | None) -> Iterator[str]:
     yield from (format_external(one) for one in health.external if one.state is not Reach.READY)
 
 
-def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> bool:
-    """Whether anything of a deleted service is left: its object, pods, RayClusters, or what was applied with it."""
+def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[bool, str]:
+    """Whether anything of a deleted service is left: its object, pods, RayClusters, or what was applied with it; and
+    what is not known of that, empty if all is.
+    """
     from rayllm_ctl.cluster.inventory import inventory
     from rayllm_ctl.model.kuberay import ORIGIN_NAME
 
     if seen.health.state is not State.NOT_FOUND:
-        return True
+        return True, ""
     labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.objects if item["kind"] == "RayCluster")
-    return any(one.get(ORIGIN_NAME) == name for one in labels) or bool(inventory(cluster, name, namespace))
+    if any(one.get(ORIGIN_NAME) == name for one in labels):
+        return True, ""
+    found = inventory(cluster, name, namespace)
+    return bool(found.objects), found.unknown(namespace)
 
 
 def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, known: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import explain
-from rayllm_ctl.model.changes import Consequence, Running
+from rayllm_ctl.model.changes import Consequence, Running, Unread
 from tests.changes.services import MODEL, serve_config, set_at
 
 APP = ("applications", 0)
@@ -115,6 +115,26 @@ def test_how_replicas_restart(replicas: int, outage: bool, words: str) -> None:
     found = restart_of(running)
     assert found.outage is outage
     assert words in found.message
+
+
+def test_replicas_that_could_not_be_counted_may_be_one() -> None:
+    unread = Unread("no answer within 8 s", "rayllm-ctl status qwen")
+    old = serve_config()
+    for one in old["applications"][0]["deployments"]:
+        one["autoscaling_config"] |= {"min_replicas": 4, "max_replicas": 8}
+    new = copy.deepcopy(old)
+    set_at(*ENGINE, "max_num_seqs", value=1)(new)
+    _, (found,) = explain(old, new, Running(clusters=("qwen-aaaaa",), unread=unread, start_seconds=40))
+    assert found.outage
+    assert found.message.endswith(
+        f"{MODEL}, OpenAiIngress; how many of them run is unknown: no answer within 8 s; a deployment with one replica "
+        "does not answer for about 40 s"
+    )
+    assert found.hints == ("rayllm-ctl status qwen",)
+    for one in (one for side in (old, new) for one in side["applications"][0]["deployments"]):
+        one["max_surge_percent"] = 100
+    _, (found,) = explain(old, new, Running(clusters=("qwen-aaaaa",), unread=unread))
+    assert not found.outage, "new replicas start first, however many run"
 
 
 def test_without_a_cluster_the_fewest_replicas_are_assumed() -> None:

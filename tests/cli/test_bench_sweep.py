@@ -89,8 +89,12 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
     api.answer("DELETE", SERVICES, collected)
 
     def command(*flags: str) -> Any:
-        vary = () if "--vary" in flags else ("--max-num-seqs", "8,16")
-        return run("bench", "sweep", *TINY, *vary, "--output-dir", str(tmp_path / "out"), *flags)
+        vary = () if {"--vary", "--max-num-seqs"} & set(flags) else ("--max-num-seqs", "8,16")
+        tiny = [*TINY]
+        if "--max-model-len" in flags:
+            at = tiny.index("--max-model-len")
+            del tiny[at : at + 2]
+        return run("bench", "sweep", *tiny, *vary, "--output-dir", str(tmp_path / "out"), *flags)
 
     return command
 
@@ -282,6 +286,40 @@ def test_a_second_interrupt_leaves_the_variant_to_the_next_call(
     assert again.code == 0, str(again)
     assert load.names.count(name) == 1
     assert api.names("RayService") == []
+
+
+@pytest.mark.connections
+@pytest.mark.parametrize(
+    ("measured_before", "values"), [(2, "8,16"), (1, "16,32"), (1, "8,16")],
+    ids=["all-measured", "not-among-them", "one-to-measure"],
+)  # fmt: skip
+def test_a_measured_variant_whose_deletion_did_not_arrive_is_removed_by_the_next_call(
+    sweep: Run, load: Load, api: FakeAPI, interrupt: Callable[[], None], measured_before: int, values: str
+) -> None:
+    over = threading.Event()
+
+    def lost(_request: Request) -> Answer | None:
+        if len(load.names) < measured_before:
+            return None
+        interrupt()
+        interrupt()
+        over.wait(30)
+        return 0, b""
+
+    api.answer("DELETE", SERVICES, lost, times=1)
+    result = sweep("--max-num-seqs", "8,16")
+    name = load.names[-1]
+    assert (result.code, api.names("RayService")) == (130, [name]), str(result)
+    assert "the same bench sweep again removes it" in result.err
+    over.set()
+    again = sweep("--max-num-seqs", values)
+    assert again.code == 0, str(again)
+    assert f"{name} was left by an interrupted sweep, and is removed first" in again.err
+    assert api.names("RayService") == []
+    assert load.names.count(name) == 1
+    before = len(api.requests)
+    assert sweep("--max-num-seqs", values).code == 0
+    assert len(api.requests) == before
 
 
 def test_a_service_that_the_sweep_did_not_make_is_not_touched(

@@ -50,6 +50,37 @@ def test_scale_reaches_the_live_ray_cluster(run: Run, api: FakeAPI) -> None:
     assert (group["minReplicas"], group["maxReplicas"]) == (1, 4)
 
 
+def bounds_written(api: FakeAPI) -> list[str]:
+    """The live RayClusters that got other bounds, in order."""
+    patches = (request.path for request in api.requests if request.method == "PATCH")
+    return [path.rpartition("/")[2] for path in patches if "/rayclusters/" in path]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_bounds_are_not_written_to_a_ray_cluster_that_is_replaced(run: Run, api: FakeAPI) -> None:
+    """It would start workers that nobody uses, on the GPUs that the second one needs."""
+    api.applied = lambda _item: None
+    more = ("--min-replicas", "2", "--max-replicas", "2")
+    result = run(*DEPLOY, *more, "--env", "COLOR=blue", "--no-wait")
+    assert result.code == 0, str(result)
+    assert "new-cluster: KubeRay starts a second RayCluster" in result.err
+    assert bounds_written(api) == []
+
+    made = api.stored("RayCluster", "tiny-bcdfg")
+    second = {**made, "metadata": {**made["metadata"], "name": "tiny-zzzzz"}}
+    api.put(**second)
+    service = api.stored("RayService", "tiny")
+    status = {**service["status"], "pendingServiceStatus": {"rayClusterName": "tiny-zzzzz"}}
+    api.put(**{**service, "status": {**status, "observedGeneration": service["metadata"]["generation"]}})
+    more = ("--min-replicas", "3", "--max-replicas", "3")
+    compared = run("diff", *DEPLOY[1:], *more, "--env", "COLOR=blue")
+    assert "KubeRay does not carry replica bounds to tiny-zzzzz" in compared.out
+    assert "kubectl patch raycluster tiny-bcdfg" not in str(compared)
+    result = run(*DEPLOY, *more, "--env", "COLOR=blue", "--no-wait")
+    assert result.code == 0, str(result)
+    assert bounds_written(api) == ["tiny-zzzzz"], "the one that takes over"
+
+
 @pytest.mark.usefixtures("deployed")
 def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: FakeAPI) -> None:
     def edit(_request: Request) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.cluster import connect
-from rayllm_ctl.cluster.inventory import KINDS
 from rayllm_ctl.cluster.permissions import format_right
 from rayllm_ctl.cluster.preflight import preflight
 from rayllm_ctl.cluster.snapshot import collect
 from rayllm_ctl.errors import ClusterError
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.model.apikinds import kind
+from rayllm_ctl.model.apikinds import APPLIED, kind
 from rayllm_ctl.model.workload import Activity, Right
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_service import DEPLOY, TINY
@@ -54,8 +53,8 @@ def test_no_other_right_is_asked_for(run: Run, deploy: Deploy, api: FakeAPI, nam
     api.granted = grants(*rights.needed, *rights.display)
     result = run(*command)
     assert result.code == (1 if name == "chat tine" else 0), str(result)
-    # Kinds of which the user may list nothing are passed over: nothing of them was applied for the service.
-    surplus = grants(*(Right("list", kind_name) for kind_name in KINDS)) if name.startswith(("de", "scale")) else set()
+    # What may not be listed is said to be unknown.
+    surplus = grants(*(Right("list", one) for one in APPLIED)) if name.startswith(("de", "scale")) else set()
     assert set(api.denied) - surplus == set()
 
 

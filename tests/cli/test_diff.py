@@ -93,7 +93,9 @@ def test_running_replicas_are_those_that_serve_reports(run: Run, api: FakeAPI, d
     result = run("diff", *TINY, *IMAGE, "--max-num-seqs", "7")
     assert "LLMServer:tiny (2 replicas, 1 at a time)" in result.out
     api.answer("GET", path, status(503, "no endpoints available"))
-    assert "LLMServer:tiny (1 replica)" in run("diff", *TINY, *IMAGE, "--max-num-seqs", "7").out
+    unread = run("diff", *TINY, *IMAGE, "--max-num-seqs", "7").out
+    assert "LLMServer:tiny, OpenAiIngress; how many of them run is unknown: Serve's state could not be read" in unread
+    assert "rayllm-ctl status tiny -n llm    # why Serve cannot be asked" in unread
 
 
 def test_bounds_that_only_the_rayservice_has_are_noted(run: Run, api: FakeAPI, deployed: None) -> None:

@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakeapi import Answer, FakeAPI, status
 
 TINY = (
     "deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", "tiny",
     "--image", "example.com/vllm-cpu:1", "--max-model-len", "1024", "-n", "llm", "--offline",
 )  # fmt: skip
 RESTART = ("--max-num-seqs", "7")
+NO_PROXY = 'User "alice" cannot get resource "services/proxy" in API group "" in the namespace "llm"'
 
 
 @pytest.fixture
@@ -133,6 +134,34 @@ def test_a_change_that_stops_the_service_is_not_made_unless_that_is_accepted(run
     made = run(*TINY, *RESTART, "--accept-outage")
     assert made.code == 0, str(made)
     assert made.err.index("restart: application tiny") < made.err.index("rayservice/tiny configured")
+    assert config(api) != before
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (status(503, "no endpoints available", "ServiceUnavailable"), "no endpoints available"),
+        (status(403, f"services is forbidden: {NO_PROXY}", "Forbidden"), "not permitted to get services/proxy"),
+    ],
+)
+def test_replicas_that_cannot_be_counted_are_not_taken_for_running(
+    run: Run, api: FakeAPI, answer: Answer, why: str
+) -> None:
+    assert run(*TINY, "--min-replicas", "2").code == 0
+    api.answer("GET", ":dashboard/proxy/", answer)
+    before = config(api)
+    refused = run(*TINY, "--min-replicas", "2", *RESTART)
+    assert refused.code == 1, str(refused)
+    assert f"how many of them run is unknown: Serve's state could not be read ({why}" in refused.err
+    assert "a deployment with one replica does not answer" in refused.err
+    assert "answer meanwhile, about" not in refused.err
+    assert "hint: rayllm-ctl status tiny -n llm" in refused.err
+    assert config(api) == before
+    compared = run("diff", *TINY[1:], "--min-replicas", "2", *RESTART, "--fail-on", "outage")
+    assert (compared.code, "how many of them run is unknown" in compared.out) == (6, True), str(compared)
+
+    made = run(*TINY, "--min-replicas", "2", *RESTART, "--accept-outage", "--no-wait")
+    assert made.code == 0, str(made)
     assert config(api) != before
 
 

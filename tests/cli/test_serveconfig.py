@@ -67,7 +67,7 @@ def test_the_code_is_on_the_path_of_head_and_workers(capsys: pytest.CaptureFixtu
         (("--serve-config", "-"), "a name is required for a file from standard input"),
         (("--serve-config", "absent.yaml"), "absent.yaml: cannot be read: No such file"),
         (("--serve-config", "CHAT", "--name", "Chat"), "not a valid name"),
-        (("--serve-config", "CHAT", "--code", "/nonexistent"), "/nonexistent is not a directory"),
+        (("--serve-config", "CHAT", "--code", "absent/code"), "absent/code is not a directory"),
         (("--serve-config", "CHAT", "--gpu", "L5"), "unknown GPU"),
     ],
 )

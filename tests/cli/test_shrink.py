@@ -12,7 +12,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.workflows import shrink
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay
-from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakeapi import FakeAPI, status
 
 CLUSTER = "tiny-bcdfg"
 TINY = (
@@ -329,4 +329,14 @@ def test_what_another_tool_applied_is_left_to_it(run: Run, api: FakeAPI, workers
     seen = len(api.requests)
     result = run("restart", "tiny", "-n", "llm", "--no-wait")
     assert (result.code, "shrink:" in result.err) == (0, False), str(result)
+    assert "rayservice/tiny was not applied by rayllm-ctl but by argocd-controller: it keeps all replicas" in result.err
     assert restarted(api, seen) == ["restart"]
+
+
+def test_a_restart_needs_only_the_object_of_the_service_to_make_room(run: Run, api: FakeAPI, workers: Workers) -> None:
+    deployed(run, workers, 2, room=2)
+    api.answer("GET", "/networkpolicies$", status(500, "etcd is full"))
+    seen = len(api.requests)
+    result = run("restart", "tiny", "-n", "llm", "--timeout", "20s")
+    assert result.code == 0, str(result)
+    assert restarted(api, seen) == [(1, 1), (1, 2), "restart", (2, 2)]

@@ -56,7 +56,9 @@ def reconcile(api: FakeAPI, service: dict[str, Any]) -> None:
     deployment = {"status": "HEALTHY", "target_num_replicas": 1, "replicas": [worker]}
     running = {"status": "RUNNING", "deployments": {f"LLMServer:{name}": deployment}}
     head = kuberay.head_service(cluster)
-    api.answer("GET", f"{head}:dashboard/proxy/api/serve/applications/$", (200, {"applications": {name: running}}))
+    none = str(service["spec"].get("serveConfigV2", "")).startswith("applications: []")
+    applications = {} if none else {name: running}
+    api.answer("GET", f"{head}:dashboard/proxy/api/serve/applications/$", (200, {"applications": applications}))
     api.answer("GET", f"{serving}:serve/proxy/v1/models$", (200, {"data": [{"id": name}]}))
     pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("Because ", "it is.")]
     api.answer("POST", f"{serving}:serve/proxy/v1/chat/completions$", (200, _stream(pieces)))

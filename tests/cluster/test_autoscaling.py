@@ -45,7 +45,7 @@ def test_without_the_metrics_the_rest_is_said(api: FakeAPI, cluster: Cluster) ->
     autoscaling = Autoscaling(cluster, "llm")
     list(autoscaling.notes(seen(3)))
     (note,) = autoscaling.notes(seen(1, "DOWNSCALE_COMPLETED"))
-    assert note.message.startswith("autoscaling: LLMServer:tiny 3 → 1 replicas: target 2 per replica, 1 to 4 replicas")
+    assert note.message.startswith("autoscaling: LLMServer:tiny 3 → 1 replicas: number of ongoing requests unknown, ")
     assert len(api.requests) == 1
 
 

@@ -22,7 +22,8 @@ def applied(api: FakeAPI, *groups: dict[str, Any], active: str = "tiny-aaaaa", p
     """A RayService as an apply stored it, with the RayClusters that its status names."""
     config = {"enableInTreeAutoscaling": True, "workerGroupSpecs": list(groups)}
     status = {"activeServiceStatus": {"rayClusterName": active}, "pendingServiceStatus": {"rayClusterName": pending}}
-    return api.put(kind="RayService", metadata={"name": "tiny"}, spec={"rayClusterConfig": config}, status=status)
+    item = api.put(kind="RayService", metadata={"name": "tiny"}, spec={"rayClusterConfig": config}, status=status)
+    return api.put(**{**item, "status": {**status, "observedGeneration": item["metadata"]["generation"]}})
 
 
 def live(api: FakeAPI, name: str, *groups: dict[str, Any]) -> None:
@@ -34,32 +35,62 @@ def groups_of(api: FakeAPI, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_changed_bounds_reach_the_active_and_the_pending_cluster(api: FakeAPI, cluster: Cluster) -> None:
+ACTIVE = ("tiny-aaaaa",)
+
+
+def test_changed_bounds_reach_the_cluster_that_stays(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(minReplicas=1, maxReplicas=2))
     live(api, "tiny-bbbbb", group(minReplicas=1, maxReplicas=2))
     stored = applied(api, group(minReplicas=1, maxReplicas=5), active="tiny-aaaaa", pending="tiny-bbbbb")
-    done, left = propagate_bounds(cluster, RAY_SERVICE, stored)
+    done, left = propagate_bounds(cluster, ("tiny-bbbbb",), stored)
     assert left == {}
-    assert done == [Applied("RayCluster", name, "llm", "configured") for name in ("tiny-aaaaa", "tiny-bbbbb")]
+    assert done == [Applied("RayCluster", "tiny-bbbbb", "llm", "configured")]
+    assert groups_of(api, "tiny-bbbbb") == [group(minReplicas=1, maxReplicas=5)]
+    assert groups_of(api, "tiny-aaaaa") == [group(minReplicas=1, maxReplicas=2)]
+
+
+def test_which_cluster_stays_is_known_once_kuberay_has_looked(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "POLL_SECONDS", 0.01)
     for name in ("tiny-aaaaa", "tiny-bbbbb"):
-        assert groups_of(api, name) == [group(minReplicas=1, maxReplicas=5)]
+        live(api, name, group(minReplicas=1, maxReplicas=1))
+    stored = applied(api, group(minReplicas=2, maxReplicas=2))
+    status = {**stored["status"], "observedGeneration": stored["metadata"]["generation"] - 1}
+    api.put(**{**stored, "status": status})
+    looks = iter([None, None, "observed"])
+    written = threading.Event()
+
+    def look(_request: Request) -> None:
+        if next(looks, None) == "observed":
+            pending = {"pendingServiceStatus": {"rayClusterName": "tiny-bbbbb"}}
+            seen = api.stored("RayService", "tiny")
+            now = {"observedGeneration": seen["metadata"]["generation"]}
+            api.put(**{**seen, "status": {**status, **pending, **now}})
+
+    api.answer("GET", "/rayservices/tiny$", look)
+    api.answer("PATCH", "/rayclusters/", lambda _request: written.set())
+    with settling(cluster, RAY_SERVICE, stored) as changed:
+        assert written.wait(5)
+    assert changed == [Applied("RayCluster", "tiny-bbbbb", "llm", "configured")]
+    assert groups_of(api, "tiny-aaaaa") == [group(minReplicas=1, maxReplicas=1)]
 
 
 def test_equal_bounds_are_not_written(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(minReplicas=1, maxReplicas=2))
-    assert propagate_bounds(cluster, RAY_SERVICE, applied(api, group(minReplicas=1, maxReplicas=2))) == ([], {})
+    assert propagate_bounds(cluster, ACTIVE, applied(api, group(minReplicas=1, maxReplicas=2))) == ([], {})
     assert api.count("PATCH", ".") == 0
 
 
 def test_groups_are_matched_by_name_not_by_place(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group("other", maxReplicas=9), group("gpu", maxReplicas=2))
-    propagate_bounds(cluster, RAY_SERVICE, applied(api, group("gpu", maxReplicas=3), group("new", maxReplicas=7)))
+    propagate_bounds(cluster, ACTIVE, applied(api, group("gpu", maxReplicas=3), group("new", maxReplicas=7)))
     assert groups_of(api, "tiny-aaaaa") == [group("other", maxReplicas=9), group("gpu", maxReplicas=3)]
 
 
 def test_replicas_belong_to_the_autoscaler(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(replicas=1, minReplicas=1, maxReplicas=1))
-    propagate_bounds(cluster, RAY_SERVICE, applied(api, group(replicas=4, minReplicas=4, maxReplicas=4)))
+    propagate_bounds(cluster, ACTIVE, applied(api, group(replicas=4, minReplicas=4, maxReplicas=4)))
     assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=4, maxReplicas=4)]
 
 
@@ -68,7 +99,7 @@ def test_groups_reordered_in_between_are_not_hit(api: FakeAPI, cluster: Cluster)
     api.answer("PATCH", "rayclusters", lambda _request: live(api, "tiny-aaaaa", group("other", maxReplicas=9)))
     stored = applied(api, group("gpu", maxReplicas=3))
     with pytest.raises(ApiError) as caught:
-        propagate_bounds(cluster, RAY_SERVICE, stored)
+        propagate_bounds(cluster, ACTIVE, stored)
     assert caught.value.status == 422
     assert groups_of(api, "tiny-aaaaa") == [group("other", maxReplicas=9)]
 
@@ -76,7 +107,7 @@ def test_groups_reordered_in_between_are_not_hit(api: FakeAPI, cluster: Cluster)
 def test_a_service_that_has_no_cluster_yet(api: FakeAPI, cluster: Cluster) -> None:
     for active in ("", "tiny-gone0"):
         stored = applied(api, group(maxReplicas=3), active=active)
-        assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([], {})
+        assert propagate_bounds(cluster, RAY_SERVICE.clusters_of(stored), stored) == ([], {})
 
 
 def test_a_maximum_falls_with_the_workers_that_become_idle(
@@ -88,7 +119,7 @@ def test_a_maximum_falls_with_the_workers_that_become_idle(
     workers(api, 3)
     stored = applied(api, group(replicas=1, minReplicas=1, maxReplicas=1))
     configured = Applied("RayCluster", "tiny-aaaaa", "llm", "configured")
-    assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([configured], {"gpu": 3})
+    assert propagate_bounds(cluster, ACTIVE, stored) == ([configured], {"gpu": 3})
     assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=1, maxReplicas=3)]
 
     # An error of the moment ends nothing.
@@ -123,7 +154,7 @@ def test_workers_that_do_not_become_idle_are_left(
     live(api, "tiny-aaaaa", group(replicas=2, minReplicas=1, maxReplicas=2))
     workers(api, 2)
     stored = applied(api, group(minReplicas=1, maxReplicas=1))
-    assert propagate_bounds(cluster, RAY_SERVICE, stored) == ([], {"gpu": 2})
+    assert propagate_bounds(cluster, ACTIVE, stored) == ([], {"gpu": 2})
     with settling(cluster, RAY_SERVICE, stored) as changed:
         time.sleep(0.05)
     assert changed == []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster import Cluster, ending
 from rayllm_ctl.cluster import delete as module
 from rayllm_ctl.cluster.delete import delete_service
 from rayllm_ctl.cluster.failures import NotFoundError
@@ -12,7 +12,7 @@ from rayllm_ctl.cluster.inventory import inventory
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
-from tests.cluster.fakeapi import FakeAPI, Request
+from tests.cluster.fakeapi import FakeAPI, Request, status
 
 OURS = {"app.kubernetes.io/managed-by": "rayllm-ctl", "app.kubernetes.io/instance": "tiny"}
 APPLIED = [{"manager": "rayllm-ctl", "operation": "Apply"}]
@@ -57,7 +57,7 @@ def test_the_inventory_is_what_we_applied_and_nobody_owns(api: FakeAPI, cluster:
     put(api, "ConfigMap", "of-another", labels={**OURS, "app.kubernetes.io/instance": "big"})
     put(api, "PersistentVolumeClaim", "data")
     put(api, "Secret", "token")
-    assert [(item.kind, item.name) for item in inventory(cluster, "tiny", "llm")] == [
+    assert [(item.kind, item.name) for item in inventory(cluster, "tiny", "llm").entries] == [
         ("RayService", "tiny"),
         ("ConfigMap", "ours"),
     ]
@@ -66,7 +66,7 @@ def test_the_inventory_is_what_we_applied_and_nobody_owns(api: FakeAPI, cluster:
 def test_kinds_that_are_not_installed_are_passed_over(api: FakeAPI, cluster: Cluster) -> None:
     api.installed -= {"ServiceMonitor", "HTTPRoute"}
     put(api, "ConfigMap", "ours")
-    assert [item.name for item in inventory(cluster, "tiny", "llm")] == ["ours"]
+    assert [item.name for item in inventory(cluster, "tiny", "llm").entries] == ["ours"]
 
 
 def test_waits_until_the_pods_are_gone_though_their_cluster_went_first(api: FakeAPI, cluster: Cluster) -> None:
@@ -126,6 +126,98 @@ def test_a_redis_that_kuberay_gave_up_clearing_is_reported(
     [deleted] = [request.json() for request in api.requests if request.method == "DELETE"]
     # In the foreground the service account of the Job's pod would go first.
     assert deleted["propagationPolicy"] == ("Background" if finalizers else "Foreground")
+
+
+REPLICAS = "tiny-bcdfg-head-svc:dashboard/proxy/api/serve/applications/$"
+
+
+def serving(api: FakeAPI, *states: list[str]) -> None:
+    """A service that rayllm-ctl applied, and the states of its replicas at each look, the last again."""
+    fields = {"f:spec": {"f:serveConfigV2": {}}}
+    put(api, "RayService", "tiny", managed=[{**APPLIED[0], "fieldsV1": fields}])
+    status = {"activeServiceStatus": {"rayClusterName": "tiny-bcdfg"}}
+    spec = {"serveConfigV2": "applications: [{name: tiny}]"}
+    api.put(**{**api.stored("RayService", "tiny"), "spec": spec, "status": status})
+    ray_cluster(api)
+    looks = iter(states)
+    last = [states[-1]]
+
+    def look(_request: Request) -> Any:
+        last[0] = next(looks, last[0])
+        deployment = {"replicas": [{"state": state} for state in last[0]]}
+        return 200, {"applications": {"tiny": {"deployments": {"LLMServer:tiny": deployment}}} if last[0] else {}}
+
+    api.answer("GET", REPLICAS, look)
+
+
+def test_serve_ends_the_replicas_before_their_pods_are_deleted(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleted at once, an idle worker would wait for a head that is gone, with its GPUs, for a minute and a half."""
+    monkeypatch.setattr(ending, "POLL_SECONDS", 0.01)
+    serving(api, ["RUNNING"] * 2, ["RUNNING"] * 2, ["STOPPING"] * 2, ["STOPPING"], [])
+    leaving = {"deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 140}
+    pod(api, "worker", **leaving)
+    pod(api, "cleanup", **leaving)
+    cleanup = api.stored("Pod", "cleanup")
+    cleanup["metadata"]["labels"]["ray.io/node-type"] = "redis-cleanup"
+    api.put(**cleanup)
+    pod(api, "head")
+    looks = iter(range(9))
+
+    def look(_request: Request) -> None:
+        if next(looks) == 2:
+            for kind, name in (("RayCluster", "tiny-bcdfg"), ("Pod", "head"), ("Pod", "cleanup")):
+                api.remove(kind, name)
+
+    api.answer("GET", "llm/pods$", look)
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    notes = [event.message for event in events if isinstance(event, Noted)]
+    assert notes[:2] == [
+        "waiting for 2 replicas of tiny to answer the last requests",
+        "waiting for 1 replica of tiny to answer the last requests",
+    ]
+    writes = [one for one in api.requests if one.method in ("PATCH", "DELETE")]
+    assert [one.path.rpartition("/")[2] for one in writes] == ["tiny", "tiny", "worker"]
+    assert writes[0].json()["spec"] == {"serveConfigV2": "applications: []\n"}
+    assert writes[2].json()["gracePeriodSeconds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (status(503, "no endpoints available"), "may take minutes: no endpoints available"),
+        (None, "KubeRay does not pass the change on to Serve"),
+    ],
+)
+def test_where_serve_does_not_end_them_replicas_end_with_their_pods(
+    api: FakeAPI, cluster: Cluster, answer: Any, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(ending, "PATIENCE_SECONDS", 0.05)
+    serving(api, ["RUNNING"])
+    if answer:
+        api.answer("GET", REPLICAS, answer)
+    pod(api, "worker", deletionTimestamp="2026-11-21T10:00:00Z", deletionGracePeriodSeconds=140)
+    leave(api, ("RayCluster", "tiny-bcdfg"), ("Pod", "worker"))
+    events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert any(note in event.message for event in events if isinstance(event, Noted)), events
+    assert api.count("DELETE", "/pods/") == 0, "requests may be running there"
+    assert api.names("RayService") == []
+
+
+def test_a_deletion_that_is_interrupted_while_replicas_end_goes_on(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(api, ["RUNNING"], ["STOPPING"])
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rayllm_ctl.cluster.ending.time.sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert api.names("RayService") == []
 
 
 def test_pods_of_others_are_not_waited_for(api: FakeAPI, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -18,14 +19,19 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2e.selectors import unmatched
 from rayllm_ctl.cli import app
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import yamltext
+from rayllm_ctl.model.factsources import OFFLINE
 from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.render import manifests
 from rayllm_ctl.render.changes import changes
 from rayllm_ctl.render.helmvalues import helm_values
 from rayllm_ctl.render.reads import fields_read
-from rayllm_ctl.render.values import Values
+from rayllm_ctl.render.values import Values, values_of
+from rayllm_ctl.specfile import load_file
+from rayllm_ctl.workflows.plan import make_plan
 from scripts.helmchart import form, gotemplate, texts
 from scripts.helmchart.chart import CHART, files
 from scripts.helmchart.texts import EDITABLE
@@ -84,6 +90,22 @@ def test_the_schema_accepts_the_values_of_a_spec(spec: Any, capsys: pytest.Captu
     assert app.run(["render", "--offline", "--format", "helm-values", "-f", str(spec)]) == 0
     written = yaml.load(capsys.readouterr().out, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     validator().validate(written)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
+def test_every_selector_follows_the_name(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the chart lays the objects out under another name: its templates are these, and its values those of the plan.
+
+    e2e/test_chart.py does it with Helm itself.
+    """
+    plan = make_plan(load_file(spec), OFFLINE)
+    assert unmatched(list(manifests.laid_out(plan).values())) == []
+    planned = values_of(plan)
+    monkeypatch.setattr(manifests, "values_of", lambda _plan: dataclasses.replace(planned, name="blue"))
+    renamed = list(manifests.laid_out(plan).values())
+    (service,) = (item for item in renamed if item["kind"] in ("RayService", "RayCluster"))
+    assert service["metadata"]["name"] == "blue"
+    assert unmatched(renamed) == []
 
 
 def test_the_schema_rejects_what_no_template_reads() -> None:

@@ -63,6 +63,17 @@ def test_compiled_templates_are_kept_in_the_users_cache(tmp_path: Path, monkeypa
     environment.cache_clear()
 
 
+def test_no_home_directory_is_made_for_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    environment.cache_clear()
+    try:
+        assert environment().get_template("rayservice.yaml.j2") is not None
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        environment.cache_clear()
+
+
 @pytest.mark.parametrize("place", ["file", "read-only"])
 def test_no_cache_no_matter(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "blocked"

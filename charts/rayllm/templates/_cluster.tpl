@@ -46,7 +46,7 @@ headGroupSpec:
     num-cpus: "0"
     num-gpus: "0"
   template:
-    {{- include "rayllm.metadata" (dict "pod" $.Values.head) | replace "\n" "\n    " }}
+    {{- include "rayllm.metadata" (dict "root" $ "pod" $.Values.head) | replace "\n" "\n    " }}
     spec:
       containers:
       - name: ray-head
@@ -67,8 +67,8 @@ headGroupSpec:
         - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "ingressCode" $.Values.ingressCode "keysSecret" nil) | replace "\n" "\n        " }}
-      {{- include "rayllm.podFields" (dict "pod" $.Values.head) | replace "\n" "\n      " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" nil) | replace "\n" "\n        " }}
+      {{- include "rayllm.podFields" (dict "root" $ "pod" $.Values.head) | replace "\n" "\n      " }}
 {{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $.Values.autoscaler)) }}
       volumes:
 {{- end }}
@@ -115,7 +115,7 @@ workerGroupSpecs:
 {{- end }}
 {{- end }}
   template:
-    {{- include "rayllm.metadata" (dict "pod" $group.pod) | replace "\n" "\n    " }}
+    {{- include "rayllm.metadata" (dict "root" $ "pod" $group.pod) | replace "\n" "\n    " }}
     spec:
       containers:
       - name: ray-worker
@@ -143,7 +143,7 @@ workerGroupSpecs:
 {{- if not (kindIs "invalid" $group.pod.gracePeriod) }}
       terminationGracePeriodSeconds: {{ include "rayllm.yaml" $group.pod.gracePeriod }}
 {{- end }}
-      {{- include "rayllm.podFields" (dict "pod" $group.pod) | replace "\n" "\n      " }}
+      {{- include "rayllm.podFields" (dict "root" $ "pod" $group.pod) | replace "\n" "\n      " }}
 {{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $group.pod.keysSecret)) }}
       volumes:
       {{- include "rayllm.volumes" (dict "volumes" $.Values.storage) | replace "\n" "\n      " }}

@@ -178,7 +178,12 @@ metadata:
 {{- if $.pod.labels }}
   labels:
 {{- range $label, $value := $.pod.labels }}
+{{- /* What selects these pods is named after the service, whatever name the chart is given. */}}
+{{- if eq $label "rayllm.io/service" }}
+    rayllm.io/service: {{ include "rayllm.yaml" (include "rayllm.name" $.root) }}
+{{- else }}
     {{ include "rayllm.yaml" $label }}: {{ include "rayllm.yaml" $value }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if $.pod.annotations }}
@@ -219,6 +224,15 @@ runtimeClassName: {{ include "rayllm.yaml" $.pod.runtimeClassName }}
 {{- include "rayllm.securityContext" (dict "context" $.pod.securityContext) }}
 {{- if $.pod.topologySpreadConstraints }}
 topologySpreadConstraints: {{ include "rayllm.yaml" $.pod.topologySpreadConstraints }}
+{{- else if $.pod.spreadOverNodes }}
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      rayllm.io/service: {{ include "rayllm.yaml" (include "rayllm.name" $.root) }}
+  matchLabelKeys: [ray.io/cluster, ray.io/group]
 {{- end }}
 {{- include "rayllm.placement" (dict "place" $.pod.placement) }}
 {{- end }}

@@ -1,0 +1,89 @@
+"""The end of a service's replicas before its pods are deleted.
+
+Where all pods are deleted at once, Ray's head ends first, and the workers stay, with their GPUs, although they have no
+request: their Ray waits until Serve has moved replicas and proxies away, at most RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S
+(ray/_private/node.py of Ray 2.60). Serve's proxies stay for 30 s, as long as the head; then nothing ends them until Ray
+accepts the loss of the GCS, 60 s later. So Serve ends the replicas first, each as soon as it has answered its requests:
+it deletes applications that its configuration no longer has. Pods in which nothing runs have nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from rayllm_ctl.cluster.applied import applied_manifest
+from rayllm_ctl.cluster.apply import apply
+from rayllm_ctl.cluster.client import Cluster
+from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
+from rayllm_ctl.cluster.failures import NotFoundError
+from rayllm_ctl.cluster.serve import read_state, unread
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.events import Noted
+from rayllm_ctl.model.workload import WorkloadKind
+
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 15.0
+"""How long KubeRay may take to pass the configuration on to Serve; its operator may be down."""
+
+GRACE_SECONDS = 2
+"""What pods get in which no replica runs."""
+
+_NO_APPLICATIONS = "applications: []\n"
+
+
+def end_replicas(
+    cluster: Cluster, kind: WorkloadKind, service: Mapping[str, Any], deadline: float
+) -> Generator[Noted, None, bool]:
+    """Have Serve end the replicas of `service`, each with its requests; whether none runs any more.
+
+    Otherwise, as during an upgrade, or where Serve cannot be asked, the pods end as Ray ends them. deadline: of
+    time.monotonic(), after which the replicas are not waited for.
+    """
+    clusters = kind.clusters_of(service)
+    if kind.is_cluster or len(clusters) != 1 or kuberay.is_suspended(service):
+        return False
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    try:
+        dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, clusters[0], namespace))
+        if not _replicas(dashboard):
+            return True
+        manifest = applied_manifest(service)
+        if manifest is None:
+            yield Noted(f"{name} was not applied by rayllm-ctl: its replicas end with their pods")
+            return False
+        manifest["spec"] = {**manifest["spec"], "serveConfigV2": _NO_APPLICATIONS}
+        for _ in apply(cluster, [manifest], unchanged={kind.name: int(service["metadata"].get("generation") or 0)}):
+            pass  # what is said of the service is its deletion
+        return (yield from _wait(dashboard, name, deadline))
+    except NotFoundError:
+        return False
+    except UserError as error:
+        yield Noted(f"the replicas of {name} end with their pods, which may take minutes: {unread(error)}")
+        return False
+
+
+def _wait(dashboard: Dashboard, name: str, deadline: float) -> Generator[Noted, None, bool]:
+    begun, told = time.monotonic(), 0
+    while time.monotonic() < deadline:
+        states = _replicas(dashboard)
+        if not states:
+            return True
+        ending = "STOPPING" in states
+        if not ending and not told and time.monotonic() - begun > PATIENCE_SECONDS:
+            yield Noted(f"KubeRay does not pass the change on to Serve: the replicas of {name} end with their pods")
+            return False
+        if ending and len(states) != told:
+            told = len(states)
+            yield Noted(f"waiting for {told} replica{'s' if told > 1 else ''} of {name} to answer the last requests")
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+def _replicas(dashboard: Dashboard) -> list[str]:
+    """The states of all replicas that there are."""
+    applications = read_state(dashboard).get("applications") or {}
+    deployments = [one for app in applications.values() for one in (app.get("deployments") or {}).values()]
+    return [str(one.get("state")) for deployment in deployments for one in deployment.get("replicas") or ()]
