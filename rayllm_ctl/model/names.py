@@ -68,17 +68,29 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 _CUTOFF = 0.6
-_AS_NEAR = 0.1
-"""Less similar by so much, another word is as probable: "modle" is 0.89 of "mode" and 0.8 of "model"."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The question after the known words that `word` was probably meant to be, the nearest first; empty without one."""
+    """The question after the known words that `word` was probably meant to be, all that are as near; empty without one.
+
+    Nearest are those with the fewest typing errors: "modle" is one away from "mode", and one from "model".
+    """
     import difflib
 
-    def similarity(other: str) -> float:
-        return difflib.SequenceMatcher(None, other, word).ratio()
-
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=_CUTOFF)
-    near = [one for one in close if similarity(one) >= similarity(close[0]) - _AS_NEAR]
+    errors = {one: _typing_errors(word, one) for one in close}
+    near = [one for one in close if errors[one] == min(errors.values())]
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _typing_errors(one: str, other: str) -> int:
+    """Letters that are missing, too many, wrong, or swapped with the next (the optimal string alignment distance)."""
+    before, last = list[int](), list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        now = [row]
+        for column, wanted in enumerate(other, 1):
+            least = min(last[column] + 1, now[-1] + 1, last[column - 1] + (letter != wanted))
+            swapped = row > 1 and column > 1 and (letter, one[row - 2]) == (other[column - 2], wanted)
+            now.append(min(least, before[column - 2] + 1) if swapped else least)
+        before, last = last, now
+    return last[-1]

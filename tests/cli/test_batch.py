@@ -23,6 +23,13 @@ SUBMIT = (*JOB, "--no-wait")
 
 TEXT = ("batch", "submit", *FLAGS, "--input", "s3://bucket/in.txt", "--output", "s3://bucket/out", "--no-wait")
 
+
+def without(flag: str) -> tuple[str, ...]:
+    """JOB without a flag and its value."""
+    at = JOB.index(flag)
+    return (*JOB[:at], *JOB[at + 2 :])
+
+
 SPEC = """\
 apiVersion: rayllm.io/v1alpha1
 kind: BatchJob
@@ -78,10 +85,13 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         (("deploy", "-f", "SPEC"), 'kind: "BatchJob" is not supported (expected LLMService)'),
         (("render", "-f", "SPEC", "--format", "helm-values"), "do not apply to a BatchJob"),
         (("batch", "submit", "--model", "m"), "--output, --input required, or a spec file"),
-        ((*JOB, "--prompt", "{{ text", "--dry-run=client"), "spec.prompt.template: not a valid Jinja template"),
+        (
+            (*without("--prompt"), "--prompt", "{{ text", "--dry-run=client"),
+            "spec.prompt.template: not a valid Jinja template",
+        ),
         ((*JOB, "--input", "notes.txt"), '--input: "notes.txt" is not a path that the pods have'),
         ((*JOB, "--concurrency", "0"), "--concurrency: must be at least 1, not 0"),
-        ((*JOB, "--max-model-len", "999999999"), "nothing was applied"),
+        ((*without("--max-model-len"), "--max-model-len", "999999999"), "nothing was applied"),
         ((*JOB, "--adapter", "a"), "--adapter: requires spec.model.loraPath"),
         ((*JOB, "--tp", "4", "--pp", "4", "--lora-path", "s3://b/a", "--adapter", "a"), "is copied into one pod"),
         ((*JOB, "--input", "-"), "--input - reads all prompts from standard input"),

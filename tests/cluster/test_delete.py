@@ -133,7 +133,7 @@ REPLICAS = "tiny-bcdfg-head-svc:dashboard/proxy/api/serve/applications/$"
 
 def serving(api: FakeAPI, *states: list[str]) -> None:
     """A service that rayllm-ctl applied, and the states of its replicas at each look, the last again."""
-    fields = {"f:spec": {"f:serveConfigV2": {}}}
+    fields: dict[str, Any] = {"f:spec": {"f:serveConfigV2": {}}}
     put(api, "RayService", "tiny", managed=[{**APPLIED[0], "fieldsV1": fields}])
     status = {"activeServiceStatus": {"rayClusterName": "tiny-bcdfg"}}
     spec = {"serveConfigV2": "applications: [{name: tiny}]"}
@@ -156,7 +156,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     """Deleted at once, an idle worker would wait for a head that is gone, with its GPUs, for a minute and a half."""
     monkeypatch.setattr(ending, "POLL_SECONDS", 0.01)
     serving(api, ["RUNNING"] * 2, ["RUNNING"] * 2, ["STOPPING"] * 2, ["STOPPING"], [])
-    leaving = {"deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 140}
+    leaving: dict[str, Any] = {"deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 140}
     pod(api, "worker", **leaving)
     pod(api, "cleanup", **leaving)
     cleanup = api.stored("Pod", "cleanup")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.model.labels import label_value, service_labels
-from rayllm_ctl.model.names import nearest, service_name, service_name_problem
+from rayllm_ctl.model.names import did_you_mean, nearest, service_name, service_name_problem
 from rayllm_ctl.model.patterns import LABEL_VALUE
 from rayllm_ctl.model.quantities import format_duration, parse_duration, parse_quantity
 
@@ -66,3 +66,16 @@ def test_no_durations(text: str) -> None:
 
 def test_durations_for_people() -> None:
     assert [format_duration(seconds) for seconds in (8, 130, 3900)] == ["8s", "2m10s", "1h05m"]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "question"),
+    [
+        ("modle", ("mode", "model", "models"), "did you mean mode or model?"),
+        ("bfloat61", ("auto", "bfloat16", "float16"), "did you mean bfloat16?"),
+        ("replcas", ("replicas", "resources"), "did you mean replicas?"),
+        ("x", ("model",), ""),
+    ],
+)
+def test_all_names_that_are_as_near_are_suggested(word: str, known: tuple[str, ...], question: str) -> None:
+    assert did_you_mean(word, known) == question
