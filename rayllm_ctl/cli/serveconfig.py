@@ -20,6 +20,7 @@ _APPLY = frozenset(
     {
         "name", "accelerator.gpu", "engine.image", "engine.env", "storage.volumes", "resources.worker.cpu",
         "resources.worker.memory", "scheduling.node_selector", "scheduling.tolerations", "security.pod_security",
+        "model.token_secret",
     }
 )  # fmt: skip
 """The fields that mean something for pods around a Serve configuration; the others are of a model."""

@@ -12,15 +12,18 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.names import ENGINE_DEPLOYMENT, INGRESS_DEPLOYMENT, MODEL_BUILDER, deployment_suffix
 from rayllm_ctl.model.problems import Path
 
-Pattern = Literal["openai", "data-parallel", "prefill-decode", "own"]
+Pattern = Literal["openai", "data-parallel", "prefill-decode", "deployment", "own"]
 """How an application serves models: Ray's ingress with a deployment for each; one model whose replicas are ranks of a
-data parallel group; one model with replicas for prefill and others for decode; a model behind our own ingress."""
+data parallel group; one model with replicas for prefill and others for decode; a deployment alone, without an HTTP API;
+a model behind our own ingress."""
 
 _PACKAGES: Final = ("ray.serve.llm", "ray.llm")
 _BUILDERS: Final[Mapping[str, Pattern]] = {
     "build_openai_app": "openai",
     "build_dp_openai_app": "data-parallel",
     "build_pd_openai_app": "prefill-decode",
+    "build_llm_deployment": "deployment",
+    "build_dp_deployment": "deployment",
 }
 _SINGLE: Final[Mapping[Pattern, Mapping[str, str]]] = {
     "data-parallel": {"llm_config": "DPServer:"},
@@ -67,11 +70,13 @@ def pattern_of(application: Mapping[str, Any]) -> Pattern | None:
     path = application.get("import_path")
     if path == MODEL_BUILDER:
         return "own"
-    if not isinstance(path, str):
-        return None
-    module, _, name = path.replace(":", ".").rpartition(".")
-    known = any(module == package or module.startswith(f"{package}.") for package in _PACKAGES)
-    return _BUILDERS.get(name) if known else None
+    return _BUILDERS.get(str(path).rpartition(":")[2].rpartition(".")[2]) if is_of_ray_serve_llm(application) else None
+
+
+def is_of_ray_serve_llm(application: Mapping[str, Any]) -> bool:
+    """Whether the builder of an application is in Ray's own package."""
+    module = str(application.get("import_path")).replace(":", ".").rpartition(".")[0]
+    return any(module == package or module.startswith(f"{package}.") for package in _PACKAGES)
 
 
 def llm_entries(application: Mapping[str, Any]) -> Iterator[LLMEntry]:
@@ -84,7 +89,7 @@ def llm_entries(application: Mapping[str, Any]) -> Iterator[LLMEntry]:
     elif pattern == "openai":
         yield from _listed(args)
     else:
-        for key, prefix in _SINGLE[pattern].items():
+        for key, prefix in _SINGLE.get(pattern, {}).items():
             if isinstance(args.get(key), Mapping):
                 yield LLMEntry(("args", key), args[key], prefix)
 

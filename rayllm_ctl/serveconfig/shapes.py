@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.model.names import nearest
@@ -109,11 +110,10 @@ def one_of(*words: str) -> Rule:
 
     def rule(value: Any, path: Path, report: Report) -> None:
         if value not in words or not isinstance(value, str):
-            close = nearest(str(value), words)
             report.reject(
                 path,
                 f"{shown(value)} is not supported (supported values: {', '.join(words)})",
-                f"did you mean {close}?" if close else "",
+                meant(str(value), words),
             )
 
     return rule
@@ -156,11 +156,18 @@ def entries(rule: Rule) -> Rule:
 
 
 def section(
-    fields: Mapping[str, Rule], *, required: Iterable[str] = (), closed: bool = False, then: Rule = anything
+    fields: Mapping[str, Rule],
+    *,
+    required: Iterable[str] = (),
+    closed: bool = False,
+    then: Rule = anything,
+    unknown: str = "unknown field",
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> Rule:
     """A mapping with these fields. closed: others are rejected, as Ray does in some sections; the rest it ignores.
 
-    then: what has to hold between the fields, checked where each of them is valid.
+    then: what has to hold between the fields, checked where each of them is valid. unknown: what is said of another
+    field. elsewhere: hints for fields that belong to another section.
     """
 
     def rule(value: Any, path: Path, report: Report) -> None:
@@ -172,10 +179,9 @@ def section(
             if key in fields:
                 fields[key](item, (*path, key), report)
                 continue
-            close = nearest(key, fields)
-            hint = f"did you mean {close}?" if close else ""
+            hint = meant(key, fields) if key not in elsewhere else elsewhere[key]
             if closed:
-                report.reject((*path, key), "unknown field", hint)
+                report.reject((*path, key), unknown, hint)
             else:
                 report.note((*path, key), IGNORED, hint)
         for key in required:
@@ -185,6 +191,12 @@ def section(
             then(value, path, report)
 
     return rule
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The hint at the known word that `word` was probably meant to be; empty without one."""
+    close = nearest(word, known)
+    return f"did you mean {close}?" if close else ""
 
 
 def shown(value: Any) -> str:

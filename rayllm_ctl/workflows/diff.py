@@ -20,7 +20,6 @@ from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.model.labels import MANAGER
-from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.applications import ServeFile
@@ -57,7 +56,7 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     cluster = connect()
     namespace = made.namespace or cluster.namespace
     made, why = fitted_to(cluster, made, namespace)
-    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made.plan))
+    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made))
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
@@ -131,9 +130,9 @@ def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | No
     return Diff(tuple(_completed(item, None, running) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
 
 
-def start_seconds(plan: Plan | None) -> float | None:
+def start_seconds(made: Rendering) -> float | None:
     """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
-    startup = plan.startup if plan else None
+    startup = made.startup
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
 
 

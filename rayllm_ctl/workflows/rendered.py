@@ -81,7 +81,7 @@ def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)
-        return list(made.manifests), start_seconds(made.plan)
+        return list(made.manifests), start_seconds(made)
     items = [item for item in documents if not kustomize.is_kustomization(item, file)]
     for item in items:
         metadata = item.get("metadata")

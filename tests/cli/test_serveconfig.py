@@ -20,6 +20,8 @@ IMAGE = ("--image", "rayproject/ray:2.60.0")
 FLAGS: dict[str, tuple[str, ...]] = {
     "text-ml": ("--code", str(FILES / "code"), "--env", "PYTHONPATH=/opt/own"),
     "https": ("--volume", "secret:tls:/tls", "--memory", "6Gi", "--cpu", "500m", "-n", "web"),
+    "llm": ("--offline", "--gpu", "H100-80GB", "--hf-token-secret", "hf/token"),
+    "llm-several": ("--offline", "--gpu", "H100-80GB"),
     "accelerators": ("--gpu", "H100-80GB", "--node-selector", "pool=gpu"),
 }
 
