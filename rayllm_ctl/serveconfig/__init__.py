@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
@@ -20,12 +21,13 @@ from rayllm_ctl.serveconfig.shapes import IGNORED, Report
 @dataclass(frozen=True)
 class ServeConfig:
     """A valid configuration as KubeRay should get it. notes: what to know of it, each with its line. place: a problem
-    of it as text, with its line."""
+    of it as text, with its line; lines: several, in their order in the file."""
 
     data: dict[str, Any]
     proxies: ServeProxies
     notes: tuple[str, ...]
     place: Callable[[Problem], str]
+    lines: Callable[[Iterable[Problem]], Iterable[str]]
 
 
 def read_config(text: str, source: str, fields: LLMFields | None = None) -> ServeConfig:
@@ -44,7 +46,9 @@ def read_config(text: str, source: str, fields: LLMFields | None = None) -> Serv
     data, proxies = kuberay.adapt(read.data, found)
     if found.problems:
         raise _rejected(read, found.problems)
-    return ServeConfig(data, proxies, tuple(_lines(read, (*read.notes, *found.notes))), read.place)
+    return ServeConfig(
+        data, proxies, tuple(_lines(read, (*read.notes, *found.notes))), read.place, partial(_lines, read)
+    )
 
 
 def _placeholders(data: Any, found: Report) -> None:

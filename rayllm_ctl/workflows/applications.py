@@ -91,7 +91,7 @@ def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
         manifests = list(without_token(manifests))
     check_objects(manifests, options.kuberay)
     check_pod_security(manifests, applied.pod_security)
-    notes = (*config.notes, *map(config.place, added), *_unlisted(data), *unknown_types(found, catalog))
+    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
     notes += (fields.note,) if planned and fields.note else ()
     notes += (f"token authentication is {lacks}",) if lacks else ()
     startup = served.startup if served else None

@@ -145,6 +145,12 @@ def _kinds(model: FileModel, given: str | None) -> list[GPU]:
     return sorted(found, key=lambda gpu: gpu.memory_bytes)
 
 
+def chosen_gpu(model: FileModel, given: str | None) -> GPU | None:
+    """The GPU that a spec of the model names: the one that file and --gpu mean, if it is one; None leaves it open."""
+    kinds = _kinds(model, given) if model.hardware == "gpu" else []
+    return kinds[0] if len(kinds) == 1 else None
+
+
 def _with_gpu(model: FileModel, gpu: str | None) -> LLMService:
     accelerator = Accelerator(model.service.accelerator.kind, gpu)
     return replace(model.service, accelerator=accelerator)
