@@ -20,14 +20,13 @@ from rayllm_ctl.serveconfig.deployment import (
     AUTOSCALING_FIELDS,
     DEPLOYMENT_FIELDS,
     deployment_as_a_whole,
-    replica_bounds_fit,
 )
+from rayllm_ctl.serveconfig.llmrules import both, bucket, hardware, instead, scaling_bounds, typed
 from rayllm_ctl.serveconfig.runtimeenv import runtime_env
 from rayllm_ctl.serveconfig.shapes import (
     Report,
     Rule,
     anything,
-    as_number,
     entries,
     items,
     meant,
@@ -37,9 +36,6 @@ from rayllm_ctl.serveconfig.shapes import (
     section,
     shown,
 )
-
-REMOTE: Final = ("s3://", "gs://", "abfss://", "azure://", "pyarrow-")
-"""How addresses of buckets begin."""
 
 STRATEGIES: Final = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
@@ -115,7 +111,7 @@ class _Rules:
                 "accelerator_type": nullable(self._accelerator),
                 "accelerator_config": nullable(self._hardware),
                 "placement_group_config": nullable(self._placement()),
-                "lora_config": nullable(self._section("lora", {"dynamic_lora_loading_path": nullable(_bucket)})),
+                "lora_config": nullable(self._section("lora", {"dynamic_lora_loading_path": nullable(bucket)})),
                 "deployment_config": deployment,
                 "callback_config": self._section("callback", {}),
             },
@@ -140,7 +136,7 @@ class _Rules:
     ) -> Rule:
         """The section of a class of Ray's: `rules` for fields beside their types, as far as this version has them."""
         types = self._fields.classes[name]
-        found = {field: _both(_typed(kind.removeprefix("!")), rules.get(field)) for field, kind in types.items()}
+        found = {field: both(typed(kind.removeprefix("!")), rules.get(field)) for field, kind in types.items()}
         return section(
             found,
             required=[field for field, kind in types.items() if kind.startswith("!")],
@@ -167,16 +163,16 @@ class _Rules:
         scaling = section(
             {key: AUTOSCALING_FIELDS.get(key, anything) for key in fields.classes["autoscaling"]},
             closed=True,
-            then=_bounds,
+            then=scaling_bounds,
             unknown=f"unknown field of autoscaling in Ray {fields.ray}",
         )
         actor = section(ACTOR_FIELDS, closed=True, unknown=f"unknown option of an actor in Ray {fields.ray}")
         rules = {key: DEPLOYMENT_FIELDS.get(key, anything) for key in fields.deployment}
         rules |= {"autoscaling_config": nullable(scaling), "ray_actor_options": actor}
         rules |= dict.fromkeys(
-            ("placement_group_bundles", "placement_group_strategy"), _instead("placement_group_config")
+            ("placement_group_bundles", "placement_group_strategy"), instead("placement_group_config")
         )
-        rules["max_replicas_per_node"] = _instead("nothing: a replica has a placement group")
+        rules["max_replicas_per_node"] = instead("nothing: a replica has a placement group")
         return section(
             rules,
             closed=True,
@@ -267,7 +263,7 @@ class _Rules:
     def _source(self, value: Any, path: Path, report: Report) -> None:
         if isinstance(value, dict):
             files = items(self._section("extraFiles", {}))
-            self._section("mirror", {"bucket_uri": nullable(_bucket), "extra_files": files})(value, path, report)
+            self._section("mirror", {"bucket_uri": nullable(bucket), "extra_files": files})(value, path, report)
 
     def _whole_config(self, value: Any, path: Path, report: Report) -> None:
         metrics, arguments = value.get("log_engine_metrics", True), value.get("engine_kwargs") or {}
@@ -277,68 +273,14 @@ class _Rules:
                 "the engine's metrics need it",
                 "log_engine_metrics: false",
             )
+        experimental = value.get("experimental_configs") or {}
+        ingress = "ingress_deployment_config beside llm_configs"
+        if "num_router_replicas" in experimental:
+            report.reject((*path, "experimental_configs", "num_router_replicas"), "was removed", ingress)
+        if "num_ingress_replicas" in experimental:
+            report.note((*path, "experimental_configs", "num_ingress_replicas"), "Ray reads it nowhere", ingress)
         named, kind = value.get("accelerator_type"), hardware(value)
         if named and kind == "cpu":
             report.reject((*path, "accelerator_type"), "cannot be combined with CPUs", "leave it out")
         elif named and (kind == "tpu") != str(named).startswith("TPU-"):
             report.reject((*path, "accelerator_type"), f"{shown(named)} is not of the kind {kind}")
-
-
-def hardware(config: Mapping[str, Any]) -> str:
-    """What the engine of a valid configuration runs on: cpu, gpu or tpu."""
-    kind = (config.get("accelerator_config") or {}).get("kind")
-    if kind is not None:
-        return str(kind)
-    placement = config.get("placement_group_config")
-    if placement:
-        bundles = [placement.get("bundle_per_worker") or {}, *(placement.get("bundles") or ())]
-        return next((name.lower() for name in ("TPU", "GPU") if any(_amount(one, name) for one in bundles)), "cpu")
-    return "tpu" if str(config.get("accelerator_type") or "").startswith("TPU-") else "gpu"
-
-
-def _amount(bundle: Mapping[str, Any], name: str) -> float:
-    return as_number(bundle.get(name)) or 0.0
-
-
-def _typed(types: str) -> Rule:
-    def rule(value: Any, path: Path, report: Report) -> None:
-        problem = type_problem(value, types)
-        if problem:
-            report.reject(path, problem)
-
-    return rule
-
-
-def _both(first: Rule, second: Rule | None) -> Rule:
-    """`second` where `first` finds nothing."""
-    if second is None:
-        return first
-
-    def rule(value: Any, path: Path, report: Report) -> None:
-        before = len(report.problems)
-        first(value, path, report)
-        if len(report.problems) == before:
-            second(value, path, report)
-
-    return rule
-
-
-def _instead(other: str) -> Rule:
-    def rule(_value: Any, path: Path, report: Report) -> None:
-        report.reject(path, "cannot be set: Ray Serve LLM makes the placement group", other)
-
-    return rule
-
-
-def _bucket(value: Any, path: Path, report: Report) -> None:
-    if isinstance(value, str) and not value.startswith(REMOTE):
-        report.reject(path, f"{shown(value)} is not the address of a bucket ({', '.join(REMOTE[:4])})")
-
-
-def _bounds(value: Any, path: Path, report: Report) -> None:
-    """Unset bounds are 1 where autoscaling is configured by itself."""
-    low, high = as_number(value.get("min_replicas", 1)), as_number(value.get("max_replicas"))
-    if high is None and low is not None and low > 1:
-        report.reject((*path, "min_replicas"), f"{low:g} is greater than max_replicas, which is 1 by default")
-    else:
-        replica_bounds_fit({"min_replicas": 1, **value}, path, report)

@@ -36,8 +36,11 @@ def filled(
 def _settings(model: FileModel, engine: EngineSettings | None) -> Iterable[tuple[tuple[str, ...], Any]]:
     """The settings of the engine that the plan stands on."""
     given = model.entry.config.get("engine_kwargs") or {}
-    for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "dtype", "gpu_memory_utilization"):
-        value = getattr(engine, name, None)
+    if engine is None:
+        return
+    names = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "dtype", "gpu_memory_utilization")
+    planned = {**{name: getattr(engine, name) for name in names}, **engine.args}
+    for name, value in planned.items():
         if value is not None and given.get(name) is None:
             yield ("engine_kwargs", name), value
 

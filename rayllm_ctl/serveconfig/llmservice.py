@@ -14,7 +14,7 @@ from rayllm_ctl.model.llmapplications import LLMEntry, deployment_options, llm_e
 from rayllm_ctl.model.names import service_name
 from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.service import Accelerator, LLMService, Model, Parallelism, Replicas
-from rayllm_ctl.serveconfig.llm import REMOTE, hardware
+from rayllm_ctl.serveconfig.llmrules import REMOTE, hardware
 from rayllm_ctl.serveconfig.schema import DEFAULT_APPLICATION
 from rayllm_ctl.serveconfig.shapes import as_number
 from rayllm_ctl.serveconfig.sizing import replica_bounds

@@ -291,7 +291,8 @@ def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
     replicas = (
         str(shape.replicas) if shape.replicas == shape.max_replicas else f"{shape.replicas}..{shape.max_replicas}"
     )
-    where = f"{shape.gpus_per_replica} {plan.gpu.name if plan.gpu and pods.gpus_per_worker else 'CPUs'}"
+    count_of = shape.gpus_per_replica
+    where = f"{count_of} {plan.gpu.name}" if plan.gpu and pods.gpus_per_worker else f"on {count_of} CPU"
     where += f" in {pods.workers_per_replica} pods" if pods.workers_per_replica > 1 else ""
     yield (
         f"group {group.name}: {count} workers of {size}{group.pod_memory} for {model.application}/"

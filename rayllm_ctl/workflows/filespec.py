@@ -11,7 +11,7 @@ from rayllm_ctl.model.llmapplications import pattern_of
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.validation import validate
-from rayllm_ctl.serveconfig.llm import REMOTE
+from rayllm_ctl.serveconfig.llmrules import REMOTE
 from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
 from rayllm_ctl.workflows.applications import ServeFile, read
 from rayllm_ctl.workflows.filemodels import chosen_gpu

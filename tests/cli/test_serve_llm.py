@@ -201,7 +201,11 @@ def test_a_placement_group_of_the_file_is_kept(render: Render) -> None:
 
 def test_a_model_on_cpus(render: Render) -> None:
     one = config("Qwen/Qwen3-0.6B", accelerator_config={"kind": "cpu"})
-    (group,) = render.groups(text(one))
+    found = render.manifest(text(one))
+    (group,) = found["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    application = yaml.safe_load(found["spec"]["serveConfigV2"])["applications"][0]
+    # Without it vLLM would take a part of the node's memory, not of the pod's.
+    assert application["args"]["llm_configs"][0]["engine_kwargs"]["kv_cache_memory_bytes"] > 0
     assert group["groupName"] == "cpu"
     assert gpus(group) == 0
     assert int(group["rayStartParams"]["num-cpus"]) == 3  # the replica, its process, and the ingress

@@ -77,12 +77,19 @@ def config(*lines: str) -> str:
         ("model_loading_config: {model_id: m, path: /x}", "path: unknown field of Ray Serve LLM 2.60.0\nmodel_source"),
         ("model_loading_config: {model_id: m, model_source: {bucket_uri: /x}}", "is not the address of a bucket"),
         ("runtime_env: {env_vars: {A: 1}}", "env_vars.A: expected a string"),
+        ("experimental_configs: {num_router_replicas: 2}", "was removed\ningress_deployment_config beside llm_configs"),
     ],
 )
 def test_what_is_rejected_with_the_line_and_what_was_meant(line: str, words: str) -> None:
     said = rejected(config(line))
     assert said.startswith("f:7: applications[0].args.llm_configs[0]")
     assert words in said
+
+
+def test_what_ray_documents_and_does_not_read_is_noted() -> None:
+    (note,) = read(config("experimental_configs: {num_ingress_replicas: 2}"))
+    assert note.startswith("f:7: ")
+    assert "Ray reads it nowhere" in note
 
 
 def test_cpus_have_no_accelerator_type() -> None:
