@@ -105,18 +105,20 @@ class ServedModels:
         return self.groups[0].min_workers
 
 
-def served_models(plans: Mapping[str, Plan], groups: Sequence[WorkerGroup], explanation: Sequence[str]) -> ServedModels:
-    """Of plans that run, by the ids of their models. groups: their workers, in the same order."""
-    pods = [plan.pods for plan in plans.values() if plan.pods is not None]
-    parallelism = [plan.parallelism for plan in plans.values() if plan.parallelism is not None]
+def served_models(
+    ids: Iterable[str], plans: Sequence[Plan], groups: Sequence[WorkerGroup], explanation: Sequence[str]
+) -> ServedModels:
+    """Of plans that run. ids, groups: of their models, and their workers, in the same order."""
+    pods = [plan.pods for plan in plans if plan.pods is not None]
+    parallelism = [plan.parallelism for plan in plans if plan.parallelism is not None]
     largest = max(pods, key=lambda one: parse_quantity(one.head_memory))
     return ServedModels(
-        ids=", ".join(plans),
+        ids=", ".join(dict.fromkeys(ids)),
         groups=tuple(groups),
         replicas=min(one.replicas for one in parallelism),
         pods=min(one.workers_per_replica for one in pods),
         head=(largest.head_cpu, largest.head_memory),
-        startup=longest(plans.values()),
+        startup=longest(plans),
         explanation=tuple(explanation),
     )
 

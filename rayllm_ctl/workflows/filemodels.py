@@ -229,8 +229,8 @@ def workers(
         groups.append(group)
         rest += ingress
     explanation = [line for one, group in zip(planned, groups, strict=True) for line in _explained(one, group)]
-    plans = {str(one.model.entry.model_id): one.plan for one in planned}
-    return served_models(plans, groups, explanation), tuple(rest)
+    ids = [str(one.model.entry.model_id) for one in planned]
+    return served_models(ids, [one.plan for one in planned], groups, explanation), tuple(rest)
 
 
 def _workers(
