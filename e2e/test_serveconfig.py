@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -56,3 +58,33 @@ def test_a_chat_class_over_http_and_grpc(bench: Bench) -> None:
     with bench.proxied("chat-serve-svc", 8901) as url:
         assert posted(url, {"message": "Hello"})["answer"]
     assert said_over_grpc(bench, "chat-serve-svc", "chat")
+
+
+LLMS = """applications:
+- name: llms
+  import_path: ray.serve.llm:build_openai_app
+  route_prefix: /
+  args:
+    llm_configs:
+    - model_loading_config: {model_id: tiny, model_source: /models/tiny}
+      accelerator_config: {kind: cpu}
+      engine_kwargs: {max_model_len: 1024, enforce_eager: true}
+      deployment_config: {autoscaling_config: {min_replicas: 1, max_replicas: 1}}
+"""
+
+
+@pytest.mark.slow
+def test_a_model_of_ray_serve_llm(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "llms.yaml"
+    file.write_text(LLMS)
+    flags = ("--serve-config", str(file), "--image", bench.target.image, "-n", bench.namespace)
+    said = bench.run("deploy", *flags).err
+    assert "group cpu: 1 workers of" in said
+    assert "llms/LLMServer:tiny ×1" in said
+    assert bench.run("chat", "llms", "Hello", "-n", bench.namespace, "--max-tokens", "8").out.strip()
+    assert (
+        bench.run("endpoint", "llms", "-n", bench.namespace).out == f"http://llms-serve-svc.{bench.namespace}:8000/v1\n"
+    )
+    file.write_text(LLMS.replace("1024", "512"))
+    changed = bench.run("diff", *flags, "--fail-on", "outage", code=6)
+    assert "LLMServer:tiny (1 replica)" in changed.out

@@ -39,7 +39,7 @@ def raw_versions() -> Mapping[str, Mapping[str, Any]]:
     full: dict[str, dict[str, Any]] = {}
     current: dict[str, Any] = {}
     for version, changes in _document().items():
-        current = _changed(current, changes)
+        current = changed(current, changes)
         full[version] = current
     return full
 
@@ -104,14 +104,14 @@ def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFact
 def _data_of(version: str) -> Mapping[str, Any]:
     current: dict[str, Any] = {}
     for name, changes in _document().items():
-        current = _changed(current, changes)
+        current = changed(current, changes)
         if name == version:
             break
     return current
 
 
-def _changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`before` with the differences of one version applied."""
+def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`before` with the differences of one version applied, as scripts/engine_facts.py writes them."""
     after = dict(before)
     for key, change in changes.items():
         if key not in before or not (isinstance(change, dict) and change.keys() == {"add", "drop"}):

@@ -25,7 +25,8 @@ _WHERE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _SHORTER: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
-        (r"^args\.llm_configs\[\d+\]\.(?:engine_kwargs\.|model_loading_config\.)?", ""),
+        (r"^args\.(?:llm_configs\[\d+\]|(?:llm|prefill|decode)_config)\.", ""),
+        (r"^(?:engine_kwargs|model_loading_config)\.", ""),
         (r"^args\.(?:engine_kwargs|transformers)\.", ""),
         (r"^autoscaling_config\.", ""),
         (r"^user_config\.(?=gateway\b|models\b)", ""),

@@ -13,23 +13,36 @@ from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
 
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
 _OF_FILES = ("ConfigMap", "Secret")
+_AT_ONCE = (
+    "HTTPRoute", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service",
+    "ServiceMonitor",
+)  # fmt: skip
+"""Kinds that their controllers, or the API server itself, read again and again, and that run no pods."""
 
 
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
     """What becomes of each change, and what that comes to."""
     kind = str(after.get("kind") or "")
     judged: list[Judged] = [(one, _effect(kind, one)) for one in differences(before, after) if one.path[0] != "status"]
-    if any(effect == "restart" for _, effect in judged):
+    if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
+        return _of_code(before, after, judged)
+    effects = {effect for _, effect in judged}
+    consequences = []
+    if "restart" in effects:
         strategy = mapping(after, "spec", "strategy") or mapping(after, "spec", "updateStrategy")
         at_once = strategy.get("type") == "Recreate"
         how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
-        return Explanation(named(judged), (Consequence("restart", f"the {kind} {how}", outage=at_once),))
-    message = "takes effect at once; no pod restarts"
-    if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
-        return _of_code(before, after, judged)
-    if kind in _OF_FILES:
-        message = "mounted files change within a minute or two; a process that has read them goes on with what it read"
-    return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
+        consequences.append(Consequence("restart", f"the {kind} {how}", outage=at_once))
+    if "unknown" in effects:
+        consequences.append(Consequence("unknown", f"what the controller of {kind or 'the object'} does is not known"))
+    if judged and not consequences:
+        message = "takes effect at once; no pod restarts"
+        if kind in _OF_FILES and any(one.path[0] != "metadata" for one, _ in judged):
+            message = (
+                "mounted files change within a minute or two; a process that has read them goes on with what it read"
+            )
+        consequences.append(Consequence("in-place", message))
+    return Explanation(named(judged), tuple(consequences))
 
 
 def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[Judged]) -> Explanation:
@@ -44,4 +57,8 @@ def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[J
 
 
 def _effect(kind: str, found: Difference) -> Effect:
-    return "restart" if kind in _WITH_TEMPLATE and found.path[:2] == ("spec", "template") else "in-place"
+    if found.path[0] == "metadata" or kind in (*_OF_FILES, *_AT_ONCE):
+        return "in-place"
+    if kind not in _WITH_TEMPLATE:
+        return "unknown"
+    return "restart" if found.path[:2] == ("spec", "template") else "in-place"

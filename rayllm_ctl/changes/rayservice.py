@@ -134,6 +134,8 @@ def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
     live = running.clusters[0] if running.clusters else "the one that runs"
     if not running.clusters:
         message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
+    elif not running.serves:
+        message = f"KubeRay starts another RayCluster in place of {live}, which does not serve"
     elif strategy == INCREMENTAL:
         message = f"KubeRay starts a second RayCluster and moves traffic to it in steps; {live} is deleted at the end"
         if version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:

@@ -33,8 +33,8 @@ class Deployment:
 
     @property
     def stops_answering(self) -> bool:
-        """Whether all of its replicas stop before a new one runs."""
-        return not self.surge and self.replicas is not None and 0 < self.replicas <= self.batch
+        """Whether all of its replicas stop before a new one runs, or may do so: of an unknown number."""
+        return not self.surge and (self.replicas is None or 0 < self.replicas <= self.batch)
 
 
 def restart(application: str, deployments: Sequence[Deployment], live: Running) -> Consequence:
@@ -55,7 +55,11 @@ def restart(application: str, deployments: Sequence[Deployment], live: Running) 
         waits = [one for one in down if one.engine] or ([] if any(one.engine for one in running) else down)
         how_long = f"for about {format_estimate(seconds)}" if seconds and waits else "until the new one is ready"
         names = ", ".join(one.name for one in waits or down)
-        return Consequence("restart", f"{message}; {names} does not answer {how_long}", outage=True)
+        verb = "may not answer" if all(one.replicas is None for one in waits or down) else "does not answer"
+        return Consequence("restart", f"{message}; {names} {verb} {how_long}", outage=True)
+    if not deployments:
+        message += "; the file lists none of its deployments: it may not answer until new replicas are ready"
+        return Consequence("restart", message, outage=True)
     slowest = max((math.ceil((one.replicas or 0) / one.batch) for one in running if one.engine), default=0)
     if slowest and seconds:
         message += f"; the others answer meanwhile, about {format_estimate(slowest * seconds)} in total"
@@ -67,7 +71,8 @@ def _of_unknown(
 ) -> Consequence:
     """The restart where nobody knows how many replicas run: one of each is the worst case that answers now."""
     message = f"application {application}: replicas restart on the same Ray cluster"
-    message += f": {', '.join(map(_part, deployments))}" if deployments else ""
+    names = ", ".join(f"{one.name} (new ones first)" if one.surge else one.name for one in deployments)
+    message += f": {names}" if names else ""
     message += f"; how many of them run is unknown: {unread.why}"
     if deployments and all(one.surge for one in deployments):
         return Consequence("restart", message, hints=(unread.hint,))
@@ -81,7 +86,7 @@ def _of_unknown(
 
 def _part(one: Deployment) -> str:
     if one.replicas is None:
-        return f"{one.name} (new ones first)" if one.surge else one.name
+        return f"{one.name} ({'new ones first' if one.surge else 'number of replicas unknown'})"
     count = f"{one.replicas} replica{'' if one.replicas == 1 else 's'}"
     if one.surge:
         return f"{one.name} ({count}, new ones first)"

@@ -13,7 +13,7 @@ from typing import Any
 from rayllm_ctl.changes.fields import Difference, Path, differences, mapping, mappings
 from rayllm_ctl.changes.rollout import Deployment, restart
 from rayllm_ctl.model.changes import Consequence, Effect, Running
-from rayllm_ctl.model.names import MODEL_BUILDER, engine_deployment
+from rayllm_ctl.model.llmapplications import deployment_options, llm_entries
 
 Judged = tuple[Difference, Effect]
 """A difference (its path starts at the root of the file) and what becomes of it."""
@@ -34,9 +34,6 @@ _RESTARTING = frozenset(
     }
 )  # fmt: skip
 """Options whose change restarts the replicas of their deployment. All others reach replicas that run."""
-
-_LLM = "ray.serve.llm:"
-"""Where Ray's builders of applications with models are, whose args list them."""
 
 
 def explain(old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> tuple[list[Judged], list[Consequence]]:
@@ -168,19 +165,12 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> I
 
 def _models(app: Mapping[str, Any]) -> list[str]:
     """The deployments that Ray Serve LLM makes for the models of an application."""
-    builder, args = str(app.get("import_path", "")), mapping(app, "args")
-    if builder == MODEL_BUILDER:
-        configs = [args]
-    else:
-        configs = list(mappings(args, "llm_configs")) if builder.startswith(_LLM) else []
-    loading = [mapping(config, "model_loading_config") for config in configs]
-    return [engine_deployment(str(one["model_id"])) for one in loading if "model_id" in one]
+    return [one.deployment for one in llm_entries(app) if one.deployment is not None]
 
 
 def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Iterator[Deployment]:
     """The deployments of an application as far as they are known, with how many of their replicas run."""
-    options = {str(item.get("name")): item for item in mappings(new, "deployments")}
-    earlier = {str(item.get("name")): item for item in mappings(old, "deployments")}
+    options, earlier = deployment_options(new), deployment_options(old)
     live = {
         key.removeprefix(f"{name}/"): count for key, count in running.replicas.items() if key.startswith(f"{name}/")
     }
@@ -202,7 +192,12 @@ def _number(option: Mapping[str, Any], key: str, default: float) -> float:
 
 
 def _planned(option: Mapping[str, Any]) -> int | None:
-    """The replicas that a deployment has at least, by its options; None where they do not say."""
-    scaling = mapping(option, "autoscaling_config")
-    count = scaling.get("min_replicas") if scaling else option.get("num_replicas")
-    return count if isinstance(count, int) else None
+    """The replicas that a deployment has at least while it answers, by its options; None where they do not say.
+
+    One that scales to zero may have one when it changes: that its replica restarts is then an outage.
+    """
+    if option.get("num_replicas") == "auto" or "autoscaling_config" in option:
+        count = mapping(option, "autoscaling_config").get("min_replicas", 1)
+    else:
+        count = option.get("num_replicas")
+    return max(count, 1) if isinstance(count, int) else None

@@ -28,6 +28,7 @@ _RULES = (
     "not-rolled-out",
     "deleted",
     "no-capacity",
+    "unknown",
 )
 
 
@@ -93,6 +94,16 @@ def command(
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
+        of_cluster = {
+            "-n": kube.namespace,
+            "--context": kube.context,
+            "--kubeconfig": kube.kubeconfig,
+            "--force-conflicts": force_conflicts,
+            "--field-manager": field_manager != MANAGER,
+        }
+        named = ", ".join(flag for flag, given in of_cluster.items() if given)
+        if named:
+            raise UsageError(f"--local compares two files and asks no cluster: {named} cannot be combined with it")
         found = _local(*local, render)
     else:
         from rayllm_ctl.cli.service import resolve

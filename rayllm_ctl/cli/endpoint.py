@@ -18,6 +18,8 @@ from rayllm_ctl.cli.options import output_option
 def command(name: str, external: bool, output: str | None, kube: KubeFlags) -> None:
     """Print the OpenAI-compatible address of service NAME; fails while it does not serve. The models are in -o json.
 
+    Of a Serve configuration without models the address of each application is printed.
+
     The address is for clients in the cluster. Those of spec.exposure are listed on standard error, with the reason why
     one cannot be used yet.
 
@@ -26,14 +28,28 @@ def command(name: str, external: bool, output: str | None, kube: KubeFlags) -> N
       curl $(rayllm-ctl endpoint qwen3-32b --external)/models
     """
     from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.external import format_external
     from rayllm_ctl.model.jsonform import to_json
     from rayllm_ctl.workflows import endpoint as workflow
-    from rayllm_ctl.workflows.chat import endpoint
+    from rayllm_ctl.workflows.chat import NoModelsError, endpoint
 
     cluster = connect(kube)
-    where = endpoint(cluster, name, kube.namespace or cluster.namespace)
-    found = workflow.external(cluster, where)
+    try:
+        where = endpoint(cluster, name, kube.namespace or cluster.namespace)
+    except NoModelsError as error:
+        if external:
+            raise UsageError("--external prints the address of an OpenAI-compatible API, and there is none") from error
+        found_applications = workflow.applications(error.service)
+        if output:
+            print_data(to_json(found_applications), output)
+            return
+        for application, url in found_applications.applications.items():
+            click.echo(url)
+            if len(found_applications.applications) > 1:
+                click.echo(f"application {application}: {url}", err=True)
+        return
+    where, found = workflow.external(cluster, where)
     url = workflow.external_url(where, found) if external else where.url
     if output:
         print_data(to_json(where) | to_json(found), output)

@@ -19,6 +19,8 @@ def command(name: str, port: int, kube: KubeFlags) -> None:
     Each new connection goes to a pod that is ready then, so forwarding goes on when pods restart and during upgrades.
     kubectl port-forward chooses one pod, and ends with it. While no pod is ready, requests are answered with 503.
 
+    Of a Serve configuration without models the URL of each application is printed.
+
     Connections go through the API server with the kubeconfig's credentials. Every user of this machine can reach the
     port while the command runs; an API key, where the service requires one, has to come from the client.
 
@@ -32,8 +34,14 @@ def command(name: str, port: int, kube: KubeFlags) -> None:
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     with forwarded(cluster, name, namespace, port, lambda line: click.echo(line, err=True)) as local:
-        click.echo(local.url)
-        click.echo(how_it_answers(local), err=True)
+        if local.has_models:
+            click.echo(local.url)
+            click.echo(how_it_answers(local), err=True)
+        else:
+            for application, url in local.applications.items():
+                click.echo(url)
+                if len(local.applications) > 1:
+                    click.echo(f"application {application}: {url}", err=True)
         _until_interrupted()
 
 

@@ -20,6 +20,7 @@ _APPLY = frozenset(
     {
         "name", "accelerator.gpu", "engine.image", "engine.env", "storage.volumes", "resources.worker.cpu",
         "resources.worker.memory", "scheduling.node_selector", "scheduling.tolerations", "security.pod_security",
+        "model.token_secret",
     }
 )  # fmt: skip
 """The fields that mean something for pods around a Serve configuration; the others are of a model."""
@@ -47,8 +48,11 @@ def serve_file(
     template_dir: Path | None,
     overrides: Mapping[str, Any],
     namespace: str | None,
+    *,
+    flag: str = "--serve-config",
 ) -> ServeFile | None:
-    """What --serve-config asks for; None without it. UsageError for flags that do not go with it."""
+    """What --serve-config asks for, which `flag` may call otherwise; None without it. UsageError for flags that do not
+    go with it."""
     if serve_config is None:
         if code is not None:
             raise UsageError("--code requires --serve-config")
@@ -58,12 +62,12 @@ def serve_file(
     from rayllm_ctl.workflows.applications import ServeFile
 
     if file is not None:
-        raise UsageError("--serve-config cannot be combined with -f: a spec file describes a model")
+        raise UsageError(f"{flag} cannot be combined with -f: a spec file describes a model")
     if template_dir is not None:
         raise UsageError("--serve-config cannot be combined with --template-dir: templates lay out a model's plan")
     others = [FLAGS.get(field, f"--{field}") for field in overrides if field not in _APPLY]
     if others:
-        raise UsageError(f"--serve-config cannot be combined with {', '.join(others)}")
+        raise UsageError(f"{flag} cannot be combined with {', '.join(others)}")
     if str(serve_config) == "-" and "name" not in overrides:
         raise UsageError("a name is required for a file from standard input", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))

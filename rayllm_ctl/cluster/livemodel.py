@@ -10,6 +10,7 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.labels import MANAGED_BY, MANAGER, MODEL, VERSION
+from rayllm_ctl.model.llmapplications import described_models
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,9 @@ def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] 
     except (yaml.YAMLError, TypeError, KeyError):
         return None
     for application in applications:
-        arguments = application.get("args") or {}
-        for config in (arguments, *(arguments.get("llm_configs") or ())):
-            if isinstance(config, dict) and (config.get("model_loading_config") or {}).get("model_id") == model:
-                return config.get("engine_kwargs") or {}, config.get("accelerator_type")
+        for entry in described_models(application):
+            if entry.model_id == model:
+                return entry.config.get("engine_kwargs") or {}, entry.config.get("accelerator_type")
     return None
 
 

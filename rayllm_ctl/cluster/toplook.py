@@ -27,7 +27,8 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Queue, queue_of
 from rayllm_ctl.model.labels import MODEL
-from rayllm_ctl.model.names import ENGINE_DEPLOYMENT, engine_deployment
+from rayllm_ctl.model.llmapplications import described_models
+from rayllm_ctl.model.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.raymetrics import report_interval
 from rayllm_ctl.model.top import ReplicaLook, ServiceLook
 
@@ -162,9 +163,6 @@ def _pod(replica: Mapping[str, Any]) -> str:
 def _model_ids(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The deployment of each model and the model's id, from the configuration of the applications."""
     for application in (state.get("applications") or {}).values():
-        arguments = (application.get("deployed_app_config") or {}).get("args") or {}
-        listed = arguments.get("llm_configs")
-        for config in (arguments, *(listed if isinstance(listed, list) else ())):
-            loading = config.get("model_loading_config") if isinstance(config, dict) else None
-            if isinstance(loading, dict) and loading.get("model_id"):
-                yield engine_deployment(str(loading["model_id"])), str(loading["model_id"])
+        for entry in described_models(application.get("deployed_app_config") or {}):
+            if entry.deployment is not None and entry.model_id is not None:
+                yield entry.deployment, entry.model_id

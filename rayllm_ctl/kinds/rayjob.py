@@ -6,27 +6,36 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rayllm_ctl.kinds.common import OPERATOR, REASONS
+from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.workload import Right, Rights
 
 JobActivity = Literal["list", "status", "follow", "logs", "cancel", "resume", "output"]
 """What a command does with batch jobs."""
 
-_KIND = "RayJob"
+KIND = "RayJob"
 _PARTS = (Right("list", "RayCluster"), Right("list", "Pod"))
 _LOG = Right("get", "Pod", "log")
 _SETTINGS = Right("get", "ConfigMap")
-_REMOVAL = (Right("get", _KIND), Right("delete", _KIND), *_PARTS)
+_REMOVAL = (Right("get", KIND), Right("delete", KIND), *_PARTS)
 
 JOB_RIGHTS: Mapping[JobActivity, Rights] = {
-    "list": Rights(needed=(Right("list", _KIND),), display=(*_PARTS, _LOG, Right("list", "Event"), *OPERATOR)),
-    "status": Rights(needed=(Right("get", _KIND),), display=(*_PARTS, _SETTINGS, *REASONS)),
+    "list": Rights(needed=(Right("list", KIND),), display=(*_PARTS, _LOG, Right("list", "Event"), *OPERATOR)),
+    "status": Rights(needed=(Right("get", KIND),), display=(*_PARTS, _SETTINGS, *REASONS)),
     "follow": Rights(
-        needed=(Right("get", _KIND), Right("list", _KIND), Right("watch", _KIND), *_PARTS, Right("watch", "Pod"), _LOG),
+        needed=(Right("get", KIND), Right("list", KIND), Right("watch", KIND), *_PARTS, Right("watch", "Pod"), _LOG),
         display=(_SETTINGS, *(right for right in REASONS if right != _LOG)),
     ),
-    "logs": Rights(needed=(Right("get", _KIND), Right("list", "Pod"), _LOG)),
+    "logs": Rights(needed=(Right("get", KIND), Right("list", "Pod"), _LOG)),
     "cancel": Rights(needed=_REMOVAL, display=(Right("list", "ConfigMap"), Right("delete", "ConfigMap"))),
-    "resume": Rights(needed=(*_REMOVAL, Right("create", _KIND), Right("patch", _KIND))),
-    "output": Rights(needed=(Right("get", _KIND), _SETTINGS), display=(Right("list", "Pod"),)),
+    "resume": Rights(needed=(*_REMOVAL, Right("create", KIND), Right("patch", KIND))),
+    "output": Rights(needed=(Right("get", KIND), _SETTINGS), display=(Right("list", "Pod"),)),
 }
 """The rights that each activity asks of the API server."""
+
+
+def explain_job(before: Object, after: Object, running: Running) -> Explanation:
+    """What becomes of each change of a RayJob. Imported on use, as for RayService."""
+    from rayllm_ctl.changes.rayjob import explain
+
+    return explain(before, after, running)

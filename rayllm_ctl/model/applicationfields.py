@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rayllm_ctl.model.llmapplications import is_of_ray_serve_llm
 from rayllm_ctl.model.patterns import DNS_LABEL
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.service import LLMService
@@ -35,6 +36,12 @@ def problems(service: LLMService) -> Iterator[Problem]:
                 (*here, "name"), f"{quoted(application.name)} is the name of {names[application.name]} as well"
             )
         names.setdefault(application.name, called)
+        if is_of_ray_serve_llm({"import_path": application.import_path}):
+            yield Problem(
+                (*here, "importPath"),
+                "builds models of Ray Serve LLM, whose GPUs are not sized here",
+                "list the models in spec.models (rayllm-ctl init --from-serve-config)",
+            )
         if not application.deployments:
             yield Problem(
                 (*here, "deployments"), "must list the deployments: their workers are sized and found by what it says"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Autoscaler, CodeVolume, PodTemplate, Runtime, WorkerGroup
+from rayllm_ctl.model.operations import PodDisruptionBudget
 from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
 from rayllm_ctl.model.security import PodSecurity
 from rayllm_ctl.model.serveoptions import ServeProxies
@@ -15,7 +16,9 @@ from rayllm_ctl.model.surroundings import Entrance
 class Applications:
     """A RayService for a Serve configuration. serve_config: its text. head_cpu, head_memory: quantities.
 
-    explanation: the groups of workers and why, a line each, for the user.
+    explanation: the groups of workers and why, a line each, for the user. model_id: the models that Ray Serve LLM
+    serves, if there are any; version: of vLLM where it does, else of Ray. head_serves: whether the head is among the
+    addresses of the service.
     """
 
     name: str
@@ -35,3 +38,7 @@ class Applications:
     exposure: Entrance
     code: CodeVolume | None
     explanation: tuple[str, ...]
+    version: str
+    model_id: str | None = None
+    head_serves: bool = True
+    pod_disruption_budget: PodDisruptionBudget | None = None

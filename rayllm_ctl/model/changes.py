@@ -19,6 +19,7 @@ Effect = Literal[
     "with-new-cluster",
     "recreate",
     "deleted",
+    "unknown",
 ]
 """What becomes of a change:
 
@@ -31,6 +32,7 @@ new-cluster       KubeRay starts a second RayCluster, and deletes the first when
 with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
 recreate          KubeRay deletes all pods of the RayCluster and creates them again
 deleted           an object goes away, and what it runs with it
+unknown           of an object of a kind whose controller is not known
 """
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
@@ -106,7 +108,7 @@ class Running:
 
     kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
     replicas of each Serve deployment. unread: Serve was asked for them and they could not be read, so that any number
-    may run. start_seconds: how long a replica takes to start, as planned.
+    may run. start_seconds: how long a replica takes to start, as planned. serves: whether the service answers now.
     """
 
     kuberay: str = ""
@@ -114,6 +116,7 @@ class Running:
     replicas: Mapping[str, int] = field(default_factory=dict)
     unread: Unread | None = None
     start_seconds: float | None = None
+    serves: bool = True
 
 
 Explain = Callable[[Mapping[str, Any], Mapping[str, Any], Running], Explanation]

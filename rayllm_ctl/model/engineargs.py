@@ -90,6 +90,8 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "int": (int, "an integer"),
     "float": ((int, float), "a number"),
     "str": (str, "a string"),
+    "dict": (dict, "a mapping"),
+    "list": (list, "a list"),
     "null": (type(None), "null"),
 }
 

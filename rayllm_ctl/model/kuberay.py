@@ -177,3 +177,17 @@ def is_suspended(item: Mapping[str, Any]) -> bool:
     spec = item.get("spec")
     config = spec.get("rayClusterConfig") if isinstance(spec, Mapping) else None
     return any(isinstance(one, Mapping) and one.get("suspend") is True for one in (spec, config))
+
+
+def answers(live: Mapping[str, Any]) -> bool:
+    """Whether KubeRay counts an address, or a worker that is ready. A service that never came up can lose nothing.
+
+    KubeRay counts addresses some seconds after there are some: until it has, an application that runs is answering.
+    """
+    status = live.get("status") or {}
+    if int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0:
+        return True
+    reasons = [one.get("reason") for one in status.get("conditions") or () if one.get("type") == "Ready"]
+    applications = (status.get("activeServiceStatus") or {}).get("applicationStatuses") or {}
+    runs = any(one.get("status") == "RUNNING" for one in applications.values())
+    return runs and LOST_ADDRESSES not in reasons

@@ -56,7 +56,12 @@ ENGINE_DEPLOYMENT = "LLMServer:"
 
 def engine_deployment(model_id: str) -> str:
     """The name that Ray Serve LLM gives to the deployment of a model."""
-    return ENGINE_DEPLOYMENT + model_id.replace("/", "--").replace(".", "_")
+    return ENGINE_DEPLOYMENT + deployment_suffix(model_id)
+
+
+def deployment_suffix(model_id: str) -> str:
+    """The part of it that says which model it is."""
+    return model_id.replace("/", "--").replace(".", "_")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.applications import Applications
 from rayllm_ctl.model.deployment import CodeVolume, Runtime, WorkerGroup
 from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import GPUChoice
+from rayllm_ctl.model.operations import PodDisruptionBudget
+from rayllm_ctl.model.plan import GPUChoice, Plan, StartupPlan
 from rayllm_ctl.model.quantities import GIB, canonical_quantity, gib, parse_quantity
 from rayllm_ctl.model.replicagroups import Group
 from rayllm_ctl.model.serveoptions import ServeProxies
 from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.deployment import autoscaler, readiness, with_token
-from rayllm_ctl.planner.disruptions import drained, spread
+from rayllm_ctl.planner.deployment import autoscaler, longest, readiness, with_token
+from rayllm_ctl.planner.disruptions import DRAIN_LIMIT, budget, drained, excludes_the_head, spread
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.surroundings import entrance
 
@@ -45,23 +48,26 @@ def applications(
     serve_config: str,
     code: CodeVolume | None,
     shutdown: int,
+    models: ServedModels | None = None,
 ) -> Applications:
     """What to deploy. `service`: what was said of pods, image and scheduling; its model means nothing. shutdown:
-    seconds that replicas have to finish their requests.
+    seconds that replicas have to finish their requests. models: those of Ray Serve LLM.
 
     Raises UsageError where a replica does not fit a node or the memory that was given.
     """
     workers = application_workers(service, groups, catalog, proxies, shutdown)
+    of_models = models.groups if models else ()
+    head = models.head if models else HEAD
     return Applications(
         name=service.name,
         namespace=service.namespace,
         runtime=runtime,
         serve_config=serve_config,
         proxies=proxies,
-        head=head_template(service, None),
-        head_cpu=canonical_quantity(service.resources.head.cpu or HEAD[0]),
-        head_memory=canonical_quantity(service.resources.head.memory or HEAD[1]),
-        worker_groups=workers,
+        head=head_template(service, models.startup if models else None),
+        head_cpu=canonical_quantity(service.resources.head.cpu or head[0]),
+        head_memory=canonical_quantity(service.resources.head.memory or head[1]),
+        worker_groups=(*of_models, *workers),
         autoscaler=autoscaler(service.ray),
         ray=with_token(service.ray),
         upgrade=service.upgrade,
@@ -69,8 +75,82 @@ def applications(
         volumes=service.storage.volumes,
         exposure=entrance(service.exposure),
         code=code,
-        explanation=tuple(explained(groups, workers)),
+        explanation=(*(models.explanation if models else ()), *explained(groups, workers)),
+        version=runtime.vllm_version if models else runtime.ray_version,
+        model_id=models.ids if models else None,
+        head_serves=not (models and excludes_the_head(proxies.on_workers, models.fewest_workers)),
+        pod_disruption_budget=_budget(models, workers) if models else None,
     )
+
+
+@dataclass(frozen=True)
+class ServedModels:
+    """The models of Ray Serve LLM in a Serve configuration, as they are planned. ids: as one text.
+
+    groups: their workers. replicas: the fewest that any of them always has. pods: those of the smallest replica. head:
+    CPU and memory of the head. startup: of the model that takes longest. explanation: a line for each group.
+    """
+
+    ids: str
+    groups: tuple[WorkerGroup, ...]
+    replicas: int
+    pods: int
+    head: tuple[str, str]
+    startup: StartupPlan | None
+    explanation: tuple[str, ...]
+
+    @property
+    def fewest_workers(self) -> int:
+        """The workers that always have a proxy."""
+        return self.groups[0].min_workers
+
+
+def served_models(
+    ids: Iterable[str], plans: Sequence[Plan], groups: Sequence[WorkerGroup], explanation: Sequence[str]
+) -> ServedModels:
+    """Of plans that run. ids, groups: of their models, and their workers, in the same order."""
+    pods = [plan.pods for plan in plans if plan.pods is not None]
+    parallelism = [plan.parallelism for plan in plans if plan.parallelism is not None]
+    largest = max(pods, key=lambda one: parse_quantity(one.head_memory))
+    return ServedModels(
+        ids=", ".join(dict.fromkeys(ids)),
+        groups=tuple(groups),
+        replicas=min(one.replicas for one in parallelism),
+        pods=min(one.workers_per_replica for one in pods),
+        head=(largest.head_cpu, largest.head_memory),
+        startup=longest(plans),
+        explanation=tuple(explanation),
+    )
+
+
+def model_workers(
+    service: LLMService, group: WorkerGroup, name: str, shutdown: int, cpus: int, custom: Mapping[str, int], surge: int
+) -> WorkerGroup:
+    """`group`, the workers of a model as they are planned for a service of its own, for a model in a file.
+
+    service: what was said of pods. shutdown: seconds that replicas have to finish their requests. cpus: what its
+    replica and the ingress ask Ray for. custom: resources that its replica takes. surge: further workers while replicas
+    are replaced.
+    """
+    own = group.pod.env
+    if DRAIN_LIMIT not in service.engine.env:
+        own = tuple(one for one in own if one.name != DRAIN_LIMIT)
+    offered = {**json.loads(group.ray_resources or "{}"), **dict(sorted(custom.items()))}
+    placed = replace(
+        group,
+        name=name,
+        pod=replace(group.pod, env=own),
+        cpus=max(group.cpus, cpus),
+        ray_resources=json.dumps(offered) if offered else None,
+        max_workers=group.max_workers + surge,
+    )
+    return drained(placed, shutdown)
+
+
+def _budget(models: ServedModels, others: Sequence[WorkerGroup]) -> PodDisruptionBudget | None:
+    """Evictions take one replica at a time, where each model has another one that answers meanwhile."""
+    workers = sum(group.min_workers for group in (*models.groups, *others))
+    return budget(models.replicas, workers, models.pods)
 
 
 def application_workers(
@@ -135,13 +215,14 @@ def _gpu(service: LLMService, group: Group, catalog: Mapping[str, GPU]) -> GPUCh
         name=kinds[0].name if len(kinds) == 1 else str(group.accelerator),
         count_per_node=max(gpu.max_per_node for gpu in kinds),
         ray_accelerator_type=group.accelerator,
-        node_labels=_labels(kinds),
+        node_labels=node_labels(kinds),
         resource=kinds[0].resource,
         taints=kinds[0].taints,
     )
 
 
-def _labels(kinds: Iterable[GPU]) -> dict[str, tuple[str, ...]]:
+def node_labels(kinds: Iterable[GPU]) -> dict[str, tuple[str, ...]]:
+    """The labels of which any marks a node with any of these GPUs."""
     found: dict[str, tuple[str, ...]] = {}
     for gpu in kinds:
         for label, values in gpu.node_labels.items():

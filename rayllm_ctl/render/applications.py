@@ -11,17 +11,20 @@ from rayllm_ctl.render.templating import fill
 
 
 def render_applications(applications: Applications) -> list[dict[str, Any]]:
-    """The ConfigMap with the code, where there is one, and the RayService. UsageError where there is no image."""
+    """The ConfigMap with the code and the PodDisruptionBudget, where there are such, and the RayService.
+
+    UsageError where there is no image.
+    """
     runtime = applications.runtime
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG")
     values = {
         "name": applications.name,
         "namespace": applications.namespace,
-        "labels": service_labels(applications.name, runtime.ray_version),
+        "labels": service_labels(applications.name, applications.version),
         "runtime": runtime,
         "mode": "rayservice",
-        "model_id": None,
+        "model_id": applications.model_id,
         "serve_config": applications.serve_config,
         "pods": {"head_cpu": applications.head_cpu, "head_memory": applications.head_memory},
         "autoscaler": applications.autoscaler,
@@ -29,13 +32,15 @@ def render_applications(applications: Applications) -> list[dict[str, Any]]:
         "upgrade": applications.upgrade,
         "head": applications.head,
         "worker_groups": applications.worker_groups,
-        "head_serves": True,
+        "head_serves": applications.head_serves,
         "proxies": applications.proxies,
         "storage": applications.volumes,
         "exposure": applications.exposure,
         "code": applications.code,
         "serving": None,
         "ingress_code": None,
+        "pod_disruption_budget": applications.pod_disruption_budget,
     }
     code = [fill("code.yaml.j2", values)] if applications.code is not None else []
-    return [*code, fill("rayservice.yaml.j2", values)]
+    limits = [fill("poddisruptionbudget.yaml.j2", values)] if applications.pod_disruption_budget is not None else []
+    return [*code, fill("rayservice.yaml.j2", values), *limits]

@@ -3,36 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.llmapplications import pattern_of
+from rayllm_ctl.model.llmfields import LLMFields
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.serveoptions import ServeProxies
-from rayllm_ctl.serveconfig import document, kuberay, schema
+from rayllm_ctl.serveconfig import document, kuberay, llm, schema
 from rayllm_ctl.serveconfig.document import Document
-from rayllm_ctl.serveconfig.shapes import IGNORED
+from rayllm_ctl.serveconfig.placeholders import placeholders
+from rayllm_ctl.serveconfig.shapes import IGNORED, Report
 
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """A valid configuration as KubeRay should get it. notes: what to know of it, each with its line."""
+    """A valid configuration as KubeRay should get it. notes: what to know of it, each with its line. place: a problem
+    of it as text, with its line; lines: several, in their order in the file."""
 
     data: dict[str, Any]
     proxies: ServeProxies
     notes: tuple[str, ...]
+    place: Callable[[Problem], str]
+    lines: Callable[[Iterable[Problem]], Iterable[str]]
 
 
-def read_config(text: str, source: str) -> ServeConfig:
-    """The configuration of `text`; `source` is what messages call it. UsageError with every problem and its line."""
+def read_config(text: str, source: str, fields: LLMFields | None = None) -> ServeConfig:
+    """The configuration of `text`; `source` is what messages call it. UsageError with every problem and its line.
+
+    fields: what the version of Ray Serve LLM in the image takes; None: no application with models is looked into.
+    """
     read = document.read(text, source)
     found = schema.check(read.data)
+    if not found.problems and fields is not None:
+        for index, application in enumerate(read.data["applications"]):
+            llm.check(application, ("applications", index), fields, found)
+    _placeholders(read.data, found)
     if found.problems:
         raise _rejected(read, found.problems)
     data, proxies = kuberay.adapt(read.data, found)
     if found.problems:
         raise _rejected(read, found.problems)
-    return ServeConfig(data, proxies, tuple(_lines(read, (*read.notes, *found.notes))))
+    return ServeConfig(
+        data, proxies, tuple(_lines(read, (*read.notes, *found.notes))), read.place, partial(_lines, read)
+    )
+
+
+def _placeholders(data: Any, found: Report) -> None:
+    """Report what a template has left. Nothing else is said of it: a model is planned by its values."""
+    applications = data.get("applications") if isinstance(data, dict) else None
+    planned = {
+        ("applications", index)
+        for index, application in enumerate(applications if isinstance(applications, list) else ())
+        if isinstance(application, dict) and pattern_of(application) is not None
+    }
+    for one in placeholders(data):
+        if one.path[:2] in planned:
+            found.problems = [problem for problem in found.problems if problem.path != one.path]
+            found.reject(one.path, one.message, one.hint)
+        else:
+            found.note(one.path, one.message, one.hint)
 
 
 def _rejected(read: Document, problems: Iterable[Problem]) -> UsageError:

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.names import INGRESS_DEPLOYMENT, MODEL_BUILDER, engine_deployment
+from rayllm_ctl.model.llmapplications import llm_entries, pattern_of
+from rayllm_ctl.model.names import INGRESS_DEPLOYMENT
 from rayllm_ctl.model.scaling import Bounds
 
 if TYPE_CHECKING:
     import yaml
-
-_RAY_BUILDER = "ray.serve.llm:build_openai_app"
 
 
 @dataclass(frozen=True)
@@ -74,25 +73,17 @@ def with_bounds(text: str, model: ScalableModel, bounds: Bounds) -> str:
 
 
 def _models(index: int, application: Mapping[str, Any]) -> Iterator[ScalableModel]:
-    builder, arguments = application.get("import_path"), application.get("args") or {}
-    if builder == MODEL_BUILDER:
-        configs = [arguments]
-    elif builder == _RAY_BUILDER and isinstance(arguments, Mapping):
-        configs = list(arguments.get("llm_configs") or ())
-    else:
-        return
-    ids = {str((one.get("model_loading_config") or {}).get("model_id")) for one in configs if isinstance(one, Mapping)}
-    names = {engine_deployment(one): one for one in ids}
+    names = {one.deployment: one.model_id for one in llm_entries(application)}
     for position, deployment in enumerate(application.get("deployments") or ()):
         scaling = deployment.get("autoscaling_config")
         if deployment.get("name") in names and isinstance(scaling, Mapping) and "max_replicas" in scaling:
             yield ScalableModel(
-                id=names[deployment["name"]],
+                id=str(names[deployment["name"]]),
                 application=index,
                 name=str(application.get("name")),
                 deployment=position,
                 bounds=Bounds(int(scaling.get("min_replicas", 1)), int(scaling["max_replicas"])),
-                sole=builder == _RAY_BUILDER,
+                sole=pattern_of(application) != "own",
                 first=int(scaling.get("initial_replicas", scaling.get("min_replicas", 1))),
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.model.problems import Path
@@ -9,6 +10,7 @@ from rayllm_ctl.serveconfig.placement import bundles_hold_the_actor, resources
 from rayllm_ctl.serveconfig.runtimeenv import runtime_env
 from rayllm_ctl.serveconfig.shapes import (
     Report,
+    Rule,
     anything,
     as_number,
     boolean,
@@ -67,7 +69,8 @@ LOGGING = section(
 )
 
 
-def _bounds(value: Any, path: Path, report: Report) -> None:
+def replica_bounds_fit(value: Any, path: Path, report: Report) -> None:
+    """The rules between the bounds of autoscaling."""
     # Unset bounds are 1, or 1 to 100 of num_replicas: auto, which ray/serve/_private/config.py merges in before.
     low, high, initial = (as_number(value.get(f"{name}_replicas")) for name in ("min", "max", "initial"))
     if low is not None and high is not None and low > high:
@@ -80,40 +83,37 @@ def _aggregation(value: Any, path: Path, report: Report) -> None:
     one_of("mean", "max", "min")(str(value).lower(), path, report)
 
 
-_AUTOSCALING = section(
-    {
-        "min_replicas": integer(at_least=0),
-        "initial_replicas": nullable(integer(at_least=0)),
-        "max_replicas": integer(at_least=1),
-        "target_ongoing_requests": nullable(number(above=0)),
-        "metrics_interval_s": number(above=0),
-        "look_back_period_s": number(above=0),
-        "smoothing_factor": number(above=0),
-        "upscale_smoothing_factor": nullable(number(above=0)),
-        "downscale_smoothing_factor": nullable(number(above=0)),
-        "upscaling_factor": nullable(number(above=0)),
-        "downscaling_factor": nullable(number(above=0)),
-        "downscale_delay_s": number(at_least=0),
-        "downscale_to_zero_delay_s": nullable(number(at_least=0)),
-        "upscale_delay_s": number(at_least=0),
-        "aggregation_function": _aggregation,
-        "policy": section({"policy_function": text, "policy_kwargs": mapping}),
-    },
-    then=_bounds,
-)
+AUTOSCALING_FIELDS: Mapping[str, Rule] = {
+    "min_replicas": integer(at_least=0),
+    "initial_replicas": nullable(integer(at_least=0)),
+    "max_replicas": integer(at_least=1),
+    "target_ongoing_requests": nullable(number(above=0)),
+    "metrics_interval_s": number(above=0),
+    "look_back_period_s": number(above=0),
+    "smoothing_factor": number(above=0),
+    "upscale_smoothing_factor": nullable(number(above=0)),
+    "downscale_smoothing_factor": nullable(number(above=0)),
+    "upscaling_factor": nullable(number(above=0)),
+    "downscaling_factor": nullable(number(above=0)),
+    "downscale_delay_s": number(at_least=0),
+    "downscale_to_zero_delay_s": nullable(number(at_least=0)),
+    "upscale_delay_s": number(at_least=0),
+    "aggregation_function": _aggregation,
+    "policy": section({"policy_function": text, "policy_kwargs": mapping}),
+}
+_AUTOSCALING = section(AUTOSCALING_FIELDS, then=replica_bounds_fit)
 
-_ACTOR = section(
-    {
-        "runtime_env": runtime_env,
-        "num_cpus": nullable(number(at_least=0)),
-        "num_gpus": nullable(number(at_least=0)),
-        "memory": nullable(number(at_least=0)),
-        "resources": resources,
-        "accelerator_type": nullable(text),
-        "label_selector": nullable(entries(text)),
-        "fallback_strategy": nullable(items(mapping)),
-    }
-)
+ACTOR_FIELDS: Mapping[str, Rule] = {
+    "runtime_env": runtime_env,
+    "num_cpus": nullable(number(at_least=0)),
+    "num_gpus": nullable(number(at_least=0)),
+    "memory": nullable(number(at_least=0)),
+    "resources": resources,
+    "accelerator_type": nullable(text),
+    "label_selector": nullable(entries(text)),
+    "fallback_strategy": nullable(items(mapping)),
+}
+_ACTOR = section(ACTOR_FIELDS)
 
 _GANG = section(
     {
@@ -150,7 +150,8 @@ _SHARED_ACTOR = section(
 )
 
 
-def _deployment_as_a_whole(value: Any, path: Path, report: Report) -> None:
+def deployment_as_a_whole(value: Any, path: Path, report: Report) -> None:
+    """The rules between the options of a deployment."""
     replicas, scaling, gang = (
         value.get(key) for key in ("num_replicas", "autoscaling_config", "gang_scheduling_config")
     )
@@ -168,31 +169,28 @@ def _deployment_as_a_whole(value: Any, path: Path, report: Report) -> None:
     bundles_hold_the_actor(value, path, report)
 
 
-DEPLOYMENT = section(
-    {
-        "name": text,
-        "num_replicas": _replicas,
-        "max_ongoing_requests": integer(at_least=1),
-        "max_queued_requests": _queue,
-        "backpressure_config": _BACKPRESSURE,
-        "user_config": nullable(mapping),
-        "autoscaling_config": nullable(_AUTOSCALING),
-        "graceful_shutdown_wait_loop_s": number(at_least=0),
-        "graceful_shutdown_timeout_s": number(at_least=0),
-        "health_check_period_s": number(above=0),
-        "health_check_timeout_s": number(above=0),
-        "ray_actor_options": _ACTOR,
-        "placement_group_bundles": items(entries(number(at_least=0))),
-        "placement_group_strategy": one_of("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
-        "placement_group_bundle_label_selector": items(entries(text)),
-        "max_replicas_per_node": integer(at_least=1, at_most=100),
-        "logging_config": LOGGING,
-        "request_router_config": _ROUTER,
-        "gang_scheduling_config": nullable(_GANG),
-        "deployment_actors": nullable(items(_SHARED_ACTOR)),
-        "rolling_update_percentage": number(above=0, at_most=1),
-        "max_surge_percent": integer(at_least=0, at_most=100),
-    },
-    required=("name",),
-    then=_deployment_as_a_whole,
-)
+DEPLOYMENT_FIELDS: Mapping[str, Rule] = {
+    "name": text,
+    "num_replicas": _replicas,
+    "max_ongoing_requests": integer(at_least=1),
+    "max_queued_requests": _queue,
+    "backpressure_config": _BACKPRESSURE,
+    "user_config": nullable(mapping),
+    "autoscaling_config": nullable(_AUTOSCALING),
+    "graceful_shutdown_wait_loop_s": number(at_least=0),
+    "graceful_shutdown_timeout_s": number(at_least=0),
+    "health_check_period_s": number(above=0),
+    "health_check_timeout_s": number(above=0),
+    "ray_actor_options": _ACTOR,
+    "placement_group_bundles": items(entries(number(at_least=0))),
+    "placement_group_strategy": one_of("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
+    "placement_group_bundle_label_selector": items(entries(text)),
+    "max_replicas_per_node": integer(at_least=1, at_most=100),
+    "logging_config": LOGGING,
+    "request_router_config": _ROUTER,
+    "gang_scheduling_config": nullable(_GANG),
+    "deployment_actors": nullable(items(_SHARED_ACTOR)),
+    "rolling_update_percentage": number(above=0, at_most=1),
+    "max_surge_percent": integer(at_least=0, at_most=100),
+}
+DEPLOYMENT = section(DEPLOYMENT_FIELDS, required=("name",), then=deployment_as_a_whole)

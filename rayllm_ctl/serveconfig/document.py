@@ -68,16 +68,17 @@ def read(text: str, source: str) -> Document:
         raise UsageError(f"{source}: values are nested too deep") from None
     if root is None:
         raise UsageError(f"{source}: the file is empty")
-    return _Reader(source).document(root)
+    return _Reader(text, source).document(root)
 
 
 class _Reader:
     """Turns YAML nodes into data; an anchor's value is repeated wherever an alias stands."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, text: str, source: str) -> None:
         from yaml.constructor import SafeConstructor
 
         self._source = source
+        self._text = text
         self._constructor = SafeConstructor()
         self._lines: dict[Path, int] = {}
         self._notes: list[Problem] = []
@@ -126,6 +127,7 @@ class _Reader:
         self._entries_of[id(node)] = {}  # a mapping that merges itself adds nothing
         merged: dict[str, tuple[Any, Any]] = {}
         own: dict[str, tuple[Any, Any]] = {}
+        self._note_set(node, path)
         for key_node, value_node in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 merged.update(self._merged(value_node, path))
@@ -155,6 +157,9 @@ class _Reader:
         from yaml.nodes import ScalarNode
 
         if not isinstance(node, ScalarNode):
+            if self._text[max(node.start_mark.index - 1, 0) :].startswith("{{"):
+                written = self._text[node.start_mark.index - 1 : node.end_mark.index + 1]
+                raise self._error(node, f"the placeholder {written} was not replaced by a value")
             raise self._error(node, "a key must be a scalar")
         value = self._scalar(node)
         key = value if isinstance(value, str) else json.dumps(value)
@@ -190,6 +195,22 @@ class _Reader:
         self._notes.append(
             Problem(path, f"{word} is read as {_shown(value)}, as Ray reads it; other parsers read {other}", "quote it")
         )
+
+    def _note_set(self, node: Any, path: Path) -> None:
+        """A mapping of keys alone, `{a, b}` or `? a`: a set in other languages, and in YAML keys without values."""
+        keys = [key for key, value in node.value if self._is_alone(node, key, value)]
+        if keys and len(keys) == len(node.value):
+            words = ", ".join(str(key.value) for key in keys if not names_a_secret(str(key.value)))
+            self._notes.append(
+                Problem(path, f"is a mapping with keys and no values ({words}), not a list", f"for a list: [{words}]")
+            )
+
+    def _is_alone(self, node: Any, key: Any, value: Any) -> bool:
+        if value.value != "" or value.style or value.start_mark.index != value.end_mark.index:
+            return False
+        if node.flow_style:
+            return ":" not in self._text[key.end_mark.index : value.end_mark.index + 1]
+        return self._text[: key.start_mark.index].rstrip(" ").endswith("?")
 
     def _error(self, node: Any, message: str) -> UsageError:
         return UsageError(f"{self._source}:{_line(node)}: {message}")

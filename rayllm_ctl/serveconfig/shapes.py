@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.model.names import did_you_mean
@@ -155,11 +156,18 @@ def entries(rule: Rule) -> Rule:
 
 
 def section(
-    fields: Mapping[str, Rule], *, required: Iterable[str] = (), closed: bool = False, then: Rule = anything
+    fields: Mapping[str, Rule],
+    *,
+    required: Iterable[str] = (),
+    closed: bool = False,
+    then: Rule = anything,
+    unknown: str = "unknown field",
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> Rule:
     """A mapping with these fields. closed: others are rejected, as Ray does in some sections; the rest it ignores.
 
-    then: what has to hold between the fields, checked where each of them is valid.
+    then: what has to hold between the fields, checked where each of them is valid. unknown: what is said of another
+    field. elsewhere: hints for fields that belong to another section.
     """
 
     def rule(value: Any, path: Path, report: Report) -> None:
@@ -171,9 +179,9 @@ def section(
             if key in fields:
                 fields[key](item, (*path, key), report)
                 continue
-            hint = did_you_mean(key, fields)
+            hint = did_you_mean(key, fields) if key not in elsewhere else elsewhere[key]
             if closed:
-                report.reject((*path, key), "unknown field", hint)
+                report.reject((*path, key), unknown, hint)
             else:
                 report.note((*path, key), IGNORED, hint)
         for key in required:

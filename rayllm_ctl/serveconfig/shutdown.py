@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rayllm_ctl.model.llmapplications import deployment_options
+
 DEFAULT_SECONDS = 20
 """graceful_shutdown_timeout_s of a deployment that sets none (Ray 2.60, ray/serve/_private/constants.py)."""
 
@@ -15,6 +17,6 @@ def longest_shutdown(applications: Iterable[Mapping[str, Any]]) -> int:
     found = [
         deployment.get("graceful_shutdown_timeout_s")
         for application in applications
-        for deployment in application.get("deployments") or ()
+        for deployment in deployment_options(application).values()
     ]
     return max((math.ceil(one) for one in found if isinstance(one, (int, float))), default=DEFAULT_SECONDS)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from rayllm_ctl.model.llmapplications import pattern_of
 from rayllm_ctl.model.problems import Path
 from rayllm_ctl.model.replicagroups import Group, Unit
 from rayllm_ctl.serveconfig.placement import actor_resources
@@ -28,20 +29,27 @@ _KNOWN = ("CPU", "GPU", "memory")
 _TYPE = "accelerator_type:"
 
 
-def groups(config: Mapping[str, Any], node_gpus: Mapping[str, int]) -> tuple[Group, ...]:
-    """The worker groups of a valid configuration; node_gpus: the most GPUs of a machine by accelerator type."""
+def groups(
+    config: Mapping[str, Any], node_gpus: Mapping[str, int], others: Iterable[Unit] = (), taken: Iterable[str] = ()
+) -> tuple[Group, ...]:
+    """The worker groups of a valid configuration, beside those of models that are planned for themselves.
+
+    node_gpus: the most GPUs of a machine by accelerator type. others: what else needs a place. taken: names of groups.
+    """
     found: dict[tuple[Any, ...], list[Unit]] = {}
-    for unit in units(config, node_gpus):
+    for unit in (*units(config, node_gpus), *others):
         custom = tuple(sorted(name for name in unit.resources if name not in _KNOWN))
         key = (unit.accelerator or "", unit.resources.get("GPU", 0) > 0, custom, tuple(sorted(unit.labels.items())))
         found.setdefault(key, []).append(unit)
-    names: set[str] = set()
+    names = set(taken)
     return tuple(_group(_name(key, names), tuple(members)) for key, members in sorted(found.items()))
 
 
 def units(config: Mapping[str, Any], node_gpus: Mapping[str, int]) -> Iterator[Unit]:
     """The units of every deployment that the configuration lists; an application without any counts as one CPU."""
     for index, application in enumerate(config["applications"]):
+        if pattern_of(application) is not None:
+            continue
         at: Path = ("applications", index)
         name = application.get("name", DEFAULT_APPLICATION)
         deployments = application.get("deployments") or []

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.labels import MODEL
 from rayllm_ctl.model.names import nearest
 from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.serveconfig.routes import API, ServeRoutes, routes_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+
+_NOT_UP = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+"""What is answered in place of a service that does not serve."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it.
 
-    kind: of the object that runs it. key_required: whether requests must send an API key.
+    kind: of the object that runs it. key_required: whether requests must send an API key. path: of the API.
     """
 
     name: str
@@ -33,11 +40,30 @@ class Endpoint:
     service: str
     kind: str
     key_required: bool = False
+    path: str = API
 
 
-def endpoint_url(kind: str, name: str, namespace: str) -> str:
-    """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object."""
-    return f"http://{WORKLOADS[kind].serve_service(name)}.{namespace}:{kuberay.SERVE_PORT}/v1"
+class NoModelsError(UserError):
+    """A service of the user's own Serve configuration has no OpenAI-compatible API. service: its object."""
+
+    def __init__(self, service: Object) -> None:
+        self.service = service
+        metadata = service["metadata"]
+        name, namespace = metadata["name"], metadata["namespace"]
+        super().__init__(
+            f"service {namespace}/{name} has no OpenAI-compatible API: GET /v1/models lists no models",
+            hint=(
+                f"rayllm-ctl endpoint {name} -n {namespace}         # the addresses of its applications",
+                f"rayllm-ctl port-forward {name} -n {namespace}     # the same at a port of this machine",
+            ),
+        )
+
+
+def endpoint_url(kind: str, name: str, namespace: str, routes: ServeRoutes | None = None) -> str:
+    """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object. routes:
+    of its applications, where they are known."""
+    found = routes or ServeRoutes(())
+    return f"{found.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{found.port}{found.api}"
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
@@ -49,13 +75,14 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
     from rayllm_ctl.cluster.services import require
 
     with explained(cluster, namespace, RAY_SERVICE.rights_for("chat")):
+        routes = ServeRoutes(())
         try:
             found = _models(cluster, name, namespace)
         except ClusterError:
             raise
-        except UserError:
-            _require_a_model(cluster, name, namespace)
-            raise
+        except UserError as error:
+            routes = _routes_instead(cluster, name, namespace, error)
+            found = _models(cluster, name, namespace, routes.api)
         if isinstance(found, UserError):
             require(cluster, RAY_SERVICE, name, namespace)
             raise found
@@ -68,9 +95,8 @@ def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
         raise UserError(
             f"service {namespace}/{name} answers, but serves no model", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
-    return Endpoint(
-        name, namespace, endpoint_url(kind.name, name, namespace), models, kind.serve_service(name), kind.name
-    )
+    url = endpoint_url(kind.name, name, namespace, routes)
+    return Endpoint(name, namespace, url, models, kind.serve_service(name), kind.name, path=routes.api)
 
 
 def _keyed(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Endpoint:
@@ -83,7 +109,9 @@ def _keyed(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> E
     return Endpoint(name, namespace, url, models, kind.serve_service(name), kind.name, key_required=True)
 
 
-def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, Mapping[str, Any] | None] | UserError:
+def _models(
+    cluster: Cluster, name: str, namespace: str, api: str = API
+) -> tuple[WorkloadKind, Mapping[str, Any] | None] | UserError:
     """The kind whose Service answers, and its answer (None: it requires an API key); the first kind's error where there
     is no Service of any."""
     from rayllm_ctl.cluster.failures import NotFoundError
@@ -92,7 +120,7 @@ def _models(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, 
     missing: UserError | None = None
     for kind in WORKLOADS.values():
         try:
-            return kind, request_json(cluster, namespace, kind.serve_service(name), kuberay.SERVE, "/v1/models")
+            return kind, request_json(cluster, namespace, kind.serve_service(name), kuberay.SERVE, f"{api}/models")
         except NotFoundError as error:
             missing = missing or error
         except ServiceError as error:
@@ -108,8 +136,23 @@ def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
     return data if isinstance(data, list) else []
 
 
-def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
-    """Raise UserError where the service is of the user's own Serve configuration: it need not have an OpenAI API."""
+def _routes_instead(cluster: Cluster, name: str, namespace: str, error: UserError) -> ServeRoutes:
+    """The routes of a service whose API is not at its root. Raises NoModelsError where it has none, else `error`."""
+    from rayllm_ctl.cluster.proxy import ServiceError
+
+    status = error.status if isinstance(error, ServiceError) else None
+    if status in _NOT_UP:
+        raise error
+    service = _require_a_model(cluster, name, namespace)
+    routes = routes_of(service) if service is not None else ServeRoutes(())
+    if status != HTTPStatus.NOT_FOUND or routes.api == API:
+        raise error
+    return routes
+
+
+def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | None:
+    """The service as far as it can be read. Raises NoModelsError where it is of the user's own Serve configuration: it
+    need not have an OpenAI API."""
     from rayllm_ctl.cluster.failures import UnreachableError
     from rayllm_ctl.cluster.services import find
 
@@ -118,15 +161,10 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> None:
     except UnreachableError:
         raise  # then it is not the service that does not answer
     except ClusterError:
-        return
+        return None
     if service is not None and MODEL not in service["metadata"].get("annotations", {}):
-        raise UserError(
-            f"service {namespace}/{name} has no OpenAI-compatible API: GET /v1/models lists no models",
-            hint=(
-                f"rayllm-ctl serve-config {name} -n {namespace}     # its applications",
-                f"kubectl port-forward -n {namespace} service/{RAY_SERVICE.serve_service(name)} :serve",
-            ),
-        )
+        raise NoModelsError(service)
+    return service
 
 
 def choose(where: Endpoint, model: str | None) -> str:
@@ -167,7 +205,7 @@ def ask(
     from rayllm_ctl.cluster import direct, proxy
 
     body = {"model": model, "messages": list(messages), "stream": True, **settings}
-    path = "/v1/chat/completions"
+    path = f"{where.path}/chat/completions"
     if key is not None and where.key_required:
         stream = direct.open_stream(cluster, where.namespace, where.service, path, body, key)
     else:

@@ -14,7 +14,6 @@ from rayllm_ctl.model.changes import Way
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
 from rayllm_ctl.model.labels import RESTARTER
-from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows import gatewaysecrets
@@ -138,12 +137,12 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         how = UpgradeOptions(
             options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
         )
-        upgrade = yield from upgrading(cluster, live, one.manifests, start_seconds(one.plan), how)
-    limit = options.timeout if options.timeout is not None else _limit(one.plan)
+        upgrade = yield from upgrading(cluster, live, one.manifests, start_seconds(one), how)
+    limit = options.timeout if options.timeout is not None else _limit(one)
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
-    state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one.plan))
+    state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one))
     steps = [target]
     if upgrade.shrink is not None and live is not None and not dry:
         service = LiveService(kind, dict(live))
@@ -259,11 +258,11 @@ def check_version(running: str, one: Rendering) -> Iterator[Checked]:
         yield Checked("manifests", None, note)
 
 
-def _limit(plan: Plan | None) -> float:
+def _limit(one: Rendering) -> float:
     """Seconds to wait when the user set none: what the plan gives the start-up."""
-    planned = _planned_limit(plan)
+    planned = _planned_limit(one)
     return START_SECONDS if planned is None else planned
 
 
-def _planned_limit(plan: Plan | None) -> float | None:
-    return float(plan.startup.wait_seconds) if plan and plan.startup else None
+def _planned_limit(one: Rendering) -> float | None:
+    return float(one.startup.wait_seconds) if one.startup else None

@@ -13,11 +13,13 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds.rayjob import KIND as JOB
+from rayllm_ctl.kinds.rayjob import explain_job
 from rayllm_ctl.model.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.model.kuberayversions import VERSIONS
 from rayllm_ctl.model.labels import MANAGER
-from rayllm_ctl.model.plan import Plan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.applications import ServeFile
@@ -54,7 +56,7 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     cluster = connect()
     namespace = made.namespace or cluster.namespace
     made, why = fitted_to(cluster, made, namespace)
-    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made.plan))
+    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made))
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
@@ -98,7 +100,7 @@ def diff_live(
     target = [placed(item, namespace) for item in manifests]
     would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
     found = [compare(before, after, _explain_of(after), running) for before, after in would]
-    changed = [_completed(item, cluster) for item in found if item.action != "unchanged"]
+    changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
     replaced = any("new-cluster" in item.effects for item in changed)
     staying = () if replaced else running.clusters[-1:]  # of two the second takes over
@@ -119,7 +121,7 @@ def diff_change(
     running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
     would = would_apply(cluster, [manifest], field_manager=field_manager)
     found = [compare(before, after, kind.explain, running) for before, after in would]
-    return Diff(tuple(_completed(item, cluster) for item in found if item.action != "unchanged"))
+    return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
@@ -128,12 +130,12 @@ def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | No
     running = Running(start_seconds=seconds)
     found = [compare(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
     found += [compare(item, None, _explain_of(item), running) for key, item in before.items() if key not in after]
-    return Diff(tuple(_completed(item, None) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
+    return Diff(tuple(_completed(item, None, running) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
 
 
-def start_seconds(plan: Plan | None) -> float | None:
+def start_seconds(made: Rendering) -> float | None:
     """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
-    startup = plan.startup if plan else None
+    startup = made.startup
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
 
 
@@ -144,18 +146,22 @@ def _key(item: Object) -> tuple[str, str, str, str]:
 
 
 def _explain_of(item: Object) -> Explain:
-    kind = WORKLOADS.get(str(item.get("kind")))
+    name = str(item.get("kind"))
+    if name == JOB:
+        return explain_job
+    kind = WORKLOADS.get(name)
     return kind.explain if kind else objects.explain
 
 
 def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
     clusters = kind.clusters_of(existing)
+    running = Running(version, clusters, start_seconds=seconds, serves=answers(existing))
     if not clusters or kind.is_cluster:
-        return Running(version, clusters, start_seconds=seconds)
+        return running
     found = _serve_state(cluster, clusters[0], existing["metadata"])
     if isinstance(found, Unread):
-        return Running(version, clusters, unread=found, start_seconds=seconds)
-    return Running(version, clusters, dict(_replicas(found)), start_seconds=seconds)
+        return replace(running, unread=found)
+    return replace(running, replicas=dict(_replicas(found)))
 
 
 def _serve_state(cluster: Cluster, name: str, service: Mapping[str, Any]) -> Mapping[str, Any] | Unread:
@@ -208,7 +214,7 @@ def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
     return replace(item, explanation=replace(item.explanation, consequences=consequences))
 
 
-def _completed(item: ObjectDiff, cluster: Cluster | None) -> ObjectDiff:
+def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> ObjectDiff:
     """`item` with what is specific to objects that run a service: the RayCluster that one starts, what it needs."""
     if item.kind not in WORKLOADS:
         return item
@@ -220,16 +226,17 @@ def _completed(item: ObjectDiff, cluster: Cluster | None) -> ObjectDiff:
         return replace(item, explanation=Explanation((), gone))
     if item.action == "created":
         starts = Consequence("created", "KubeRay starts a RayCluster")
-        return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster),)))
+        return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster, running),)))
     if not any(change.effect == "new-cluster" for change in item.explanation.changes):
         return item
     consequences = tuple(
-        _with_needs(one, item, cluster) if one.effect == "new-cluster" else one for one in item.explanation.consequences
+        _with_needs(one, item, cluster, running) if one.effect == "new-cluster" else one
+        for one in item.explanation.consequences
     )
     return replace(item, explanation=replace(item.explanation, consequences=consequences))
 
 
-def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) -> Consequence:
+def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, running: Running) -> Consequence:
     """The start of a RayCluster with what its pods ask for, and whether the nodes have it now."""
     from rayllm_ctl.cluster.nodes import all_nodes
 
@@ -247,7 +254,8 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None) 
         return replace(starts, message=message, extra=extra, capacity=True)
     hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
     if item.action == "configured":
-        message = f"{message}; the new RayCluster waits without a time limit, and what runs goes on serving"
+        message = f"{message}; the new RayCluster waits without a time limit"
+        message += ", and what runs goes on serving" if running.serves else ""
         hints.append(SHRINK_HINT)
     return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.external import ExternalAddress, Reach
-from rayllm_ctl.workflows.chat import Endpoint
+from rayllm_ctl.model.health import Object
+from rayllm_ctl.serveconfig.routes import routes_of
+from rayllm_ctl.workflows.chat import Endpoint, endpoint_url
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Applications:
+    """A service of the user's own Serve configuration: the address of each application in the cluster, by its name."""
+
+    name: str
+    namespace: str
+    applications: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -22,8 +35,23 @@ class External:
     notes: tuple[str, ...] = ()
 
 
-def external(cluster: Cluster, where: Endpoint) -> External:
-    """What exposes the service, as the cluster's objects say now."""
+def applications(service: Object) -> Applications:
+    """Where the applications of a live service answer. Raises UserError where none has a route."""
+    metadata = service["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    found = routes_of(service)
+    if not found.routes:
+        raise UserError(
+            f"no application of service {namespace}/{name} answers HTTP requests: none has a route_prefix",
+            hint=f"rayllm-ctl serve-config {name} -n {namespace}",
+        )
+    urls = found.urls(f"{RAY_SERVICE.serve_service(name)}.{namespace}")
+    return Applications(name, namespace, dict(zip((one.application for one in found.routes), urls, strict=True)))
+
+
+def external(cluster: Cluster, where: Endpoint) -> tuple[Endpoint, External]:
+    """`where` at the port that the service's object says, and what exposes the service, as the cluster's objects say
+    now."""
     from rayllm_ctl.cluster.exposure import collect_exposure
     from rayllm_ctl.cluster.failures import ForbiddenError
 
@@ -31,9 +59,11 @@ def external(cluster: Cluster, where: Endpoint) -> External:
     try:
         workload = cluster.get(kind.name, where.name, where.namespace)
     except ForbiddenError as error:
-        return External(notes=(f"external addresses could not be read: not permitted to {error.right}",))
+        return where, External(notes=(f"external addresses could not be read: not permitted to {error.right}",))
+    if kind is RAY_SERVICE:
+        where = replace(where, url=endpoint_url(kind.name, where.name, where.namespace, routes_of(workload)))
     snapshot = collect_exposure(cluster, kind, workload)
-    return External(kind.external(snapshot, where.name, where.namespace), snapshot.notes)
+    return where, External(kind.external(snapshot, where.name, where.namespace), snapshot.notes)
 
 
 def external_url(where: Endpoint, found: External) -> str:

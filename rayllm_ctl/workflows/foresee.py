@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from rayllm_ctl.errors import OutageError
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Consequence, Diff, Effect
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.workflows.diff import SHRINK_HINT
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
@@ -60,20 +60,6 @@ def _as_deployed(one: Consequence) -> Consequence:
     if one.effect == "bounds":
         return replace(one, message="the bounds are written to the live RayCluster as well", hints=())
     return replace(one, hints=tuple(hint for hint in one.hints if hint != SHRINK_HINT))
-
-
-def answers(live: Object) -> bool:
-    """Whether KubeRay counts an address, or a worker that is ready. A service that never came up can lose nothing.
-
-    KubeRay counts addresses some seconds after there are some: until it has, an application that runs is answering.
-    """
-    status = live.get("status") or {}
-    if int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0:
-        return True
-    reasons = [one.get("reason") for one in status.get("conditions") or () if one.get("type") == "Ready"]
-    applications = (status.get("activeServiceStatus") or {}).get("applicationStatuses") or {}
-    runs = any(one.get("status") == "RUNNING" for one in applications.values())
-    return runs and kuberay.LOST_ADDRESSES not in reasons
 
 
 def stops(one: Consequence) -> bool:

@@ -63,9 +63,11 @@ def _plan_models(
         service = with_serving_code(service)
     runtime, alone = resolve(service.engine), each_model(service)
     require(needed_features(service), runtime, service.engine)
-    configs = _configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
+    configs = (
+        model_configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
+    )
     plans = {
-        name: _plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)
+        name: plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)
         for name, one in alone.items()
     }
     if service.models:
@@ -78,7 +80,7 @@ def _plan_models(
     return with_deployment(plan, alone[name], runtime)
 
 
-def _configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
+def model_configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
     """The configuration of each of several models, as far as `folder` has one."""
     found = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
     if folder is not None and not any(found.values()):
@@ -89,13 +91,14 @@ def _configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None
     return found
 
 
-def _plan_one(
+def plan_one(
     service: LLMService,
     runtime: Runtime,
     facts: FactSources,
     explain: bool,
     hand_sized: bool | None,
 ) -> Plan:
+    """The plan of a service of one model, without its deployment. Arguments and errors are those of make_plan."""
     from rayllm_ctl.catalog.engines import engine
 
     version = engine(runtime.vllm_version)

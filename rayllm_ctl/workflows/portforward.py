@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.serveconfig.routes import ServeRoutes, routes_of
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -21,15 +23,36 @@ MODELS_TIMEOUT = 15.0
 
 @dataclass(frozen=True)
 class LocalPort:
-    """The service at `url`, the base URL of its API. service: the Service in front of it; item: its object."""
+    """The service at a port. service: the Service in front of it; item: its object."""
 
     port: int
     service: str
     item: Mapping[str, Any]
 
     @property
+    def has_models(self) -> bool:
+        """Whether it has an OpenAI-compatible API: not every Serve configuration of the user's own has one."""
+        return MODEL in (self.item["metadata"].get("annotations") or {}) or not self._routes.routes
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        """The base URL of its API."""
+        return f"{self._routes.scheme}://127.0.0.1:{self.port}{self.path}"
+
+    @property
+    def path(self) -> str:
+        """The path of its API."""
+        return self._routes.api
+
+    @property
+    def applications(self) -> Mapping[str, str]:
+        """The URL of each of its applications, by their names."""
+        urls = self._routes.urls("127.0.0.1", self.port)
+        return dict(zip((one.application for one in self._routes.routes), urls, strict=True))
+
+    @property
+    def _routes(self) -> ServeRoutes:
+        return routes_of(self.item)
 
 
 @contextmanager
@@ -59,10 +82,11 @@ def how_it_answers(local: LocalPort) -> str:
     """The models of the service and whether it requires an API key; what it answered instead of a list of models."""
     from rayllm_ctl.cluster.gateway import gateway_of
 
-    asked = "GET /v1/models"
+    path = f"{local.path}/models"
+    asked = f"GET {path}"
     try:
         connection = http.client.HTTPConnection("127.0.0.1", local.port, timeout=MODELS_TIMEOUT)
-        connection.request("GET", "/v1/models")
+        connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read()
     except TimeoutError:

@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.kuberayversions import DEFAULT
-from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.plan import Plan, StartupPlan
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.workflows.applications import ServeFile
 from rayllm_ctl.workflows.authentication import asks_by_default, lacking, plan_without_token, unsaid
@@ -30,7 +30,8 @@ class RenderOptions:
 class Rendering:
     """The manifests of a service, and what to know of them. `plan` is that of a model.
 
-    token_by_default: Ray asks for a token, and the spec file says nothing of it.
+    token_by_default: Ray asks for a token, and the spec file says nothing of it. start: of the models of a Serve
+    configuration file, which have no plan together.
     """
 
     name: str
@@ -39,6 +40,12 @@ class Rendering:
     notes: tuple[str, ...]
     plan: Plan | None
     token_by_default: bool = False
+    start: StartupPlan | None = None
+
+    @property
+    def startup(self) -> StartupPlan | None:
+        """How long it takes until the service is ready; None where that is not planned."""
+        return self.plan.startup if self.plan is not None else self.start
 
     def check(self, kuberay: str) -> None:
         """Raise UserError where a version of KubeRay (one of model.kuberayversions.VERSIONS) rejects the manifests."""
@@ -55,11 +62,11 @@ def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Renderi
     if isinstance(source, ServeFile):
         from rayllm_ctl.workflows.applications import prepare
 
-        found = prepare(source, options.kuberay)
+        found = prepare(source, options)
         service = source.service
         notes = (*found.notes, *found.explanation)
         token = asks_by_default(service, found.manifests)
-        return Rendering(service.name, service.namespace, found.manifests, notes, None, token)
+        return Rendering(service.name, service.namespace, found.manifests, notes, None, token, found.startup)
     from rayllm_ctl.workflows.plan import make_plan
 
     plan = make_plan(source, options.facts)

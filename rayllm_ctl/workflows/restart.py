@@ -11,10 +11,11 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff, Way
 from rayllm_ctl.model.events import Event, Noted
+from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.model.labels import RESTARTER
 from rayllm_ctl.model.quantities import format_duration
 from rayllm_ctl.model.scaling import group_bounds
-from rayllm_ctl.workflows.foresee import answers, as_deployed
+from rayllm_ctl.workflows.foresee import as_deployed
 from rayllm_ctl.workflows.live import LiveService, known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrunk

@@ -17,10 +17,11 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff, ObjectDiff, Way
 from rayllm_ctl.model.events import Checked, Noted
 from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.model.rayoptions import INCREMENTAL
 from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
-from rayllm_ctl.workflows.foresee import answers, as_deployed, meaning, refuse_outage, stops
+from rayllm_ctl.workflows.foresee import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.live import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished

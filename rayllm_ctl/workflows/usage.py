@@ -10,6 +10,7 @@ from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Ready
 from rayllm_ctl.model.external import Reach, format_external
 from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.serveconfig.routes import routes_of
 from rayllm_ctl.workflows.chat import endpoint_url
 
 
@@ -24,28 +25,18 @@ def how_to_use(manifests: Sequence[Mapping[str, Any]], ready: Ready) -> Iterator
 
 def _in_the_cluster(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:
     kind, manifest = workload(manifests)
-    if MODEL in manifest["metadata"].get("annotations", {}):
+    found = routes_of(manifest)
+    with_models = MODEL in manifest["metadata"].get("annotations", {})
+    if with_models:
         yield f"chat      rayllm-ctl chat {name} -n {namespace}"
-        yield f"endpoint  {endpoint_url(kind.name, name, namespace)} (in the cluster)"
+        yield f"endpoint  {endpoint_url(kind.name, name, namespace, found)} (in the cluster)"
         yield f"          rayllm-ctl port-forward {name} -n {namespace}   # forwards a port of this machine to it"
         if kind is not RAY_SERVICE:
             return
     host = f"{RAY_SERVICE.serve_service(name)}.{namespace}"
+    for route, url in zip(found.routes, found.urls(host), strict=True):
+        if not (with_models and route.models):
+            yield f"endpoint  {url} (in the cluster): application {route.application}"
     ports = kuberay.serve_ports(manifest)
-    for application, route in _routes(manifest["spec"]["serveConfigV2"]):
-        if application == name and MODEL in manifest["metadata"].get("annotations", {}):
-            continue  # that of the models
-        yield f"endpoint  http://{host}:{ports['serve']}{route} (in the cluster): application {application}"
     if "serve-grpc" in ports:
         yield f"endpoint  {host}:{ports['serve-grpc']} (in the cluster): gRPC"
-
-
-def _routes(serve_config: str) -> Iterator[tuple[str, str]]:
-    """The applications that answer HTTP requests, and their route prefixes."""
-    import yaml
-
-    config = yaml.load(serve_config, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
-    for application in config["applications"]:
-        route = application.get("route_prefix", "/")
-        if route is not None:
-            yield application.get("name", "default"), route

@@ -38,3 +38,19 @@ def test_objects_next_to_a_service(before: Any, after: Any, effect: str, outage:
 
 def test_a_status_is_no_change() -> None:
     assert explain(item("Service", status={"a": 1}), item("Service"), Running()).changes == ()
+
+
+@pytest.mark.parametrize("kind", ["HTTPRoute", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"])
+def test_kinds_that_are_read_again_take_effect_at_once(kind: str) -> None:
+    found = explain(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
+    assert [one.effect for one in found.changes] == ["in-place"]
+    assert "at once" in found.consequences[0].message
+
+
+@pytest.mark.parametrize("kind", ["BatchJob", "Job", "RayCronJob", "ScaledObject", "Widget"])
+def test_what_the_controller_of_another_kind_does_is_unknown(kind: str) -> None:
+    found = explain(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
+    assert [one.effect for one in found.changes] == ["unknown"]
+    assert found.consequences[0].message == f"what the controller of {kind} does is not known"
+    labelled = {**item(kind), "metadata": {"name": "a", "labels": {"b": "c"}}}
+    assert [one.effect for one in explain(item(kind), labelled, Running()).changes] == ["in-place"]

@@ -214,3 +214,11 @@ def test_what_is_missing_is_no_failure() -> None:
     assert explain({"spec": None}, {"metadata": None}, Running()) == Explanation()
     empty: Callable[[], dict[str, Any]] = lambda: {"spec": {"rayClusterConfig": {"workerGroupSpecs": None}}}  # noqa: E731
     assert explain(empty(), empty(), Running()) == Explanation()
+
+
+@pytest.mark.parametrize("clusters", [("qwen-aaaaa",), ("qwen-aaaaa", "qwen-bbbbb")])
+def test_what_does_not_serve_is_not_said_to_serve(clusters: tuple[str, ...]) -> None:
+    running = Running(kuberay="1.6.2", clusters=clusters, serves=False)
+    said = messages(spec_change(*BOX, "image", value="ray:2", running=running))
+    assert "KubeRay starts another RayCluster in place of qwen-aaaaa, which does not serve" in said
+    assert "serves until" not in said

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.changes import objects, raycluster, rayservice
+from rayllm_ctl.changes import objects, raycluster, rayjob, rayservice
 from rayllm_ctl.changes.compare import compare
 from rayllm_ctl.console.diff import format_markdown, format_meaning, to_document
 from rayllm_ctl.console.style import Printer
@@ -29,7 +29,9 @@ values = st.recursive(
     max_leaves=20,
 )
 specs = st.dictionaries(st.sampled_from(WORDS), values, max_size=5) | values
-explainers: st.SearchStrategy[Explain] = st.sampled_from([objects.explain, raycluster.explain, rayservice.explain])
+explainers: st.SearchStrategy[Explain] = st.sampled_from(
+    [objects.explain, raycluster.explain, rayjob.explain, rayservice.explain]
+)
 
 
 def item(spec: Any) -> dict[str, Any]:

@@ -177,3 +177,96 @@ def test_the_file_without_a_list_of_applications_is_no_failure() -> None:
         {"applications": [{"import_path": "a:b"}]}, {"applications": [{"import_path": "a:c"}]}, Running()
     )
     assert [effect for _, effect in judged] == ["restart"]
+
+
+def llm_service(**options: Any) -> dict[str, Any]:
+    """A service whose replicas stand in its llm_configs, as in Ray's own examples."""
+    config = {
+        "model_loading_config": {"model_id": "org/a.b"},
+        "engine_kwargs": {"max_model_len": 8192},
+        "deployment_config": options,
+    }
+    app = {"name": "llms", "import_path": "ray.serve.llm:build_openai_app", "args": {"llm_configs": [config]}}
+    return {"applications": [app]}
+
+
+def longer_context(config: dict[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(config)
+    for key, item in changed["applications"][0]["args"].items():
+        if key != "ingress_deployment_config":
+            (item[0] if isinstance(item, list) else item)["engine_kwargs"]["max_model_len"] = 16384
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("options", "outage", "words"),
+    [
+        ({"autoscaling_config": {"min_replicas": 1, "max_replicas": 1}}, True, "LLMServer:org--a_b (1 replica)"),
+        ({"autoscaling_config": {"max_replicas": 4}}, True, "LLMServer:org--a_b (1 replica)"),
+        ({"autoscaling_config": {"min_replicas": 0, "max_replicas": 4}}, True, "LLMServer:org--a_b (1 replica)"),
+        ({"num_replicas": 1}, True, "LLMServer:org--a_b (1 replica)"),
+        ({"num_replicas": "auto"}, True, "LLMServer:org--a_b (1 replica)"),
+        ({}, True, "LLMServer:org--a_b (1 replica)"),
+        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 4}}, True, "OpenAiIngress does not answer"),
+        ({"name": "chat", "num_replicas": 1}, True, "LLMServer:chat (1 replica)"),
+    ],
+)
+def test_replicas_of_llm_configs_count(options: dict[str, Any], outage: bool, words: str) -> None:
+    old = llm_service(**options)
+    judged, (found,) = explain(old, longer_context(old), Running())
+    assert [effect for _, effect in judged] == ["restart"]
+    assert found.outage is outage
+    assert words in found.message
+
+
+def test_replicas_of_llm_configs_answer_meanwhile_if_there_are_two_of_each() -> None:
+    old = llm_service(autoscaling_config={"min_replicas": 2, "max_replicas": 4})
+    old["applications"][0]["args"]["ingress_deployment_config"] = {"num_replicas": 2}
+    _, (found,) = explain(old, longer_context(old), Running())
+    assert not found.outage
+
+
+def test_what_the_file_lists_of_a_deployment_wins_over_llm_configs() -> None:
+    old = llm_service(num_replicas=1)
+    old["applications"][0]["deployments"] = [
+        {"name": "LLMServer:org--a_b", "autoscaling_config": {"min_replicas": 3, "max_replicas": 3}},
+        {"name": "OpenAiIngress", "num_replicas": 2},
+    ]
+    _, (found,) = explain(old, longer_context(old), Running())
+    assert not found.outage
+    assert "LLMServer:org--a_b (3 replicas, 1 at a time)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("builder", "keys", "names"),
+    [
+        ("ray.serve.llm.build_openai_app", ("llm_configs",), ("LLMServer:a",)),
+        ("ray.serve.llm:build_dp_openai_app", ("llm_config",), ("DPServer:a",)),
+        ("ray.serve.llm:build_pd_openai_app", ("prefill_config", "decode_config"), ("Prefill:a", "Decode:a")),
+    ],
+)
+def test_every_builder_of_ray_is_recognised(builder: str, keys: tuple[str, ...], names: tuple[str, ...]) -> None:
+    one = {"model_loading_config": {"model_id": "a"}, "engine_kwargs": {"max_model_len": 1}}
+    args = {key: [one] if key == "llm_configs" else copy.deepcopy(one) for key in keys}
+    old = {"applications": [{"name": "x", "import_path": builder, "args": args}]}
+    judged, (found,) = explain(old, longer_context(old), Running())
+    assert found.outage
+    assert all(f"{name} (1 replica)" in found.message for name in names)
+    below = [(replace(one, path=("spec", "serveConfigV2", *one.path)), effect) for one, effect in judged]
+    assert {change.field for change in named(below)} == {"max_model_len"}
+
+
+@pytest.mark.parametrize(
+    ("deployments", "words"),
+    [
+        ([{"name": "A"}], "A (number of replicas unknown); A may not answer"),
+        ([], "it may not answer until new replicas are ready"),
+        ([{"name": "A", "autoscaling_config": {"min_replicas": 0}}], "A does not answer"),
+    ],
+)
+def test_an_unknown_number_of_replicas_may_be_one(deployments: list[Any], words: str) -> None:
+    old = {"applications": [{"name": "x", "import_path": "m:app", "deployments": deployments}]}
+    new = {"applications": [{"name": "x", "import_path": "m:other", "deployments": deployments}]}
+    _, (found,) = explain(old, new, Running())
+    assert found.outage
+    assert words in found.message

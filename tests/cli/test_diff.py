@@ -155,6 +155,7 @@ def test_another_field_manager_owns_what_it_changes(run: Run, api: FakeAPI) -> N
         ((*TINY[:-1], "--model-config", "/nowhere", *IMAGE), 2, "/nowhere"),
         (("--local", "a", "b", "--model", "x"), 2, "--local"),
         (("--local", "nowhere", "."), 2, "nowhere"),
+        (("--local", ".", ".", "-n", "llm", "--force-conflicts"), 2, "-n, --force-conflicts cannot be combined"),
         (("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "1", "--offline"), 3, "fit"),
         (("--model", "nobody/nothing", "--offline"), 3, "nobody/nothing"),
     ],
@@ -266,6 +267,105 @@ def test_spec_files_are_rendered_first(run: Run, tmp_path: Path) -> None:
     rendered = tmp_path / "rendered.yaml"
     rendered.write_text(run("render", "-f", str(old), "--offline").out)
     assert run("diff", "--local", str(rendered), str(old), "--offline").code == 0
+
+
+BATCH = """apiVersion: rayllm.io/v1alpha1
+kind: BatchJob
+metadata: {name: answers}
+spec:
+  model: {id: tiny, path: /models/tiny}
+  accelerator: {kind: cpu}
+  engine: {image: "example.com/x:1", maxModelLen: 1024}
+  input: {prompts: [a]}
+  output: {path: s3://bucket/answers/}
+"""
+
+
+def test_a_batch_job_is_rendered_first(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(BATCH)
+    new.write_text(BATCH.replace("prompts: [a]", "prompts: [b]"))
+    result = run("diff", "--local", str(old), str(new), "--offline")
+    assert result.code == 1, str(result)
+    assert "KubeRay ignores the change of a job that was submitted" in result.out
+    assert "go on mounting ConfigMap answers-settings-" in result.out
+    assert "at once" not in result.out
+    assert run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "not-rolled-out").code == 6
+
+
+def test_a_kind_without_a_rule_is_unknown(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, size in ((old, 1), (new, 2)):
+        file.write_text(f"{{apiVersion: a.example/v1, kind: Widget, metadata: {{name: w}}, spec: {{size: {size}}}}}\n")
+    result = run("diff", "--local", str(old), str(new))
+    assert "unknown" in result.out
+    assert run("diff", "--local", str(old), str(new), "--fail-on", "unknown").code == 6
+
+
+MANIFEST = "{apiVersion: v1, kind: Service, metadata: {name: a, labels: {team: chat}}, spec: {type: ClusterIP}}\n"
+PATCHING = """resources: [../base]
+patches:
+- target: {kind: Service, name: a}
+  patch: '[{op: replace, path: /metadata/labels/team, value: search}]'
+"""
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    """A folder with a base, and an overlay that changes a label."""
+    for folder, text in (("base", "resources: [service.yaml]\n"), ("overlay", PATCHING)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kustomization.yaml").write_text(text)
+    (tmp_path / "base" / "service.yaml").write_text(MANIFEST)
+    return tmp_path
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!{sys.executable}\nimport sys\n{script}\n")
+    file.chmod(0o755)
+
+
+@pytest.mark.parametrize(("name", "verb"), [("kustomize", "build"), ("kubectl", "kustomize")])
+def test_a_kustomization_that_changes_objects_is_built(
+    run: Run, overlay: Path, monkeypatch: pytest.MonkeyPatch, name: str, verb: str
+) -> None:
+    built = MANIFEST.replace("chat", "search")
+    program(overlay / "bin", name, f"sys.argv[1:] == [{verb!r}, {str(overlay / 'overlay')!r}] and print({built!r})")
+    monkeypatch.setenv("PATH", str(overlay / "bin"))
+    result = run("diff", "--local", str(overlay / "base"), str(overlay / "overlay"))
+    assert result.code == 1, str(result)
+    assert "label team  chat → search" in result.out
+    assert "deleted" not in result.out
+
+
+def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
+    run: Run, overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(overlay / "bin"))
+    base, patching = str(overlay / "base"), str(overlay / "overlay")
+    result = run("diff", "--local", base, patching)
+    assert (result.code, result.out) == (2, "")
+    assert f"hint: kubectl kustomize {patching} > FILE" in result.err
+    assert run("diff", "--local", base, f"{patching}/kustomization.yaml").code == 2
+    above = run("diff", "--local", base, str(overlay))
+    assert above.code == 2
+    assert f"{patching}/kustomization.yaml changes what it lists" in above.err
+    program(overlay / "bin", "kustomize", "sys.exit('no such base')")
+    assert "failed: no such base" in run("diff", "--local", base, patching).err
+
+
+def test_flux_has_kustomizations_that_are_objects(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, path in ((old, "./a"), (new, "./b")):
+        file.write_text(
+            "{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: llm}, "
+            f"spec: {{path: {path}}}}}\n"
+        )
+    result = run("diff", "--local", str(old), str(new))
+    assert result.code == 1
+    assert "./a → ./b" in result.out
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,38 @@ def test_what_cannot_be_forwarded(run: Run, deploy: Deploy, api: FakeAPI, number
     assert (taken.code, taken.out) == (2, "")
     assert f"port {number} of this machine cannot be used: Address already in use" in taken.err
     assert "hint: --port 0   (any free port)" in taken.err
+
+
+def test_the_applications_of_a_serve_configuration(
+    run: Run, interrupted: Interrupted, api: FakeAPI, tmp_path: Path
+) -> None:
+    file = tmp_path / "text.yaml"
+    file.write_text(
+        "applications:\n"
+        "- {name: words, import_path: 'words:app', route_prefix: /words}\n"
+        "- {name: index, import_path: 'index:app', route_prefix: /}\n"
+        "- {name: hidden, import_path: 'hidden:app', route_prefix: null}\n"
+    )
+    deployed_file = run("deploy", "--serve-config", str(file), "--image", "rayproject/ray:2.60.0")
+    assert deployed_file.code == 0, str(deployed_file)
+    pod(api, "text-serve-svc", {})
+    result, _ = interrupted("text")
+    assert (result.code, result.out) == (130, "http://SERVER/words\nhttp://SERVER/\n")
+    assert "application words: http://SERVER/words\napplication index: http://SERVER/\n" in result.err
+    assert "models" not in result.err
+
+
+def test_an_api_below_a_route(run: Run, interrupted: Interrupted, api: FakeAPI, tmp_path: Path) -> None:
+    file = tmp_path / "chat.yaml"
+    model = "{model_loading_config: {model_id: m, model_source: Qwen/Qwen3-8B}, accelerator_type: L40S}"
+    file.write_text(
+        "applications:\n"
+        "- import_path: ray.serve.llm:build_openai_app\n"
+        f"  route_prefix: /llm\n  args: {{llm_configs: [{model}]}}\n"
+    )
+    made = run("deploy", "--offline", "--serve-config", str(file), "--image", "rayproject/ray-llm:2.60.0-py312-cu130")
+    assert made.code == 0, str(made)
+    pod(api, "chat-serve-svc", {"/llm/v1/models": reply("200 OK", {"data": [{"id": "m"}]})})
+    result, _ = interrupted("chat")
+    assert result.out == "http://SERVER/llm/v1\n"
+    assert "model m" in result.err

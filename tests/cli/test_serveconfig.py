@@ -20,6 +20,8 @@ IMAGE = ("--image", "rayproject/ray:2.60.0")
 FLAGS: dict[str, tuple[str, ...]] = {
     "text-ml": ("--code", str(FILES / "code"), "--env", "PYTHONPATH=/opt/own"),
     "https": ("--volume", "secret:tls:/tls", "--memory", "6Gi", "--cpu", "500m", "-n", "web"),
+    "llm": ("--offline", "--gpu", "H100-80GB", "--hf-token-secret", "hf/token"),
+    "llm-several": ("--offline", "--gpu", "H100-80GB"),
     "accelerators": ("--gpu", "H100-80GB", "--node-selector", "pool=gpu"),
 }
 
@@ -118,6 +120,55 @@ def test_chat_says_that_there_is_no_openai_api(run: Run, api: FakeAPI) -> None:
     refused = run("chat", "text", "Hello")
     assert refused.code == 1
     assert "service llm/text has no OpenAI-compatible API" in refused.err
+
+
+@pytest.mark.parametrize("answer", [(404, b"Path '/v1/models' not found."), (200, b"hello"), (500, b"no")])
+def test_endpoint_prints_the_address_of_each_application(run: Run, api: FakeAPI, answer: tuple[int, bytes]) -> None:
+    assert run("deploy", *IMAGE, "--name", "text", "--serve-config", str(FILES / "text-ml.yaml")).code == 0
+    api.answer("GET", "text-serve-svc:serve/proxy/v1/models$", answer)
+    found = run("endpoint", "text")
+    assert found.code == 0, str(found)
+    addresses = {
+        "translate": "http://text-serve-svc.llm:8000/translate",
+        "count": "http://text-serve-svc.llm:8000/count",
+    }
+    assert json.loads(run("endpoint", "text", "-o", "json").out)["applications"].items() >= {
+        ("translate", addresses["translate"])
+    }
+    assert addresses["translate"] in found.out.splitlines()
+    assert run("endpoint", "text", "--external").code == 2
+
+
+def test_endpoint_fails_while_the_applications_do_not_answer(run: Run, api: FakeAPI) -> None:
+    assert run("deploy", *IMAGE, "--name", "text", "--serve-config", str(FILES / "text-ml.yaml")).code == 0
+    api.answer("GET", "text-serve-svc:serve/proxy/v1/models$", (503, b"no endpoints available for service"))
+    found = run("endpoint", "text")
+    assert (found.code, found.out) == (1, "")
+
+
+def llm(tmp_path: Path, **config: Any) -> Path:
+    one = {"model_loading_config": {"model_id": "m", "model_source": "Qwen/Qwen3-8B"}, "accelerator_type": "L40S",
+           "engine_kwargs": {"max_model_len": 4096}}  # fmt: skip
+    application = {
+        "name": "llms", "import_path": "ray.serve.llm:build_openai_app", "route_prefix": "/llm",
+        "args": {"llm_configs": [one]},
+    }  # fmt: skip
+    file = tmp_path / "chat.yaml"
+    file.write_text(dump({"applications": [application], **config}))
+    return file
+
+
+def test_an_api_below_a_route_and_at_another_port_is_found(run: Run, api: FakeAPI, tmp_path: Path) -> None:
+    file = llm(tmp_path, http_options={"port": 8901})
+    said = run("deploy", "--offline", *IMAGE, "--name", "chat", "--serve-config", str(file))
+    assert said.code == 0, str(said)
+    assert "endpoint  http://chat-serve-svc.llm:8901/llm/v1 (in the cluster)" in said.err
+    api.answer("GET", "chat-serve-svc:serve/proxy/v1/models$", (404, b"Path '/v1/models' not found."))
+    api.answer("GET", "chat-serve-svc:serve/proxy/llm/v1/models$", (200, {"data": [{"id": "m"}]}))
+    assert run("endpoint", "chat").out == "http://chat-serve-svc.llm:8901/llm/v1\n"
+    stream = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
+    api.answer("POST", "chat-serve-svc:serve/proxy/llm/v1/chat/completions$", (200, stream))
+    assert run("chat", "chat", "Hello").out == "Hi\n"
 
 
 def test_a_ready_service_says_where_its_applications_answer(run: Run) -> None:

@@ -188,6 +188,15 @@ class Library:
             return found.signature
         return self._constructor(found) if isinstance(found, Class) and not found.is_instance else None
 
+    def fields(self, owner: Class) -> dict[str, ast.AnnAssign]:
+        """The annotated fields of a class: those that it inherits first."""
+        found: dict[str, ast.AnnAssign] = {}
+        for base in reversed([one for one in self._line(owner) if isinstance(one, Class)]):
+            for statement in base.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    found[statement.target.id] = statement
+        return found
+
     def abstract(self, owner: Class) -> set[str]:
         """The methods that a class leaves to its subclasses."""
         seen: dict[str, bool] = {}

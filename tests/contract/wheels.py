@@ -39,14 +39,14 @@ def facts(package: str, versions: Iterable[str], paths: Iterable[str]) -> dict[s
     wanted, asked = list(versions), sorted(set(paths))
     unread = [version for version in wanted if not cache.entry(_FACTS, _key(package, version, asked)).is_dir()]
     with ThreadPoolExecutor(_AT_ONCE) as downloads:
-        list(downloads.map(lambda version: _sources(package, version), unread))
+        list(downloads.map(lambda version: sources(package, version), unread))
     # One after the other: Python 3.11 cannot parse in several threads at once (python/cpython#106905).
     return {version: _facts(package, version, asked) for version in wanted}
 
 
 def _facts(package: str, version: str, paths: list[str]) -> dict[str, Fact]:
     def make(folder: Path) -> None:
-        library = Library(package, _sources(package, version))
+        library = Library(package, sources(package, version))
         (folder / "facts.pickle").write_bytes(pickle.dumps({path: library.fact(path) for path in paths}))
         library.close()
 
@@ -61,10 +61,12 @@ def _key(package: str, version: str, paths: list[str]) -> str:
     return f"{package}-{version}-{_RECIPE}-{question}"
 
 
-def _sources(package: str, version: str) -> Path:
+def sources(package: str, version: str) -> Path:
+    """An archive of the sources of one version. Raises WheelMissing."""
+
     def make(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            _keep_sources(_download(package, version, Path(scratch)), folder / "sources.zip")
+            _keepsources(_download(package, version, Path(scratch)), folder / "sources.zip")
 
     return cache.ensure("wheel-sources", f"{package}-{version}-{_RECIPE}", make) / "sources.zip"
 
@@ -83,7 +85,7 @@ def _download(package: str, version: str, folder: Path) -> Path:
     return wheel
 
 
-def _keep_sources(wheel: Path, archive: Path) -> None:
+def _keepsources(wheel: Path, archive: Path) -> None:
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as kept:
         for name in whole.namelist():
             if name.endswith((".py", ".pyi")) and _is_read(name):

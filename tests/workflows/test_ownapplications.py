@@ -109,6 +109,7 @@ def test_where_they_answer(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"importPath": "text"}, 'spec.applications[0].importPath: "text" is not an import path'),
+        ({"importPath": "ray.serve.llm:build_openai_app"}, "importPath: builds models of Ray Serve LLM"),
         ({"deployments": [{"name": "A", "num_replica": 2}]}, "deployments[0].num_replica: unknown field"),
         ({"deployments": [{"name": "A", "num_replicas": -1}]}, "deployments[0].num_replicas: must be an integer"),
         ({"runtimeEnv": {"working_dir": "."}}, "spec.applications[0].runtimeEnv.working_dir: is a folder"),

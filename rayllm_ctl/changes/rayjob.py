@@ -1,0 +1,70 @@
+"""What KubeRay does with a changed RayJob.
+
+Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayjob_controller.go (Reconcile): the RayCluster and the submitter
+are created once, from the spec of that moment, and never compared with it again. Time limits, retries, what happens
+after the end and `suspend` are read each time. A retry, or the start after a suspension, creates both anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.changes.fields import differences, mapping
+from rayllm_ctl.changes.labels import named
+from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.changes import Consequence, Explanation, Running
+
+_READ_AGAIN = frozenset(
+    (name,)
+    for name in (
+        "activeDeadlineSeconds", "backoffLimit", "deletionStrategy", "preRunningDeadlineSeconds",
+        "shutdownAfterJobFinishes", "suspend", "ttlSecondsAfterFinished",
+    )
+)  # fmt: skip
+"""Fields of the spec, as parts of a path."""
+
+
+def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
+    """What becomes of each change of a RayJob, and what that comes to."""
+    judged: list[Judged] = [
+        (one, "in-place" if one.path[0] == "metadata" or one.path[1:2] in _READ_AGAIN else "not-rolled-out")
+        for one in differences(before, after)
+        if one.path[0] != "status"
+    ]
+    consequences = list(_ignored(before, after)) if any(effect == "not-rolled-out" for _, effect in judged) else []
+    suspends = mapping(after, "spec").get("suspend")
+    if bool(suspends) != bool(mapping(before, "spec").get("suspend")):
+        what = (
+            "deletes the RayCluster of the job, which ends"
+            if suspends
+            else "starts the job from the beginning, on a new RayCluster"
+        )
+        consequences.append(Consequence("in-place", f"KubeRay {what}", outage=bool(suspends)))
+    if judged and not consequences:
+        consequences.append(Consequence("in-place", "KubeRay reads it while the job runs; no pod restarts"))
+    return Explanation(named(judged), tuple(consequences))
+
+
+def _ignored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
+    name, namespace = (str(mapping(after, "metadata").get(key) or "") for key in ("name", "namespace"))
+    of = f" -n {namespace}" if namespace else ""
+    message = (
+        "KubeRay ignores the change of a job that was submitted: only a retry, or a start after a suspension, has it"
+    )
+    mounted = sorted(_config_maps(before) - _config_maps(after))
+    if mounted:
+        message += (
+            f". Its pods go on mounting ConfigMap {', '.join(mounted)}: where that is deleted because it is no longer "
+            "rendered, a pod that starts later cannot"
+        )
+    yield Consequence("not-rolled-out", message, hints=(f"kubectl delete rayjob {name}{of}    # then submit it again",))
+
+
+def _config_maps(value: Any) -> set[str]:
+    """The names of the ConfigMaps that volumes in an object are of."""
+    if isinstance(value, Mapping):
+        name = mapping(value, "configMap").get("name")
+        found = {name} if isinstance(name, str) else set()
+        return found.union(*map(_config_maps, value.values()))
+    return set[str]().union(*map(_config_maps, value)) if isinstance(value, list) else set()

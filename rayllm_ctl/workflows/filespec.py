@@ -1,0 +1,146 @@
+"""A Serve configuration file with models of Ray Serve LLM as an LLMService."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.llmapplications import pattern_of
+from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
+from rayllm_ctl.model.validation import validate
+from rayllm_ctl.serveconfig.llmrules import REMOTE
+from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
+from rayllm_ctl.workflows.applications import ServeFile, read
+from rayllm_ctl.workflows.filemodels import chosen_gpu
+
+_TAKEN = frozenset(
+    {
+        "model_loading_config",
+        "engine_kwargs",
+        "accelerator_type",
+        "accelerator_config",
+        "deployment_config",
+        "llm_engine",
+    }
+)
+"""Fields of a configuration of which the spec has what it has a field for."""
+
+_REPLICAS = frozenset({*SCALING.values(), "min_replicas", "max_replicas", "initial_replicas",
+                       "target_ongoing_requests", "aggregation_function"})  # fmt: skip
+
+
+def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
+    """The service that serves the models of a file, and what of the file it does not have, a line each.
+
+    Raises UsageError with every problem of the file, and where it has no model.
+    """
+    config, _, _ = read(given)
+    found = models(config.data, given.service)
+    if not found:
+        raise UsageError(
+            f"{given.file} has no application with models of Ray Serve LLM",
+            hint="rayllm-ctl deploy --serve-config takes any Serve configuration file as it is",
+        )
+    remote = [model for model in found if source(model.entry).startswith(REMOTE)]
+    if remote:
+        lines = [
+            Problem((*one.at, "model_loading_config", "model_source"), "a spec file has no field for a bucket")
+            for one in remote
+        ]
+        raise UsageError(
+            "\n".join(map(config.place, lines)),
+            hint="copy the model to a volume: model_source: /models/NAME, and --volume pvc:CLAIM:/models",
+        )
+    service = _service(found, given.service)
+    problems = validate(service)
+    if problems:
+        raise UsageError("\n".join(map(str, problems)), hint=tuple(one.hint for one in problems if one.hint))
+    lost = [*_lost(found), *_lost_around(config.data)]
+    return service, tuple(config.lines(lost))
+
+
+def _service(found: Sequence[FileModel], base: LLMService) -> LLMService:
+    planned = [_one(model, base) for model in found]
+    env = {name: value for model in found for name, value in _env(model).items()}
+    engine = replace(base.engine, env={**env, **base.engine.env})
+    if len(planned) == 1:
+        (one,) = planned
+        own = {field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)}
+        return replace(one, engine=replace(engine, **own), applications=())
+    entries = tuple(_entry(model, one) for model, one in zip(found, planned, strict=True))
+    default = LLMService(base.name)
+    return replace(base, model=default.model, models=entries, engine=engine, accelerator=default.accelerator)
+
+
+def _one(model: FileModel, base: LLMService) -> LLMService:
+    gpu = chosen_gpu(model, base.accelerator.gpu)
+    kind = model.service.accelerator.kind
+    service = model.service
+    # What the file leaves out is what vLLM does without it, not what a plan would choose.
+    layout = Parallelism(service.parallelism.tensor, service.parallelism.pipeline)
+    return replace(service, accelerator=Accelerator(kind, gpu.name if gpu else None), parallelism=layout)
+
+
+def _entry(model: FileModel, one: LLMService) -> ModelEntry:
+    engine = ModelEngine(**{field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)})
+    named = {field.name: getattr(one.model, field.name) for field in fields(Model)}
+    return ModelEntry(
+        **named, name=model.name, engine=engine, accelerator=one.accelerator, parallelism=one.parallelism,
+        replicas=one.replicas,
+    )  # fmt: skip
+
+
+def _env(model: FileModel) -> Mapping[str, str]:
+    found = (model.entry.config.get("runtime_env") or {}).get("env_vars") or {}
+    return {name: value for name, value in found.items() if "${" not in value}
+
+
+def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
+    """What a spec file has no field for, of each model."""
+    for model in found:
+        config = model.entry.config
+        given = source(model.entry)
+        if not given.startswith("/") and given != model.entry.model_id:
+            yield Problem(
+                (*model.at, "model_loading_config", "model_id"),
+                f"not taken over: clients ask for the model as {given}, its name on the hub",
+            )
+        for key in config:
+            if key not in _TAKEN and not (key == "runtime_env" and not _rest_of_env(config)):
+                yield Problem((*model.at, key), "not taken over")
+        for key in model.entry.options:
+            if key not in ("autoscaling_config", "num_replicas"):
+                yield Problem((*model.at, "deployment_config", key), "not taken over: it is planned, or Ray's default")
+        for key in model.options.get("autoscaling_config") or {}:
+            if key not in _REPLICAS:
+                yield Problem((*model.at, "deployment_config", "autoscaling_config", key), "not taken over")
+        if "hf_token" in (config.get("engine_kwargs") or {}):
+            yield Problem((*model.at, "engine_kwargs", "hf_token"), "not taken over: --hf-token-secret NAME/KEY")
+
+
+def _rest_of_env(config: Mapping[str, Any]) -> bool:
+    found = config.get("runtime_env") or {}
+    return bool(found.keys() - {"env_vars"}) or any("${" in value for value in (found.get("env_vars") or {}).values())
+
+
+def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
+    """The same of the rest of the file."""
+    for key in config:
+        if key != "applications":
+            yield Problem((key,), "not taken over: see rayllm-ctl explain spec.serve")
+    for index, application in enumerate(config["applications"]):
+        at = ("applications", index)
+        if pattern_of(application) is None:
+            yield Problem(at, "not taken over: see rayllm-ctl explain spec.applications")
+            continue
+        for key in application.get("args") or {}:
+            if key != "llm_configs":
+                yield Problem((*at, "args", key), "not taken over: the ingress is planned")
+        for key in application:
+            if key not in ("name", "import_path", "args", "route_prefix", "deployments"):
+                yield Problem((*at, key), "not taken over")
+        if application.get("route_prefix", "/") != "/":
+            yield Problem((*at, "route_prefix"), "not taken over: the API is at /v1")

@@ -1,0 +1,77 @@
+"""Kustomizations: which of them only list files, and what the others build, by the user's own kustomize."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+
+FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""The names of a kustomization (sigs.k8s.io/kustomize/api/konfig)."""
+
+_GROUP = "kustomize.config.k8s.io/"
+_LISTING = frozenset({"apiVersion", "kind", "metadata", "resources"})
+_TIMEOUT = 120
+
+
+def is_kustomization(document: Mapping[str, Any], file: Path) -> bool:
+    """Whether a document is read by kustomize. Flux has objects of the same kind, which a cluster has."""
+    return file.name in FILES or str(document.get("apiVersion") or "").startswith(_GROUP)
+
+
+def kustomization_of(folder: Path) -> Path | None:
+    """The kustomization of a folder."""
+    return next((folder / name for name in FILES if (folder / name).is_file()), None)
+
+
+def only_lists(file: Path) -> bool:
+    """Whether a kustomization changes nothing: it lists files and folders below its own."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError):
+        return False  # which kustomize then reports
+    resources = (found.get("resources") or []) if isinstance(found, Mapping) else None
+    if not isinstance(resources, list) or not isinstance(found, Mapping) or not found.keys() <= _LISTING:
+        return False
+    folder = file.parent.resolve()
+    paths = [(folder / str(one)).resolve() for one in resources]
+    return all(path.is_relative_to(folder) and path != folder and path.exists() for path in paths)
+
+
+def build(folder: Path) -> str:
+    """The objects of the kustomization in `folder`, as text.
+
+    Raises UsageError where there is no kustomize, and where it fails, with what it said.
+    """
+    command = _command(folder)
+    if command is None:
+        raise UsageError(
+            f"{folder} has a kustomization that changes what it lists, and neither kustomize nor kubectl is installed "
+            "to build it",
+            hint=f"kubectl kustomize {folder} > FILE, and FILE in place of {folder}",
+        )
+    shown = " ".join(command)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{shown} did not end within {_TIMEOUT} s") from None
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be run: {error.strerror}") from None
+    if ended.returncode:
+        reason = next(iter(reversed(ended.stderr.strip().splitlines())), f"it ended with {ended.returncode}")
+        raise UsageError(f"{shown} failed: {reason}")
+    return ended.stdout
+
+
+def _command(folder: Path) -> list[str] | None:
+    for program, *arguments in (("kustomize", "build"), ("kubectl", "kustomize")):
+        path = shutil.which(program)
+        if path is not None:
+            return [path, *arguments, str(folder)]
+    return None

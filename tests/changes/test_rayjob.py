@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from rayllm_ctl.changes.rayjob import explain
+from rayllm_ctl.model.changes import Running
+from tests.changes.services import cluster_spec, set_at
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    metadata = {"name": "batch", "namespace": "llm"}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": metadata,
+        "spec": {"entrypoint": "python a.py", "rayClusterSpec": cluster_spec(), **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "effect", "words"),
+    [
+        (("entrypoint",), "python b.py", "not-rolled-out", "KubeRay ignores the change of a job that was submitted"),
+        (("rayClusterSpec", "rayVersion"), "2.61.0", "not-rolled-out", "KubeRay ignores"),
+        (("runtimeEnvYAML",), "env_vars: {A: '1'}", "not-rolled-out", "KubeRay ignores"),
+        (("rayClusterSpec", "workerGroupSpecs", 0, "maxReplicas"), 9, "not-rolled-out", "KubeRay ignores"),
+        (("activeDeadlineSeconds",), 60, "in-place", "reads it while the job runs"),
+        (("backoffLimit",), 3, "in-place", "reads it while the job runs"),
+        (("ttlSecondsAfterFinished",), 60, "in-place", "reads it while the job runs"),
+        (("suspend",), True, "in-place", "deletes the RayCluster of the job"),
+    ],
+)
+def test_what_becomes_of_a_field(path: tuple[str | int, ...], value: Any, effect: str, words: str) -> None:
+    old = job()
+    new = copy.deepcopy(old)
+    set_at(*path, value=value)(new["spec"])
+    found = explain(old, new, Running())
+    assert [change.effect for change in found.changes] == [effect]
+    (only,) = found.consequences
+    assert words in only.message
+    assert only.hints == (
+        ("kubectl delete rayjob batch -n llm    # then submit it again",) if effect == "not-rolled-out" else ()
+    )
+
+
+def test_a_job_that_is_no_longer_suspended_starts_again() -> None:
+    (only,) = explain(job(suspend=True), job(suspend=False), Running()).consequences
+    assert "starts the job from the beginning" in only.message
+    assert not only.outage
+
+
+def test_a_config_map_that_its_pods_mount_is_named() -> None:
+    def mounting(name: str) -> dict[str, Any]:
+        found = job()
+        pod = found["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+        pod["volumes"] = [{"name": "settings", "configMap": {"name": name}}]
+        return found
+
+    (only,) = explain(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
+    assert "go on mounting ConfigMap batch-settings-1" in only.message
+    assert "batch-settings-2" not in only.message
