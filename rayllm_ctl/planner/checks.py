@@ -274,7 +274,7 @@ def _draft(request: Request, tensor: int) -> Iterator[Refusal]:
     if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
         message = f"draft_tensor_parallel_size {guessing.tensor} differs from the model's TP {tensor}"
         yield Refusal(Reason("draft-tensor-parallel-size", message))
-    split = sharding_problem(draft.facts, tensor)
+    split = sharding_problem(draft.facts, tensor, request.division)
     if split is not None:
         yield Refusal(replace(split, message=f"the draft model: {split.message}"))
 
