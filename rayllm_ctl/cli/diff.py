@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ def command(
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
-        found = _local(*local, render)
+        found = _local(*local, replace(render, facts=replace(facts, named_only=True)))
     else:
         from rayllm_ctl.cli.service import resolve
         from rayllm_ctl.cli.session import connect

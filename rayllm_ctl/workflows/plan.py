@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.calibration import Calibration
 from rayllm_ctl.model.deployment import Runtime
 from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.factsources import OFFLINE, FactSources
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.factsources import FactSources
+from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import LLMService, Model
 from rayllm_ctl.model.severalmodels import each_model, has_ingress
@@ -65,7 +65,7 @@ def _plan_models(
     require(needed_features(service), runtime, service.engine)
     configs = _configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
     plans = {
-        name: _plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)
+        name: _warned(one, _plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized))
         for name, one in alone.items()
     }
     if service.models:
@@ -141,7 +141,7 @@ def gpu_request(
 
     found = _find(service, facts)
     draft, caveats = _find_draft(service, facts)
-    catalog = _gpus(facts.prices)
+    catalog = _gpus(facts)
     return Request(
         service=service,
         facts=found.facts,
@@ -174,7 +174,7 @@ def _plan_transformers(
         from rayllm_ctl.planner.transformers.cpu import plan_unseen_cpu
 
         return plan_unseen_cpu(service, _UNSEEN)
-    catalog = {} if on_cpu else _gpus(facts.prices)
+    catalog = {} if on_cpu else _gpus(facts)
     request = Request(
         service=service,
         facts=found.facts,
@@ -199,9 +199,7 @@ def _find(service: LLMService, facts: FactSources) -> FoundModel:
     from rayllm_ctl.catalog.sources import find
 
     any_architecture = service.engine.kind == "transformers"
-    return find(
-        service.model, model_config=facts.model_config, offline=facts.offline, any_architecture=any_architecture
-    )
+    return find(service.model, facts, any_architecture=any_architecture)
 
 
 def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
@@ -226,7 +224,7 @@ def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
     if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
         return _find(service, facts)
     try:
-        return _find(service, OFFLINE)
+        return _find(service, replace(facts, offline=True))
     except UserError:
         return None
 
@@ -239,11 +237,39 @@ def _calibrations(service: LLMService) -> tuple[Calibration, ...]:
     return read(Path(service.load.calibration))
 
 
-def _gpus(prices: Path | None) -> Mapping[str, GPU]:
+def _gpus(facts: FactSources) -> Mapping[str, GPU]:
     from rayllm_ctl.catalog import gpus
     from rayllm_ctl.catalog.prices import read
 
-    return gpus.load(read(prices))
+    return gpus.load(read(facts.prices, named_only=facts.named_only))
+
+
+def _warned(service: LLMService, plan: Plan) -> Plan:
+    """`plan` with what is to be said before it is deployed."""
+    return replace(plan, warnings=tuple(_warnings(service, plan.facts_source)))
+
+
+def _warnings(service: LLMService, source: str) -> Iterator[str]:
+    from rayllm_ctl.catalog.gpus import reading
+    from rayllm_ctl.catalog.models import is_gated
+
+    if not source.startswith(("catalog", _UNSEEN)):
+        yield f"the facts of {service.model.id} are from {source}"
+    gpu = service.accelerator.gpu if service.accelerator.kind == "gpu" else None
+    if gpu is not None and (note := reading(gpu)):
+        yield note
+    if service.model.path is None and is_gated(service.model.id) and not _has_token(service):
+        yield (
+            f"{service.model.id} is gated on the Hugging Face Hub, and the pods have no token to download it: "
+            "--hf-token-secret NAME/KEY (kubectl create secret generic NAME --from-literal=KEY=TOKEN)"
+        )
+
+
+def _has_token(service: LLMService) -> bool:
+    """Whether the pods may have a token for the hub; what a Secret of many variables holds is not known."""
+    worker = service.pods.worker
+    named = any(one.name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH") for one in worker.env)
+    return service.model.token_secret is not None or named or bool(worker.env_from)
 
 
 def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
@@ -251,4 +277,5 @@ def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
         return tuple(catalog.values())
     from rayllm_ctl.catalog.gpus import canonical
 
-    return (catalog[canonical(service.accelerator.gpu)],)
+    gpu = catalog[canonical(service.accelerator.gpu)]
+    return (gpu.on(service.scheduling.node_selector.get(INSTANCE_TYPE_LABEL, "")),)
