@@ -113,10 +113,12 @@ def test_what_contradicts_itself_names_no_gpus_that_nobody_asked_for() -> None:
 
 
 def test_a_price_that_was_not_asked_for_is_not_compared() -> None:
-    small = plan(LLAMA_70B, T4, max_model_len=131072)
-    assert small.verdict == "does-not-fit"
-    assert small.suggestions
-    assert all("instead of" not in change.effect for change in small.suggestions)
+    priced = replace(T4, price_per_hour={"any": 0.5})
+    open_layout, asked = (plan(LLAMA_70B, priced, tp=tp, max_model_len=131072) for tp in (None, 1))
+    assert (open_layout.verdict, asked.verdict) == ("does-not-fit", "does-not-fit")
+    assert any("USD/h" in change.effect for change in open_layout.suggestions)
+    assert all("instead of" not in change.effect for change in open_layout.suggestions)
+    assert any("instead of" in change.effect for change in asked.suggestions)
 
 
 def test_gpus_without_a_price_are_not_the_best_cost() -> None:
