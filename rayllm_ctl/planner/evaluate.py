@@ -26,7 +26,7 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     price = replica_price(shape.gpu, shape.gpus)
     consent = request.service.parallelism.across_nodes
     layout = layout_problem(
-        request.facts, shape.gpu, shape.tensor, shape.pipeline, request.division, across_nodes=consent
+        request.facts, shape.gpu, shape.tensor, shape.pipeline, request.division(shape.gpu), across_nodes=consent
     )
     refusals = (*(p.reason for p in gpu_problems(request, shape)), *((layout,) if layout else ()))
     if refusals:

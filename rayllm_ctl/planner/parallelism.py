@@ -26,7 +26,8 @@ _maybe_allow_fp8_block_shape_mismatch, read in 0.14.1 to 0.33; it is not in 0.13
 
 _REFINED_BLOCKS = (0, 29, 0)
 """Since then the scales of fp8 experts are refined to smaller blocks where a shard does not hold whole ones
-(fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, read in 0.29 and 0.33; it is not in 0.28)."""
+(fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, read in 0.29 and 0.33; it is not in 0.28). Only Triton's kernel
+takes such blocks, on GPUs that compute in fp8 (experts/triton_moe.py _supports_quant_scheme)."""
 
 _SMALLEST_BLOCK = 32
 """The smallest block that scales are refined to."""
@@ -34,11 +35,12 @@ _SMALLEST_BLOCK = 32
 
 @dataclass(frozen=True)
 class Division:
-    """What decides how layers are divided, besides TP: vLLM's release, and whether experts are spread whole over the
-    GPUs (expert parallelism)."""
+    """What decides how layers are divided, besides TP: vLLM's release, whether experts are spread whole over the GPUs
+    (expert parallelism), and whether these compute in fp8."""
 
     release: tuple[int, int, int]
     expert_parallel: bool = False
+    computes_fp8: bool = False
 
 
 def layout_problem(
@@ -160,7 +162,7 @@ def _experts(experts: Experts, tensor: int, division: Division) -> Reason | None
     scheme, shard = experts.scheme, experts.intermediate // tensor
     if scheme is None or not scheme.block or not any(shard % size for size in scheme.block):
         return None
-    refined = _is_native(scheme) and division.release >= _REFINED_BLOCKS
+    refined = _is_native(scheme) and division.release >= _REFINED_BLOCKS and division.computes_fp8
     if refined and math.gcd(*scheme.block, shard, experts.hidden) >= _SMALLEST_BLOCK:
         return None
     return _broken_block(experts.name, shard, max(scheme.block), tensor)

@@ -61,10 +61,10 @@ class Request:
         parallelism = self.service.parallelism
         return len(self.gpus) == 1 and (parallelism.tensor is not None or parallelism.pipeline is not None)
 
-    @property
-    def division(self) -> Division:
-        """How the layers of the model, and of a draft model, are divided."""
-        return Division(self.engine.release, read_options(self.service.engine.args).expert_parallel)
+    def division(self, gpu: GPU) -> Division:
+        """How the layers of the model, and of a draft model, are divided on GPUs of a kind."""
+        options = read_options(self.service.engine.args)
+        return Division(self.engine.release, options.expert_parallel, computes_fp8="fp8" in gpu.flops)
 
     def work(self, settings: Settings) -> ModelWork:
         """What one token costs at these settings."""

@@ -56,7 +56,7 @@ def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
         yield candidate
     if fitting or wanted.tensor is not None or wanted.pipeline is not None:
         return
-    for tensor, pipeline in staged_layouts(facts, gpu, request.division):
+    for tensor, pipeline in staged_layouts(facts, gpu, request.division(gpu)):
         shape = Shape(gpu, tensor, pipeline, quantization)
         candidate = hopeless(request, shape) or evaluate(request, shape, context)
         yield candidate

@@ -79,7 +79,7 @@ def _fewer_gpus(request: Request, chosen: Candidate) -> tuple[Suggestion, ...]:
     """The fewest GPUs of a node that hold the same context."""
     parallel, context = request.service.parallelism, chosen.settings.max_model_len if chosen.settings else None
     engine = replace(request.service.engine, max_model_len=context)
-    for tensor in valid_tensor_sizes(request.facts, chosen.shape.gpu, request.division):
+    for tensor in valid_tensor_sizes(request.facts, chosen.shape.gpu, request.division(chosen.shape.gpu)):
         if tensor >= chosen.shape.tensor or tensor & (tensor - 1):
             continue
         service = replace(request.service, parallelism=replace(parallel, tensor=tensor), engine=engine)
@@ -112,7 +112,7 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, s
     for fewer in (sure, _FEWER_SEQUENCES):
         if candidate.settings and 0 < fewer < candidate.settings.max_num_seqs:
             yield changed("sequences", f"--max-num-seqs {fewer}", max_num_seqs=fewer)
-    for tensor in valid_tensor_sizes(facts, gpu, request.division):
+    for tensor in valid_tensor_sizes(facts, gpu, request.division(gpu)):
         if tensor > shape.tensor and tensor & (tensor - 1) == 0:
             yield "gpus", f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))
     for factor in (2, 4):
@@ -132,7 +132,7 @@ def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, L
         service = problem.change(service)
     flags = _flags(problems, candidate)
     consent, pipeline = service.parallelism.across_nodes, service.parallelism.pipeline or 1
-    facts, division = request.facts, request.division
+    facts, division = request.facts, request.division(shape.gpu)
     if layout_problem(facts, shape.gpu, shape.tensor, pipeline, division, across_nodes=consent) is None:
         yield "legal", flags, service
         return

@@ -16,7 +16,7 @@ from rayllm_ctl.planner.parallelism import (
 from tests.planner.facts import FP8_BLOCK, dense, moe
 from tests.planner.gpus import H100, T4
 
-NOW = Division((0, 29, 0))
+NOW = Division((0, 29, 0), computes_fp8=True)
 
 
 @pytest.mark.parametrize("tensor", [1, 2, 4, 8])
@@ -58,6 +58,7 @@ def test_scales_of_experts_are_refined_to_blocks_of_32_at_least(intermediate: in
     """320 columns a rank hold whole blocks of 64, 208 only of 16; other libraries' formats are not refined."""
     facts = moe(intermediate=intermediate, scheme=replace(FP8_BLOCK, method=method))
     assert (sharding_problem(facts, 8, NOW) is None) is fits
+    assert sharding_problem(facts, 8, replace(NOW, computes_fp8=False)) is not None
 
 
 def test_a_projection_must_hold_whole_blocks_too() -> None:
