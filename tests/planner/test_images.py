@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rayllm_ctl.catalog import gpus
@@ -14,7 +16,7 @@ from rayllm_ctl.workflows.plan import make_plan
 RAY = f"rayproject/ray-llm:{DEFAULT.ray}"
 
 
-def planned(gpu: str, image: str | None, **engine: str) -> Plan:
+def planned(gpu: str, image: str | None, **engine: Any) -> Plan:
     service = LLMService(
         "q", Model("Qwen/Qwen3-8B"), engine=Engine(image=image, **engine), accelerator=Accelerator(gpu=gpu)
     )
