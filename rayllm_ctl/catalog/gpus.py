@@ -1,7 +1,8 @@
 """The GPU catalog: what each kind of GPU has, how clusters label its nodes, and which machines carry it.
 
 Data: data/gpus.json (one entry per kind, with its sources) and data/nodes.json (machine types by cloud: name, GPUs,
-CPUs, RAM in GiB). "on-premises" shapes are the usual build of such a server, not one machine.
+CPUs, RAM in GiB, and the memory of a GPU in GiB where it differs from that of the kind). "on-premises" shapes are the
+usual build of such a server, not one machine.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog import prices as price_lists
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.hardware import GPU, NodeShape
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
+from rayllm_ctl.model.quantities import GIB, gib
 
-INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+_SAME_MIB = 1024
+"""Memory of two kinds of GPU that differ by less is taken as the same size."""
 
 _TAINTS = {
     "nvidia": ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule"),
@@ -56,6 +58,24 @@ def canonical(name: str) -> str:
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
     meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""
     raise UsageError(f"unknown GPU {name!r}", hint=f"{meant}`rayllm-ctl gpus` lists all {len(_entries())}")
+
+
+def reading(name: str) -> str:
+    """What a user should know of how `name` is read, where kinds of GPU with other memory are called the same; else
+    empty. The name is one that `canonical` knows."""
+    chosen = load()[canonical(name)]
+    family = chosen.name.partition("-")[0]
+    if _key(name) != _key(family):
+        return ""
+    others = [
+        gpu
+        for gpu in load().values()
+        if gpu.name.startswith(f"{family}-") and abs(gpu.driver_memory_mib - chosen.driver_memory_mib) > _SAME_MIB
+    ]
+    if not others:
+        return ""
+    named = " or ".join(f"{gpu.name} ({gib(gpu.memory_bytes)} GiB)" for gpu in others)
+    return f"GPU {name} is read as {chosen.name} ({gib(chosen.memory_bytes)} GiB); it may also mean {named}"
 
 
 def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
@@ -107,7 +127,7 @@ def _priced(own: price_lists.PriceList | None) -> dict[str, tuple[Mapping[str, f
 def _gpu(
     entry: Mapping[str, Any], machines: Mapping[str, list[list[Any]]], prices: Mapping[str, float], price_source: str
 ) -> GPU:
-    shapes = tuple(NodeShape(cloud, *machine) for cloud, rows in machines.items() for machine in rows)
+    shapes = tuple(_shape(cloud, *machine) for cloud, rows in machines.items() for machine in rows)
     labels = {key: tuple(values) for key, values in entry["nodeLabels"].items()}
     rented = tuple(shape.instance_type for shape in shapes if shape.cloud != "on-premises")
     if rented:
@@ -124,6 +144,7 @@ def _gpu(
         vendor=entry["vendor"],
         memory_bytes=memory,
         memory_measured=bool(measured),
+        host_architecture=entry.get("hostArchitecture", "amd64"),
         driver_memory_mib=entry["driverMiB"],
         bandwidth=entry["bandwidthGBps"] * 1e9,
         flops={dtype: tera * 1e12 for dtype, tera in entry["denseTFLOPS"].items()},
@@ -141,6 +162,12 @@ def _gpu(
         price_source=price_source,
         sources=tuple(entry["sources"]),
     )
+
+
+def _shape(
+    cloud: str, instance_type: str, gpus: int, cpus: int, memory_gib: int, gpu_gib: float | None = None
+) -> NodeShape:
+    return NodeShape(cloud, instance_type, gpus, cpus, memory_gib, int(gpu_gib * GIB) if gpu_gib else None)
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,19 @@ def find(model_id: str) -> CatalogModel | None:
     """The model of that name, in any case; None if the catalog has none."""
     entry = _entry(model_id)
     return None if entry is None else _model(entry)
+
+
+def is_gated(model_id: str) -> bool:
+    """Whether the hub hands the model over only to those who accepted its terms, and so only with a token.
+
+    Data: data/gated.json, names with wildcards. What it does not list may be gated as well.
+    """
+    return any(fnmatchcase(model_id.lower(), pattern) for pattern in _gated())
+
+
+@cache
+def _gated() -> tuple[str, ...]:
+    return tuple(entry["models"].lower() for entry in json.loads(data.read("gated.json")))
 
 
 def names() -> tuple[str, ...]:

@@ -56,11 +56,14 @@ def built_in() -> tuple[PriceList, ...]:
     return tuple(_checked(document, "built-in") for document in json.loads(data.read("prices.json")))
 
 
-def read(path: Path | None = None) -> PriceList | None:
-    """The user's prices: those of `path`, else of the file in the configuration folder; None if there is none.
+def read(path: Path | None = None, *, named_only: bool = False) -> PriceList | None:
+    """The user's prices: those of `path`, else, unless named_only, of the file in the configuration folder; None if
+    there is none.
 
     UsageError if `path` is missing or is no price list. `gpus.load` lays them over the built-in ones.
     """
+    if path is None and named_only:
+        return None
     path = path or user_file()
     if path == user_file() and not path.is_file():
         return None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.deployment import Runtime
+from rayllm_ctl.model.imagetags import read_tag
 from rayllm_ctl.model.rayfeatures import OLDEST_RAY, RayFeature
 from rayllm_ctl.model.releases import is_older
 from rayllm_ctl.model.service import Engine
@@ -51,9 +52,15 @@ _NAME_AN_IMAGE = "--image REGISTRY/IMAGE:TAG"
 def resolve(engine: Engine) -> Runtime:
     """Ray, vLLM and image as `engine` states them, the missing ones from the release that the others name.
 
-    Raises UsageError where two of them contradict each other.
+    Raises UsageError where two of them contradict each other, and for a Ray that is too old.
     """
     ray, vllm = engine.ray_version, engine.vllm_version
+    if ray is not None and is_older(ray, OLDEST_RAY):
+        least = _number(OLDEST_RAY)
+        raise UsageError(
+            f"spec.engine.rayVersion is {ray}, which is not supported (requires {least} or newer)",
+            hint=f"spec.engine.rayVersion: {DEFAULT.ray}, or leave it out",
+        )
     if engine.image is not None:
         return _with_image(engine.image, ray, vllm)
     release = _find(ray, vllm)
@@ -109,31 +116,33 @@ def _number(release: tuple[int, ...]) -> str:
 
 
 def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
-    tag = _PUBLIC_IMAGE.fullmatch(image)
-    if tag and is_older(tag[1], OLDEST_RAY):
+    tag = read_tag(image)
+    published = _PUBLIC_IMAGE.fullmatch(image) is not None
+    if tag.ray is not None and is_older(tag.ray, OLDEST_RAY):
         least = _number(OLDEST_RAY)
         raise UsageError(
-            f"image {image} contains Ray {tag[1]}, which is not supported (requires {least} or newer)",
+            f"image {image} contains Ray {tag.ray}, which is not supported (requires {least} or newer)",
             hint=f"--image {DEFAULT.image}, or another image with Ray {least} or newer",
         )
-    release = _find(tag[1], None) if tag else None
-    if release is None:
-        named = _find(ray, vllm) or DEFAULT
-        if tag and ray is None:
-            # A patch release that is not in the table.
-            ray = tag[1]
-            named = _find(ray.rpartition(".")[0], None) or named
-        return Runtime(
-            ray or named.ray, vllm or named.vllm, image, "", tuple(_assumed(ray, vllm, (named.ray, named.vllm)))
-        )
-    for name, wanted, has in (("Ray", ray, release.ray), ("vLLM", vllm, release.vllm)):
-        if wanted is not None and _exact(wanted) != has:
+    release = _find(tag.ray, None) if tag.ray and published else None
+    has = (release.ray, release.vllm) if release else (tag.ray, tag.vllm)
+    for name, wanted, inside in (("Ray", ray, has[0]), ("vLLM", vllm, has[1])):
+        if wanted is not None and inside is not None and _exact(wanted) != _exact(inside):
             raise UsageError(
-                f"image {image} contains {name} {has}, not {name} {wanted}",
+                f"image {image} contains {name} {inside}, not {name} {wanted}",
                 hint=(f"leave out the {name} version, or the image", _NAME_AN_IMAGE),
             )
-    public = _PUBLIC_TAG.fullmatch(image.rpartition(release.ray)[2]) is not None
-    return Runtime(release.ray, release.vllm, image, public=public)
+    if release is not None:
+        public = _PUBLIC_TAG.fullmatch(image.rpartition(release.ray)[2]) is not None
+        return Runtime(release.ray, release.vllm, image, public=public)
+    ray, vllm = ray or tag.ray, vllm or tag.vllm
+    named = _find(ray, vllm) or _find(_minor(ray), None) or DEFAULT
+    return Runtime(ray or named.ray, vllm or named.vllm, image, "", tuple(_assumed(ray, vllm, (named.ray, named.vllm))))
+
+
+def _minor(version: str | None) -> str | None:
+    """The release whose patch release `version` is; of a version that is not stated one that no release has."""
+    return ".".join(_exact(version).split(".")[:2]) if version else ""
 
 
 def _find(ray: str | None, vllm: str | None) -> Release | None:

@@ -63,7 +63,7 @@ def command(
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.errors import UsageError
-    from rayllm_ctl.model.events import Rendered
+    from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.batchsubmit import SubmitOptions, submit
     from rayllm_ctl.workflows.rendering import RenderOptions
@@ -86,6 +86,8 @@ def command(
         for event in events:
             if isinstance(event, Rendered):
                 print_manifests(list(event.manifests), form or "yaml")
+            elif isinstance(event, Noted):
+                click.echo(event.message, err=True)
         return
     with show(ctx, None if follows else form) as display:
         roll_out(display, events)

@@ -73,7 +73,7 @@ def command(
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.errors import UsageError
-    from rayllm_ctl.model.events import Rendered
+    from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kuberayversions import DEFAULT
     from rayllm_ctl.workflows.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.fallback import deploy_or_roll_back
@@ -100,6 +100,8 @@ def command(
         for event in events:
             if isinstance(event, Rendered):
                 print_manifests(event.manifests, output or "yaml")
+            elif isinstance(event, Noted):
+                click.echo(event.message, err=True)
         return
     with show(ctx, output) as display:
         roll_out(display, events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,7 @@ def command(
         named = ", ".join(flag for flag, given in of_cluster.items() if given)
         if named:
             raise UsageError(f"--local compares two files and asks no cluster: {named} cannot be combined with it")
-        found = _local(*local, render)
+        found = _local(*local, replace(render, facts=replace(facts, named_only=True)))
     else:
         from rayllm_ctl.cli.service import resolve
         from rayllm_ctl.cli.session import connect

@@ -293,7 +293,7 @@ def kuberay_option(note: str = "") -> Callable[[F], F]:
 
 
 def facts_options(function: F) -> F:
-    """--model-config, --offline, --prices: handed over as `facts: FactSources`."""
+    """--model-config, --offline, --from-hub, --prices: handed over as `facts: FactSources`."""
     options = (
         click.option(
             "--model-config",
@@ -301,8 +301,17 @@ def facts_options(function: F) -> F:
             help="The model's config.json, or its directory; of several models one with a directory for each.",
         ),
         click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
+        click.option(
+            "--from-hub",
+            is_flag=True,
+            help="Look the model up in the Hugging Face cache or Hub, also if the catalog has it.",
+        ),
         click.option("--prices", type=click.Path(path_type=Path, dir_okay=False), help="YAML file with GPU prices."),
     )
     return gathered(
-        function, options, ("model_config", "offline", "prices"), "facts", lambda values: FactSources(**values)
+        function,
+        options,
+        ("model_config", "offline", "from_hub", "prices"),
+        "facts",
+        lambda values: FactSources(**values),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,18 @@ if TYPE_CHECKING:
     from rayllm_ctl.workflows.rendering import Rendering, RenderOptions
 
 
-@click.command(short_help="Print the manifests that deploy would apply.")
+class _WithoutEnvironment(click.Command):
+    """A command whose flags no environment variable sets: its output depends on what is typed alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
+        for name in sorted(os.environ):
+            if prefix and name.startswith(f"{prefix}_"):
+                click.echo(f"{name} is ignored: render reads no environment variables", err=True)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_WithoutEnvironment, short_help="Print the manifests that deploy would apply.")
 @service_options(several=True)
 @serve_config_options
 @facts_options
@@ -81,6 +94,8 @@ def command(
             "--format helm-values writes the values of one planned service to standard output",
             hint="leave out --serve-config, --output-dir and --template-dir, and give -f once",
         )
+    # Equal input gives equal bytes, on every machine.
+    facts = dataclasses.replace(facts, named_only=True)
     options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}

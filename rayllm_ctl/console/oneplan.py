@@ -46,7 +46,7 @@ def body(plan: Plan, wide: bool, *, alone: bool = True) -> Iterator[str]:
         [("why", line) for line in _why(plan)] if plan.runs else [],
         [("instead", line) for line in _instead(plan)] if plan.runs else [],
         [("security", line) for line in security(plan) if alone],
-        [("note", line) for line in plan.notes],
+        [("note", line) for line in (*(plan.warnings if alone else ()), *plan.notes)],
     ]
     if plan.memory:
         yield ""
@@ -90,8 +90,10 @@ def verdict_words(plan: Plan) -> str:
 
 
 def _where(plan: Plan) -> str:
-    if plan.gpu is None or plan.parallelism is None:
+    if plan.gpu is None:
         return ""
+    if plan.parallelism is None:
+        return f" on {plan.gpu.name}"
     layout = plan.parallelism
     return f" on {layout.gpus_per_replica} × {plan.gpu.name}"
 

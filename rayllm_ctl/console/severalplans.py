@@ -58,7 +58,7 @@ def _sum(plan: Plan) -> Iterator[tuple[str, str]]:
     own = {reason.code for one in plan.each.values() for reason in one.reasons}
     yield from (("why", reason.message) for reason in plan.reasons if reason.code not in own)
     yield from (("security", line) for line in security(plan))
-    yield from (("note", line) for line in plan.notes)
+    yield from (("note", line) for line in (*plan.warnings, *plan.notes))
 
 
 def _range(count: Range, unit: float = 1) -> str:

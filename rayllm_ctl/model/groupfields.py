@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.model.patterns import DNS_LABEL
-from rayllm_ctl.model.podfields import node_problems, quantity, ray_resource_problems
+from rayllm_ctl.model.podfields import node_problems, pod_sizes, ray_resource_problems
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.rayfields import whole_seconds
 from rayllm_ctl.model.service import ExtraWorkers, LLMService
@@ -39,8 +39,8 @@ def _bounds(at: Path, group: ExtraWorkers) -> Iterator[Problem]:
 
 
 def _size(at: Path, group: ExtraWorkers, service: LLMService) -> Iterator[Problem]:
+    yield from pod_sizes((*at, "resources"), group.resources)
     for name, size in (("cpu", group.resources.cpu), ("memory", group.resources.memory)):
-        yield from quantity((*at, "resources", name), size)
         if group.gpus == 0 and size is None:
             yield Problem((*at, "resources", name), "is required for pods without GPUs")
     if group.gpus is not None and service.accelerator.kind == "cpu":

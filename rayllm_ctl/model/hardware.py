@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from rayllm_ctl.frozen import dataclass
+
+INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+"""The label with which clouds name a node's machine type."""
 
 
 @dataclass(frozen=True)
 class NodeShape:
-    """A machine type. `memory_gib` is the machine's RAM in GiB."""
+    """A machine type. `memory_gib` is the machine's RAM in GiB. gpu_memory_bytes: of each of its GPUs as torch reports
+    it, where that is not what the kind of GPU has elsewhere."""
 
     cloud: str
     instance_type: str
     gpus: int
     cpus: int
     memory_gib: int
+    gpu_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class GPU:
     compute_capability: (major, minor); None for AMD. bandwidth: bytes/s.
     flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
     link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links.
-    interconnect: nvlink, pcie, xgmi.
+    interconnect: nvlink, pcie, xgmi. host_architecture: of the CPUs beside it, as Kubernetes names it (amd64, arm64).
     node_labels: label key -> values, any of which marks a node of this GPU (feature discovery, GKE, EKS, AKS).
     taints: those that clouds put on such nodes, as key=value:effect. price_per_hour: USD by cloud
     ("any": wherever it is rented); price_source: where they are from, with their date.
@@ -43,6 +48,7 @@ class GPU:
     architecture: str
     compute_capability: tuple[int, int] | None = None
     memory_measured: bool = True
+    host_architecture: str = "amd64"
     driver_memory_mib: int = 0
     interconnect: str = "pcie"
     link_bandwidth: float = 0.0
@@ -55,6 +61,21 @@ class GPU:
     price_per_hour: Mapping[str, float] = field(default_factory=dict)
     price_source: str = ""
     sources: tuple[str, ...] = ()
+
+    def on(self, instance_type: str) -> GPU:
+        """This kind as it is in machines of a type; itself where nothing else is known of them."""
+        shapes = tuple(shape for shape in self.shapes if shape.instance_type == instance_type)
+        if not shapes:
+            return self
+        return replace(self, shapes=shapes, memory_bytes=shapes[0].gpu_memory_bytes or self.memory_bytes)
+
+    def larger(self) -> GPU | None:
+        """This kind with the most memory that it has in some machines, where that is more; None if in none."""
+        most = max((shape.gpu_memory_bytes or 0 for shape in self.shapes), default=0)
+        if most <= self.memory_bytes:
+            return None
+        shapes = tuple(shape for shape in self.shapes if shape.gpu_memory_bytes == most)
+        return replace(self, shapes=shapes, memory_bytes=most)
 
     @property
     def max_per_node(self) -> int:

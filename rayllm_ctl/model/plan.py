@@ -127,7 +127,8 @@ class GPUChoice:
     """The GPU as far as manifests need it: node labels (any of them identifies it), Ray's accelerator type.
 
     `resource` is the extended resource that its device plugin offers (amd.com/gpu for AMD). `taints`: those that its
-    nodes carry, as key[=value]:effect.
+    nodes carry, as key[=value]:effect. compute_capability: None of AMD's, and where the kind is not known.
+    host_architecture: of the CPUs of its nodes.
     """
 
     name: str
@@ -136,6 +137,8 @@ class GPUChoice:
     node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resource: str = "nvidia.com/gpu"
     taints: tuple[str, ...] = ()
+    compute_capability: tuple[int, int] | None = None
+    host_architecture: str = "amd64"
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,8 @@ class Plan:
     """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None.
 
     `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
-    sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict.
+    sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict;
+    `warnings` those of them that `render` and `deploy` say as well: what the manifests depend on, and what pods lack.
     `deployment` is there for a plan that runs.
     models: of a service of several models, the plan of each by its short name; the sections of one model are then None.
     transformers: what the Transformers engine is told; engine and memory are those of vLLM and then None.
@@ -242,6 +246,7 @@ class Plan:
     candidates: tuple[CandidateSummary, ...] = ()
     formulas: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     proven: bool = True
     deployment: Deployment | None = None
     models: Mapping[str, Plan] | None = field(default=None, metadata=OMIT_NONE)

@@ -8,7 +8,7 @@ from typing import get_args
 from rayllm_ctl.model.patterns import DATA_KEY, DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, RAY_RESOURCE
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.service import LLMService, Storage, TaintEffect, Toleration, Volume
+from rayllm_ctl.model.service import LLMService, PodResources, Storage, TaintEffect, Toleration, Volume
 
 EFFECTS = get_args(TaintEffect)
 
@@ -21,6 +21,9 @@ _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
 _RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
 _RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
+_MOST_CPUS = 10_000
+_LEAST_MEMORY = 2**20
+
 _SMALLEST = 0.0001
 """Ray counts resources in units of this size (src/ray/common/constants.h, kResourceUnitScaling)."""
 
@@ -32,9 +35,7 @@ def problems(service: LLMService) -> Iterator[Problem]:
     yield from node_problems(("spec", "scheduling"), scheduling.node_selector, scheduling.tolerations)
     yield from ray_resource_problems(("spec", "scheduling"), scheduling.ray_resources, demanded=True)
     for pod in ("head", "worker", "ingress"):
-        sizes = getattr(service.resources, pod)
-        yield from quantity(("spec", "resources", pod, "cpu"), sizes.cpu)
-        yield from quantity(("spec", "resources", pod, "memory"), sizes.memory)
+        yield from pod_sizes(("spec", "resources", pod), getattr(service.resources, pod))
 
 
 def is_absolute(path: str) -> bool:
@@ -150,6 +151,27 @@ def is_label_key(key: str) -> bool:
     """A label key: an optional DNS prefix and a name of at most 63 characters."""
     prefix, separator, name = key.rpartition("/")
     return bool(name) and LABEL_VALUE.fullmatch(name) is not None and (not separator or is_object_name(prefix))
+
+
+def pod_sizes(at: Path, sizes: PodResources) -> Iterator[Problem]:
+    """The problems of a pod's CPUs and memory."""
+    found = list(quantity((*at, "cpu"), sizes.cpu))
+    yield from found
+    if sizes.cpu is not None and not found and parse_quantity(sizes.cpu) > _MOST_CPUS:
+        message = f"{quoted(sizes.cpu)} is {parse_quantity(sizes.cpu):,.0f} CPUs; must be at most {_MOST_CPUS:,}"
+        yield Problem((*at, "cpu"), message, "for example 500m or 4")
+    yield from memory((*at, "memory"), sizes.memory)
+
+
+def memory(at: Path, text: str | None) -> Iterator[Problem]:
+    """The problem of an amount of memory. A number without a unit is bytes, which nobody means."""
+    found = list(quantity(at, text))
+    yield from found
+    if text is not None and not found and parse_quantity(text) < _LEAST_MEMORY:
+        message = f"{quoted(text)} is {parse_quantity(text):,.0f} bytes; must be at least 1Mi"
+        yield Problem(
+            at, message, f"did you mean {text.strip()}Gi?" if text.strip().isdecimal() else "for example 10Gi"
+        )
 
 
 def quantity(at: Path, text: str | None) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import Any
 from rayllm_ctl.model.jsonform import camel
 from rayllm_ctl.model.names import service_name
 from rayllm_ctl.model.patterns import DNS_LABEL
-from rayllm_ctl.model.podfields import quantity
+from rayllm_ctl.model.podfields import pod_sizes
 from rayllm_ctl.model.problems import Path, Problem, quoted
 from rayllm_ctl.model.service import NO_MODEL, Engine, LLMService, Model, ModelEngine, ModelEntry
 
@@ -126,12 +126,7 @@ def problems(service: LLMService, of_one: Callable[[LLMService], Iterable[Proble
             replicas=entry.replicas,
             load=entry.load,
         )
-        worker = entry.resources.worker
-        sizes = [("cpu", worker.cpu), ("memory", worker.memory)]
-        found = [
-            *of_one(alone),
-            *(one for name, size in sizes for one in quantity(("spec", "resources", "worker", name), size)),
-        ]
+        found = [*of_one(alone), *pod_sizes(("spec", "resources", "worker"), entry.resources.worker)]
         yield from (_moved(problem, index) for problem in found)
     yield from _together(service.models)
 

@@ -6,15 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from rayllm_ctl.model.names import nearest
-from rayllm_ctl.model.podfields import quantity
+from rayllm_ctl.model.podfields import memory
 from rayllm_ctl.model.problems import Path, Problem, quoted
-from rayllm_ctl.model.quantities import parse_quantity
 from rayllm_ctl.model.service import LLMService, Parallelism
 from rayllm_ctl.model.transformers import MOST_GPUS, QUANTIZATIONS, TransformersOptions
 
 _AT: Path = ("spec", "engine")
 _NOT = "does not apply to engine kind transformers"
-_LEAST_MEMORY = 2**20
 """Memory is rendered in whole MiB."""
 
 _OF_VLLM = (
@@ -110,19 +108,16 @@ def _only_vllm(service: LLMService) -> Iterator[Problem]:
 
 def _options(service: LLMService, options: TransformersOptions) -> Iterator[Problem]:
     at: Path = (*_AT, "transformers")
-    memory = (("maxMemoryPerGPU", options.max_memory_per_gpu), ("cpuMemory", options.cpu_memory))
+    sizes = (("maxMemoryPerGPU", options.max_memory_per_gpu), ("cpuMemory", options.cpu_memory))
     if service.accelerator.kind == "cpu":
-        for name, value in (("gpus", options.gpus), *memory):
+        for name, value in (("gpus", options.gpus), *sizes):
             if value is not None:
                 yield Problem((*at, name), "does not apply to CPU services, which have no GPUs", "remove it")
         return
     if options.gpus is not None and not 1 <= options.gpus <= MOST_GPUS:
         yield Problem((*at, "gpus"), f"must be at least 1 and at most {MOST_GPUS}, not {options.gpus}")
-    for name, value in memory:
-        found = list(quantity((*at, name), value))
-        yield from found
-        if value is not None and not found and parse_quantity(value) < _LEAST_MEMORY:
-            yield Problem((*at, name), f"must be at least 1Mi, not {value}", "for example 10Gi")
+    for name, value in sizes:
+        yield from memory((*at, name), value)
     if options.cpu_memory is not None and service.engine.quantization is not None:
         yield Problem(
             (*at, "cpuMemory"),

@@ -71,7 +71,7 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
         dtype = resolve_dtype(None, facts, gpu)
         yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
-    yield from _draft(request, shape.tensor)
+    yield from _draft(request, shape)
     cache = wanted.kv_cache_dtype or "auto"
     least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
     if gpu.compute_capability is not None and gpu.compute_capability < least:
@@ -262,9 +262,9 @@ def _stretched(request: Request) -> bool:
     return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))
 
 
-def _draft(request: Request, tensor: int) -> Iterator[Refusal]:
+def _draft(request: Request, shape: Shape) -> Iterator[Refusal]:
     """What vLLM refuses of a draft model: a vocabulary or a TP that is not the model's, or one that cannot be cut."""
-    draft = request.draft
+    draft, tensor = request.draft, shape.tensor
     if draft is None:
         return
     own, guessing = request.facts.vocab_size, speculation(request.service.engine.args)
@@ -274,7 +274,7 @@ def _draft(request: Request, tensor: int) -> Iterator[Refusal]:
     if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
         message = f"draft_tensor_parallel_size {guessing.tensor} differs from the model's TP {tensor}"
         yield Refusal(Reason("draft-tensor-parallel-size", message))
-    split = sharding_problem(draft.facts, tensor)
+    split = sharding_problem(draft.facts, tensor, request.division(shape.gpu))
     if split is not None:
         yield Refusal(replace(split, message=f"the draft model: {split.message}"))
 

@@ -14,12 +14,13 @@ from rayllm_ctl.model.enginefacts import EngineFacts
 from rayllm_ctl.model.facts import ModelFacts
 from rayllm_ctl.model.plan import EngineSettings, ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
-from rayllm_ctl.model.service import LLMService, Load
+from rayllm_ctl.model.service import LLMService, Load, Resources
 from rayllm_ctl.planner.checks import argument_problems
 from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
-from rayllm_ctl.planner.parallelism import sharding_problem
-from rayllm_ctl.planner.pods import cpu_pods
+from rayllm_ctl.planner.memory.options import read_options
+from rayllm_ctl.planner.parallelism import Division, sharding_problem
+from rayllm_ctl.planner.pods import cpu_pods, size_notes
 from rayllm_ctl.planner.startup import startup
 
 _MAX_NUM_SEQS = 8
@@ -48,6 +49,7 @@ def plan_cpu(
     if facts is not None:
         weights = float(whole_weights(facts, settings.dtype))
     pods = cpu_pods(weights, kv_bytes, tensor, service.resources)
+    planned = cpu_pods(weights, kv_bytes, tensor, Resources())
     plan = Plan(
         verdict="fits",
         model=service.model.id,
@@ -58,7 +60,7 @@ def plan_cpu(
         startup=startup(
             weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
         ),
-        notes=(*notes, *_unplanned(service)),
+        notes=(*notes, *_unplanned(service), *size_notes(pods, planned)),
     )
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
@@ -89,7 +91,8 @@ def _contradictions(
         )
     if facts is None:
         return
-    split = sharding_problem(facts, tensor)
+    division = Division(engine.release, read_options(service.engine.args).expert_parallel)
+    split = sharding_problem(facts, tensor, division)
     if split is not None:
         yield split
     wanted = service.engine.max_model_len

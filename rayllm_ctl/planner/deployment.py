@@ -24,7 +24,7 @@ from rayllm_ctl.model.severalmodels import each_model, has_ingress, short_name
 from rayllm_ctl.model.surroundings import Backend
 from rayllm_ctl.planner.disruptions import budget, drained, excludes_the_head, graceful_shutdown, spread
 from rayllm_ctl.planner.gateway import gateway_config, gateway_notes, redis_server, with_gateway
-from rayllm_ctl.planner.images import image_notes, image_problem, lacking_packages
+from rayllm_ctl.planner.images import image_notes, image_problem, image_warnings, public_image_lacks
 from rayllm_ctl.planner.ingress import ingress_application, ingress_workers
 from rayllm_ctl.planner.podtemplates import head_template, worker_template
 from rayllm_ctl.planner.serve import INGRESS_CPUS, serve_application, serve_options
@@ -65,8 +65,15 @@ def with_deployment(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
 
 def with_notes(plan: Plan, service: LLMService, deployment: Deployment) -> Plan:
     """`plan` with its deployment, and what to know of that."""
-    notes = (*plan.notes, *surroundings_notes(deployment), *gateway_notes(service), *image_notes(service, deployment))
-    return replace(plan, deployment=deployment, notes=notes)
+    gpus = [one.gpu for one in (plan, *(plan.models or {}).values()) if one.gpu is not None]
+    notes = (
+        *plan.notes,
+        *surroundings_notes(deployment),
+        *gateway_notes(service),
+        *image_notes(service, deployment),
+    )
+    warnings = (*plan.warnings, *image_warnings(deployment.runtime, gpus))
+    return replace(plan, deployment=deployment, notes=notes, warnings=warnings)
 
 
 def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deployment:
@@ -123,7 +130,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
     by_serve = service.mode == "rayservice"
     runtime = _runtime(runtime, service, gpu)
-    problem = image_problem(service, runtime)
+    problem = image_problem(service, runtime, gpu)
     if isinstance(engine, EngineSettings) and not by_serve:
         problem = server_problem(parallelism, engine, pods)
     if problem is not None:
@@ -188,14 +195,11 @@ def _upgrade(upgrade: Upgrade) -> Upgrade:
 
 
 def _runtime(runtime: Runtime, service: LLMService, gpu: GPUChoice | None) -> Runtime:
-    """`runtime` without the public image, where it does not run: on CPUs and on other vendors' GPUs."""
+    """`runtime` without the public image, where it does not run."""
     if service.engine.image is not None:
         return runtime
-    if gpu is None or gpu.resource != "nvidia.com/gpu":
-        where = gpu.name if gpu else "CPUs"
-        return replace(runtime, image=None, image_note=f"there is no public image with Ray and vLLM for {where}")
-    if lacking := lacking_packages(service):
-        return replace(runtime, image=None, image_note=f"Ray's public image lacks {lacking} (rayllm-ctl image recipe)")
+    if runtime.image is not None and (lacks := public_image_lacks(service, gpu, runtime.image)):
+        return replace(runtime, image=None, image_note=lacks)
     return runtime
 
 

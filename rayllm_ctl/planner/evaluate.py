@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan import Reason, Verdict
 from rayllm_ctl.model.quantities import gib
 from rayllm_ctl.planner.checks import build_caveats, gpu_problems
@@ -24,12 +25,21 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     """The verdict on `shape` with a context of `context` tokens."""
     price = replica_price(shape.gpu, shape.gpus)
     consent = request.service.parallelism.across_nodes
-    layout = layout_problem(request.facts, shape.gpu, shape.tensor, shape.pipeline, across_nodes=consent)
+    layout = layout_problem(
+        request.facts, shape.gpu, shape.tensor, shape.pipeline, request.division(shape.gpu), across_nodes=consent
+    )
     refusals = (*(p.reason for p in gpu_problems(request, shape)), *((layout,) if layout else ()))
     if refusals:
         return Candidate(shape, "invalid", refusals, price=price)
     settings, memory = _settled(request, shape, context)
     verdict, reasons = memory_verdict(memory, settings, shape)
+    larger = shape.gpu.larger() if verdict == "does-not-fit" else None
+    if larger is not None:
+        # Which machines there will be is not known.
+        other = evaluate(request, replace(shape, gpu=larger), context)
+        if other.runs:
+            reason = _depends_on_machine(shape.gpu, larger)
+            return replace(other, verdict="risky", reasons=(reason, *other.reasons), price=price)
     if verdict != "does-not-fit" and request.service.engine.max_num_seqs is not None:
         limited, too_many = sequences_verdict(memory, settings)
         verdict, reasons = max(verdict, limited, key=_ORDER.index), (*too_many, *reasons)
@@ -40,12 +50,24 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     return candidate if verdict == "does-not-fit" else _with_load(request, candidate, settings, memory)
 
 
+def _depends_on_machine(gpu: GPU, larger: GPU) -> Reason:
+    machines = [shape.instance_type for shape in larger.shapes]
+    message = (
+        f"{gpu.name} has {gib(larger.memory_bytes)} GiB on {' and '.join(machines)}, where it fits, and "
+        f"{gib(gpu.memory_bytes)} GiB elsewhere, where it does not"
+    )
+    return Reason("gpu-memory-differs", message, f"--node-selector {INSTANCE_TYPE_LABEL}={machines[0]}")
+
+
 def _settled(request: Request, shape: Shape, context: int) -> tuple[Settings, MemoryEstimate]:
     """The settings and what they take. A max_num_seqs that the user leaves open is halved until the engine starts with
     it; where it does not start with one, vLLM's default is kept."""
 
     def estimated(settings: Settings) -> tuple[Settings, MemoryEstimate]:
-        return settings, estimate(request.facts, shape.gpu, request.engine, settings, request.cache, request.draft)
+        memory = estimate(
+            request.facts, shape.gpu, request.engine, settings, request.cache, request.draft, request.unexplained
+        )
+        return settings, memory
 
     settings, memory = first = estimated(resolve(request, shape, context))
     if request.service.engine.max_num_seqs is not None:
@@ -66,7 +88,8 @@ def _starts(memory: MemoryEstimate, settings: Settings) -> bool:
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
     """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
     settings = resolve(request, shape, 1)
-    weights = request.work(settings).held_bytes / shape.gpus - read_options(settings.args).offload
+    held = request.work(settings).held_bytes + request.unexplained
+    weights = held / shape.gpus - read_options(settings.args).offload
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:
         return None
@@ -94,6 +117,8 @@ def _with_load(request: Request, candidate: Candidate, settings: Settings, memor
 
 def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
     """Whether one request of max_model_len fits at the low end of the band, or at the typical figure, and why not."""
+    if memory.cannot_load is not None:
+        return "does-not-fit", (memory.cannot_load,)
     sure, likely, _ = memory.holds_one
     if sure and not memory.problems:
         return "fits", ()

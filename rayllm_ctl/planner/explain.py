@@ -18,13 +18,23 @@ def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
     chosen, rest = ranked[0], ranked[1:]
     reasons = []
     if rest:
-        fitting = sum(c.verdict == "fits" for c in ranked)
-        objective = request.service.load.objective or "cost"
-        counts = f"{len(ranked)} candidates, {fitting} of which fit"
-        reasons.append(Reason("chosen", f"{chosen.shape} has the best {objective} of {counts}"))
+        reasons.append(Reason("chosen", _chosen(request, ranked)))
     for candidate in _cheaper(chosen, rest)[:_CLOSEST]:
         reasons.append(Reason("smaller-does-not", f"{candidate.shape} is insufficient: {_line(candidate)}"))
     return tuple(reasons)
+
+
+def _chosen(request: Request, ranked: Sequence[Candidate]) -> str:
+    """What the first of `ranked` has before the others that fit."""
+    chosen, fitting = ranked[0], [c for c in ranked if c.verdict == "fits"]
+    counts = f"{len(ranked)} candidates, {len(fitting)} of which fit"
+    objective = request.service.load.objective or "cost"
+    if objective != "cost":
+        return f"{chosen.shape} has the best {objective} of {counts}"
+    if chosen.price is None:
+        return f"{chosen.shape} has the fewest GPUs of {counts}; no price of those that fit is known"
+    known = "known " if any(c.price is None for c in fitting) else ""
+    return f"{chosen.shape} has the best {known}cost of {counts}"
 
 
 def summaries(ranked: Sequence[Candidate]) -> tuple[CandidateSummary, ...]:

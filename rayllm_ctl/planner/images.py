@@ -1,11 +1,12 @@
-"""What the image of head and workers must contain beside Ray and vLLM."""
+"""What the image of head and workers contains, and whether it runs on the nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rayllm_ctl.model.deployment import Deployment, Runtime
-from rayllm_ctl.model.plan import Reason
+from rayllm_ctl.model.imagetags import ImageTag, read_tag
+from rayllm_ctl.model.plan import GPUChoice, Reason
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.model.severalmodels import each_model
 from rayllm_ctl.planner.gateway import counting_redis
@@ -13,8 +14,62 @@ from rayllm_ctl.planner.gateway import counting_redis
 _RECIPE = "rayllm-ctl image recipe | docker build -t REGISTRY/IMAGE:TAG -    # then --image REGISTRY/IMAGE:TAG"
 
 
-def image_problem(service: LLMService, runtime: Runtime) -> Reason | None:
-    """Why the image cannot run the service; None where it can, or where nothing is known of it."""
+_ANOTHER = "--image REGISTRY/IMAGE:TAG"
+
+_LEAST_CUDA = (((12, 1), (12, 9)), ((12, 0), (12, 8)), ((10, 3), (12, 9)), ((10, 0), (12, 8)), ((8, 9), (11, 8)))
+"""The first CUDA release for GPUs of a compute capability and up, newest first (release notes of CUDA 11.8, 12.8 and
+12.9)."""
+
+_DROPPED = ((13, 0), (7, 5))
+"""CUDA 13.0 supports no GPU below this capability (its release notes)."""
+
+
+def public_image_lacks(service: LLMService, gpu: GPUChoice | None, image: str) -> str:
+    """Why Ray's public image does not run the service on the nodes; empty if it does."""
+    if gpu is None or gpu.resource != "nvidia.com/gpu":
+        return f"there is no public image with Ray and vLLM for {gpu.name if gpu else 'CPUs'}"
+    if gpu.host_architecture != "amd64":
+        return (
+            f"there is no public image with Ray and vLLM for {gpu.host_architecture}, the architecture of nodes with "
+            f"{gpu.name}"
+        )
+    if unsupported := _cuda_problem(gpu, read_tag(image)):
+        return f"Ray's public image has {unsupported}"
+    lacking = lacking_packages(service)
+    return f"Ray's public image lacks {lacking} (rayllm-ctl image recipe)" if lacking else ""
+
+
+def _cuda_problem(gpu: GPUChoice, tag: ImageTag) -> str:
+    """Which CUDA an image has that does not support the GPU; empty if it does, or if that is not known."""
+    capability = gpu.compute_capability
+    if tag.cuda is None or capability is None:
+        return ""
+    least = next((cuda for first, cuda in _LEAST_CUDA if capability >= first), (0, 0))
+    name = f"CUDA {_number(tag.cuda)}, which does not support {gpu.name}"
+    if tag.cuda < least:
+        return f"{name} (compute capability {_number(capability)} requires CUDA {_number(least)} or newer)"
+    if tag.cuda >= _DROPPED[0] and capability < _DROPPED[1]:
+        return f"{name} (compute capability {_number(capability)}; CUDA 13 requires {_number(_DROPPED[1])} or higher)"
+    return ""
+
+
+def _number(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def image_problem(service: LLMService, runtime: Runtime, gpu: GPUChoice | None) -> Reason | None:
+    """Why the image cannot run the service on the nodes; None where it can, or where nothing is known of it."""
+    if runtime.image is not None:
+        tag = read_tag(runtime.image)
+        if tag.lacks_vllm:
+            message = f"{runtime.image} is Ray's image without vLLM and Transformers"
+            return Reason("image-lacks-engine", message, "--image rayproject/ray-llm:TAG")
+        if gpu is not None and tag.architecture not in (None, gpu.host_architecture):
+            message = f"{runtime.image} is built for {tag.architecture}, and nodes with {gpu.name} are"
+            remedy = f"{_ANOTHER}, an image for {gpu.host_architecture}"
+            return Reason("image-architecture", f"{message} {gpu.host_architecture}", remedy)
+        if gpu is not None and (unsupported := _cuda_problem(gpu, tag)):
+            return Reason("image-cuda", f"{runtime.image} has {unsupported}", f"{_ANOTHER}, with another CUDA")
     needed = next(_needed(service), None) if runtime.public and runtime.image is not None else None
     if needed is None:
         return None
@@ -22,6 +77,30 @@ def image_problem(service: LLMService, runtime: Runtime) -> Reason | None:
     noun = "packages" if " and " in packages else "package"
     message = f"{field} requires the Python {noun} {packages}, which {runtime.image} lacks"
     return Reason("image-lacks-packages", message, _RECIPE)
+
+
+def image_warnings(runtime: Runtime, gpus: Iterable[GPUChoice]) -> Iterator[str]:
+    """What is not known of an image, and what its architecture asks of nodes. gpus: of the models."""
+    if runtime.image is None:
+        return
+    tag = read_tag(runtime.image)
+    if runtime.assumed and tag.ray is None and tag.vllm is None:
+        yield (
+            f"what {runtime.image} contains is not known: planned for Ray {runtime.ray_version} and vLLM "
+            f"{runtime.vllm_version} (spec.engine.rayVersion, --vllm-version)"
+        )
+    elif runtime.assumed and tag.ray is None:
+        yield f"{runtime.image} does not state which Ray it contains: planned for Ray {runtime.ray_version}"
+    foreign = next((gpu for gpu in gpus if gpu.host_architecture != "amd64"), None)
+    if foreign is None:
+        return
+    if tag.architecture is None:
+        yield (
+            f"nodes with {foreign.name} are {foreign.host_architecture}: {runtime.image} must be built for that, and "
+            "for the architecture of the head's node"
+        )
+    else:
+        yield f"{runtime.image} is built for {tag.architecture}: the head needs a node of that architecture too"
 
 
 def image_notes(service: LLMService, deployment: Deployment) -> Iterator[str]:

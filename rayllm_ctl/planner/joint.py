@@ -47,6 +47,7 @@ def joint_plan(plans: Mapping[str, Plan], service: LLMService, runtime: Runtime)
             for name, plan in placed.items()
             for change in plan.suggestions
         ),
+        warnings=tuple(dict.fromkeys(warning for plan in placed.values() for warning in plan.warnings)),
         proven=all(plan.proven for plan in placed.values() if plan.verdict == "risky"),
         models=placed,
     )

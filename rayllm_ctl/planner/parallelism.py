@@ -1,12 +1,15 @@
 """Which tensor and pipeline parallel sizes vLLM accepts for a model, and which of them are worth trying.
 
-The rules are those of vLLM's layers (0.8 to 0.32): every fused projection is divided into whole units (heads, expert
+The rules are those of vLLM's layers (0.8 to 0.33): every fused projection is divided into whole units (heads, expert
 columns), and a quantized shard must hold whole blocks or groups. KV heads may be fewer than ranks if they divide them.
 """
 
 from __future__ import annotations
 
-from rayllm_ctl.model.facts import Experts, Linear, ModelFacts
+import math
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.facts import Experts, Linear, ModelFacts, Scheme
 from rayllm_ctl.model.hardware import GPU
 from rayllm_ctl.model.plan import Reason
 
@@ -17,8 +20,31 @@ ACROSS_NODES = (
 )
 
 
+_MERGED_BLOCKS = (0, 14, 0)
+"""Since then the parts of a merged projection in fp8 may end within a block (linear.py ColumnParallelLinear
+_maybe_allow_fp8_block_shape_mismatch, read in 0.14.1 to 0.33; it is not in 0.13)."""
+
+_REFINED_BLOCKS = (0, 29, 0)
+"""Since then the scales of fp8 experts are refined to smaller blocks where a shard does not hold whole ones
+(fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, read in 0.29 and 0.33; it is not in 0.28). Only Triton's kernel
+takes such blocks, on GPUs that compute in fp8 (experts/triton_moe.py _supports_quant_scheme)."""
+
+_SMALLEST_BLOCK = 32
+"""The smallest block that scales are refined to."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """What decides how layers are divided, besides TP: vLLM's release, whether experts are spread whole over the GPUs
+    (expert parallelism), and whether these compute in fp8."""
+
+    release: tuple[int, int, int]
+    expert_parallel: bool = False
+    computes_fp8: bool = False
+
+
 def layout_problem(
-    facts: ModelFacts, gpu: GPU, tensor: int, pipeline: int, *, across_nodes: bool = False
+    facts: ModelFacts, gpu: GPU, tensor: int, pipeline: int, division: Division, *, across_nodes: bool = False
 ) -> Reason | None:
     """Why a replica of `tensor` x `pipeline` GPUs cannot be placed or divided, or None.
 
@@ -35,10 +61,10 @@ def layout_problem(
             "pipeline-exceeds-layers",
             f"PP {pipeline} exceeds the {facts.layer_count} layers of the model",
         )
-    return sharding_problem(facts, tensor)
+    return sharding_problem(facts, tensor, division)
 
 
-def sharding_problem(facts: ModelFacts, tensor: int, expert_parallel: bool = False) -> Reason | None:
+def sharding_problem(facts: ModelFacts, tensor: int, division: Division) -> Reason | None:
     """Why the layers cannot be divided by TP `tensor`, or None. The attention heads are looked at first."""
     if tensor == 1:
         return None
@@ -53,7 +79,7 @@ def sharding_problem(facts: ModelFacts, tensor: int, expert_parallel: bool = Fal
             f"TP {tensor} neither divides nor is a multiple of the {facts.kv_heads} KV heads of {facts.architecture}",
         )
     for item in _kinds(facts):
-        problem = _linear(item, tensor) if isinstance(item, Linear) else _experts(item, tensor, expert_parallel)
+        problem = _linear(item, tensor, division) if isinstance(item, Linear) else _experts(item, tensor, division)
         if problem:
             return problem
     return None
@@ -64,15 +90,17 @@ def gpus_of_a_node(gpu: GPU, tensor: int) -> int:
     return next(n for n in range(min(tensor, gpu.max_per_node), 0, -1) if tensor % n == 0)
 
 
-def valid_tensor_sizes(facts: ModelFacts, gpu: GPU) -> tuple[int, ...]:
+def valid_tensor_sizes(facts: ModelFacts, gpu: GPU, division: Division) -> tuple[int, ...]:
     """Every TP inside one node of `gpu` that the model can be divided by."""
-    return tuple(n for n in range(1, gpu.max_per_node + 1) if sharding_problem(facts, n) is None)
+    return tuple(n for n in range(1, gpu.max_per_node + 1) if sharding_problem(facts, n, division) is None)
 
 
-def nearest_tensor_sizes(facts: ModelFacts, gpu: GPU, wanted: int, *, across_nodes: bool = False) -> tuple[int, ...]:
+def nearest_tensor_sizes(
+    facts: ModelFacts, gpu: GPU, wanted: int, division: Division, *, across_nodes: bool = False
+) -> tuple[int, ...]:
     """The valid sizes next to `wanted`: the largest below and the smallest above, where there are such."""
     most = max(gpu.max_per_node, 2 * wanted) if across_nodes else gpu.max_per_node
-    valid = [n for n in range(1, most + 1) if sharding_problem(facts, n) is None]
+    valid = [n for n in range(1, most + 1) if sharding_problem(facts, n, division) is None]
     below = [n for n in valid if n < wanted]
     above = [n for n in valid if n > wanted]
     return (*below[-1:], *above[:1])
@@ -84,12 +112,12 @@ def node_layouts(gpu: GPU, tensor: int | None, pipeline: int | None) -> list[tup
     return [(t, pipeline or 1) for t in tensors]
 
 
-def staged_layouts(facts: ModelFacts, gpu: GPU) -> list[tuple[int, int]]:
+def staged_layouts(facts: ModelFacts, gpu: GPU, division: Division) -> list[tuple[int, int]]:
     """The (TP, PP) pairs over several nodes: the largest TP of a node, and a pipeline stage on each.
 
     Pipeline stages wait for one another, so they are worth it only where no node holds the model.
     """
-    usable = [t for t in _SEARCHED_TENSOR if t <= gpu.max_per_node and sharding_problem(facts, t) is None]
+    usable = [t for t in _SEARCHED_TENSOR if t <= gpu.max_per_node and sharding_problem(facts, t, division) is None]
     return [(usable[-1], p) for p in _SEARCHED_PIPELINE if p <= facts.layer_count]
 
 
@@ -103,7 +131,7 @@ def _kinds(facts: ModelFacts) -> list[Linear | Experts]:
     return kinds
 
 
-def _linear(linear: Linear, tensor: int) -> Reason | None:
+def _linear(linear: Linear, tensor: int, division: Division) -> Reason | None:
     if linear.split == "none":
         return None
     scheme = linear.scheme
@@ -117,23 +145,32 @@ def _linear(linear: Linear, tensor: int) -> Reason | None:
         if block > 1 and shard % block:
             return _broken_block(linear.name, shard, block, tensor)
         return None
+    merged = len(linear.parts) > 1 and _is_native(scheme) and division.release >= _MERGED_BLOCKS
     for part in linear.parts:
         if not part.divides(tensor):
             return _indivisible(linear.name, part.units, tensor)
-        if scheme and scheme.block and part.per_rank(tensor) % scheme.block[0]:
+        if scheme and scheme.block and not merged and part.per_rank(tensor) % scheme.block[0]:
             return _broken_block(linear.name, part.per_rank(tensor), scheme.block[0], tensor)
     return None
 
 
-def _experts(experts: Experts, tensor: int, expert_parallel: bool) -> Reason | None:
-    if expert_parallel:
+def _experts(experts: Experts, tensor: int, division: Division) -> Reason | None:
+    if division.expert_parallel:
         return None
     if experts.intermediate % tensor:
         return _indivisible(experts.name, experts.intermediate, tensor)
     scheme, shard = experts.scheme, experts.intermediate // tensor
-    if scheme and scheme.block and any(shard % size for size in scheme.block):
-        return _broken_block(experts.name, shard, max(scheme.block), tensor)
-    return None
+    if scheme is None or not scheme.block or not any(shard % size for size in scheme.block):
+        return None
+    refined = _is_native(scheme) and division.release >= _REFINED_BLOCKS and division.computes_fp8
+    if refined and math.gcd(*scheme.block, shard, experts.hidden) >= _SMALLEST_BLOCK:
+        return None
+    return _broken_block(experts.name, shard, max(scheme.block), tensor)
+
+
+def _is_native(scheme: Scheme | None) -> bool:
+    """Whether weights are in vLLM's own fp8 format (Fp8Config), not in that of another library."""
+    return scheme is not None and scheme.method == "fp8"
 
 
 def _indivisible(name: str, units: int, tensor: int) -> Reason:

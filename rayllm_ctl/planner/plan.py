@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from rayllm_ctl.model.calibration import Calibration, calibrated_part
 from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
+from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.model.service import Resources
 from rayllm_ctl.planner.checks import Refusal, request_problems
 from rayllm_ctl.planner.cost import cost
 from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
-from rayllm_ctl.planner.pods import gpu_pods
+from rayllm_ctl.planner.pods import gpu_pods, memory_problem, size_notes
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
 from rayllm_ctl.planner.settings import engine_settings, resolve
@@ -80,17 +82,26 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         node_labels=shape.gpu.node_labels,
         resource=shape.gpu.resource,
         taints=shape.gpu.taints,
+        compute_capability=shape.gpu.compute_capability,
+        host_architecture=shape.gpu.host_architecture,
     )
+    if chosen.verdict == "invalid" and not request.names_hardware:
+        # The reason does not depend on how many GPUs there are, and nobody asked for so many.
+        return replace(plan, gpu=gpu if len(request.gpus) == 1 else None)
     plan = replace(plan, gpu=gpu, parallelism=parallelism)
     if chosen.estimate is None or chosen.settings is None:
         return plan
     memory = chosen.estimate.plan
     checkpoint = request.checkpoint_bytes or memory.parameter_bytes * shape.gpus
     pods = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, service.resources)
+    planned = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, Resources())
+    problem = memory_problem(pods, planned)
+    if problem is not None and plan.runs:
+        plan = replace(plan, verdict="does-not-fit", reasons=(problem,), suggestions=())
     tokens = chosen.throughput.at_load.output_tokens_per_second if chosen.throughput else None
     return replace(
         plan,
-        notes=(*plan.notes, *_notes(request, chosen, chosen.settings)),
+        notes=(*plan.notes, *_notes(request, chosen, chosen.settings), *size_notes(pods, planned)),
         memory=replace(
             memory,
             kv_needed_bytes=chosen.estimate.kv_bytes_per_request,
@@ -113,6 +124,11 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
 
 def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
+    if request.unexplained and request.checkpoint_bytes:
+        yield (
+            f"the checkpoint's files hold {gib(request.checkpoint_bytes)} GiB, {gib(request.unexplained)} GiB more "
+            "than its config describes: planned with the size of the files"
+        )
     if "speculative_config" in request.service.engine.args:
         yield "speed is computed without speculative decoding"
     if request.calibrations and chosen.throughput and chosen.throughput.calibration is None:
@@ -124,9 +140,14 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
         yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"
     elif request.service.parallelism.across_nodes:
         yield f"--tp-across-nodes has no effect: TP {tensor} fits on one node with {gpu.name}"
-    if settings.dtype != request.facts.dtype and wanted.dtype in (None, "auto"):
-        why = f"{gpu.name} does not support bfloat16" if settings.dtype == "float16" else "vLLM's default for float32"
-        yield f"{request.facts.dtype} weights are served in {settings.dtype}: {why}"
+    stored = request.facts.dtype
+    if settings.dtype != stored and wanted.dtype in (None, "auto"):
+        lacks = f"{gpu.name} does not support bfloat16" if settings.dtype == "float16" else ""
+        if stored:
+            why = lacks or "vLLM's default for float32"
+            yield f"{stored} weights are served in {settings.dtype}: {why}"
+        elif lacks:
+            yield f"the model is served in float16: {lacks}"
     default = resolve(request, chosen.shape, settings.max_model_len).max_num_seqs
     if settings.max_num_seqs < default:
         yield (

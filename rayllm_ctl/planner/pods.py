@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from rayllm_ctl.model.hardware import GPU, NodeShape
-from rayllm_ctl.model.plan import PodSizes
-from rayllm_ctl.model.quantities import GIB, canonical_quantity
+from rayllm_ctl.model.plan import PodSizes, Reason
+from rayllm_ctl.model.quantities import GIB, canonical_quantity, parse_quantity
 from rayllm_ctl.model.service import Resources
 from rayllm_ctl.planner.parallelism import gpus_of_a_node
 
@@ -19,9 +20,43 @@ _PROCESS_GIB = 5
 _NODE_SHARE = 0.85
 """Share of a machine's CPUs and RAM that pods may ask for: the rest is the system's and the kubelet's."""
 
+_LEAST_GIB = {"head": 0.6, "worker": 2.0}
+"""Below it the pods of a service on GPUs do not start, whatever the model is: Ray alone took 0.6 GiB, and a worker also
+imports PyTorch and the engine (3.7 GB on CPUs with a model of 2.6 MB)."""
+
 _CPU_HEAD = ("200m", "4Gi")
+_FEWEST_CPUS = "500m"
+_SMALL_GIB = 2.0
+_GIB_OF_A_CPU = 1.0
+"""A CPU worker gets a CPU for each GiB of weights: a token reads all of them, and a core some 10 GB/s, so it then takes
+about 0.1 s. Not measured. Models up to the first figure are for trials, and share a core."""
+
 _CPU_WORKER_BASE_GIB = 4
 """A CPU worker without weights and cache: Ray, Serve, PyTorch (3.7 GB measured with a model of 2.6 MB)."""
+
+
+def memory_problem(pods: PodSizes, planned: PodSizes) -> Reason | None:
+    """Why pods with the memory that the user set do not start, whatever the model is; None where they may."""
+    sizes = {
+        "head": (pods.head_memory, planned.head_memory, "spec.resources.head.memory:"),
+        "worker": (pods.worker_memory, planned.worker_memory, "--memory"),
+    }
+    for pod, (memory, enough, field) in sizes.items():
+        if parse_quantity(memory) < _LEAST_GIB[pod] * GIB:
+            message = f"the {pod}'s memory of {memory} is insufficient: the pod does not start with less than "
+            return Reason(f"{pod}-memory", f"{message}{_LEAST_GIB[pod]:g} GiB", f"{field} {enough}")
+    return None
+
+
+def size_notes(pods: PodSizes, planned: PodSizes) -> Iterator[str]:
+    """What the user made much smaller than the `planned` sizes."""
+    sizes = (
+        ("memory", pods.worker_memory, planned.worker_memory),
+        ("CPU request", pods.worker_cpu, planned.worker_cpu),
+    )
+    for what, size, enough in sizes:
+        if 2 * parse_quantity(size) < parse_quantity(enough):
+            yield f"the {what} of a worker is {size}, less than half of the {enough} that is planned"
 
 
 def gpu_pods(gpu: GPU, tensor: int, pipeline: int, checkpoint_bytes: float, resources: Resources) -> PodSizes:
@@ -72,7 +107,9 @@ def most_memory_gib(gpu: GPU, gpus: int) -> int | None:
 def cpu_pods(weights_bytes: float, kv_bytes: float, tensor: int, resources: Resources) -> PodSizes:
     """Pods of a replica on CPUs. weights_bytes and kv_bytes: of the whole model and its KV cache."""
     memory = max(6, math.ceil(_CPU_WORKER_BASE_GIB + tensor + 1.3 * weights_bytes / GIB + kv_bytes / GIB))
-    return _sized(_CPU_HEAD, ("500m", f"{memory}Gi"), 0, 1, resources)
+    small = weights_bytes <= _SMALL_GIB * GIB
+    cpus = _FEWEST_CPUS if small else str(max(tensor, math.ceil(weights_bytes / GIB / _GIB_OF_A_CPU)))
+    return _sized(_CPU_HEAD, (cpus, f"{memory}Gi"), 0, 1, resources)
 
 
 def _sized(head: tuple[str, str], worker: tuple[str, str], gpus: int, workers: int, resources: Resources) -> PodSizes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import cached_property
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.calibration import Calibration
@@ -13,6 +14,9 @@ from rayllm_ctl.model.plan import Reason, Throughput, Verdict
 from rayllm_ctl.model.service import LLMService
 from rayllm_ctl.planner.enginesettings import Settings
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
+from rayllm_ctl.planner.memory.checkpoint import unexplained_bytes
+from rayllm_ctl.planner.memory.options import read_options
+from rayllm_ctl.planner.parallelism import Division
 from rayllm_ctl.planner.work import ModelWork, model_work
 
 
@@ -45,6 +49,22 @@ class Request:
     calibrations: tuple[Calibration, ...] = ()
     works: dict[tuple[str | None, str, str | None], ModelWork] = field(default_factory=dict, repr=False, compare=False)
     cache: EstimateCache = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def unexplained(self) -> int:
+        """Bytes that the checkpoint holds beyond what its config describes."""
+        return unexplained_bytes(self.facts, self.checkpoint_bytes)
+
+    @property
+    def names_hardware(self) -> bool:
+        """Whether the user said which GPUs a replica has, and how many."""
+        parallelism = self.service.parallelism
+        return len(self.gpus) == 1 and (parallelism.tensor is not None or parallelism.pipeline is not None)
+
+    def division(self, gpu: GPU) -> Division:
+        """How the layers of the model, and of a draft model, are divided on GPUs of a kind."""
+        options = read_options(self.service.engine.args)
+        return Division(self.engine.release, options.expert_parallel, computes_fp8="fp8" in gpu.flops)
 
     def work(self, settings: Settings) -> ModelWork:
         """What one token costs at these settings."""

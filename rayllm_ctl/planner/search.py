@@ -56,7 +56,7 @@ def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
         yield candidate
     if fitting or wanted.tensor is not None or wanted.pipeline is not None:
         return
-    for tensor, pipeline in staged_layouts(facts, gpu):
+    for tensor, pipeline in staged_layouts(facts, gpu, request.division(gpu)):
         shape = Shape(gpu, tensor, pipeline, quantization)
         candidate = hopeless(request, shape) or evaluate(request, shape, context)
         yield candidate
@@ -105,12 +105,16 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
     def key(candidate: Candidate) -> tuple[object, ...]:
         shorter = candidate.settings is not None and candidate.settings.max_model_len < context
         # A shorter context on one node is better than pipeline stages over several, but worse than the whole context.
-        place = (candidate.shape.pipeline > 1) * 2 if not shorter else 1
+        # Stages that the user asked for are no reason against a candidate.
+        place = (candidate.shape.pipeline > 1 and request.service.parallelism.pipeline is None, shorter)
         size = (candidate.shape.gpus, candidate.shape.gpu.memory_bytes)
+        if candidate.verdict == "invalid":
+            # More GPUs do not change what contradicts itself.
+            return (rank[candidate.verdict], *size)
         if not candidate.runs:
             # Of what does not fit, the largest comes nearest to fitting.
             return (rank[candidate.verdict], -size[0] * size[1])
-        return (rank[candidate.verdict], place, foreign(candidate), *objective(candidate), *size)
+        return (rank[candidate.verdict], *place, foreign(candidate), *objective(candidate), *size)
 
     return key
 

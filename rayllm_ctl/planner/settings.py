@@ -53,12 +53,12 @@ def resolve_dtype(wanted: str | None, facts: ModelFacts, gpu: GPU) -> str:
     """The dtype that vLLM computes in: as asked, else the model's, else the best that the GPU has.
 
     "auto" on a GPU without bfloat16 (compute capability below 8.0) means float16, and a float32 checkpoint is served
-    in 16 bits (vLLM's ModelConfig).
+    in 16 bits (vLLM's ModelConfig). Where the config states none, the weights may be in 16 or 32 bits.
     """
     if wanted not in (None, "auto"):
         return {"half": "float16", "float": "float32"}.get(wanted or "", wanted or "")
     if has_bfloat16(gpu):
-        return "bfloat16" if facts.dtype == "float32" else facts.dtype
+        return "bfloat16" if facts.dtype in ("float32", "") else facts.dtype
     return "float16"
 
 

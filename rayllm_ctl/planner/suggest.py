@@ -34,18 +34,20 @@ def corrections(request: Request, problems: Sequence[Refusal]) -> tuple[Suggesti
 def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...]:
     """Up to four changes that turn `candidate`, which does not fit for sure, into a plan that does."""
     found: dict[str, Suggestion] = {}
+    # Only a price that the user asked for is compared: of all that does not run, the candidate is just the nearest.
+    before = candidate if request.names_hardware else None
     for kind, flags, service in _variations(request, candidate):
         if kind in found or len(found) == _MOST - 1:
             continue
         best = cheapest(search(replace(request, service=service, gpus=(candidate.shape.gpu,))))
         if best is not None:
-            found[kind] = Suggestion(flags, effect(best, candidate))
-    other = _other_gpu(request, candidate)
+            found[kind] = Suggestion(flags, effect(best, before))
+    other = _other_gpu(request, candidate, before)
     return (*found.values(), *((other,) if other else ()))
 
 
 def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggestion, ...]:
-    """What also fits beside the first of `ranked`: fewer GPUs where the user named TP, other kinds where he did not."""
+    """What also fits beside the first of `ranked`: fewer GPUs where the user named TP, other kinds otherwise."""
     chosen = ranked[0]
     if request.service.parallelism.tensor is not None:
         return _fewer_gpus(request, chosen)
@@ -77,7 +79,7 @@ def _fewer_gpus(request: Request, chosen: Candidate) -> tuple[Suggestion, ...]:
     """The fewest GPUs of a node that hold the same context."""
     parallel, context = request.service.parallelism, chosen.settings.max_model_len if chosen.settings else None
     engine = replace(request.service.engine, max_model_len=context)
-    for tensor in valid_tensor_sizes(request.facts, chosen.shape.gpu):
+    for tensor in valid_tensor_sizes(request.facts, chosen.shape.gpu, request.division(chosen.shape.gpu)):
         if tensor >= chosen.shape.tensor or tensor & (tensor - 1):
             continue
         service = replace(request.service, parallelism=replace(parallel, tensor=tensor), engine=engine)
@@ -110,7 +112,7 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, s
     for fewer in (sure, _FEWER_SEQUENCES):
         if candidate.settings and 0 < fewer < candidate.settings.max_num_seqs:
             yield changed("sequences", f"--max-num-seqs {fewer}", max_num_seqs=fewer)
-    for tensor in valid_tensor_sizes(facts, gpu):
+    for tensor in valid_tensor_sizes(facts, gpu, request.division(gpu)):
         if tensor > shape.tensor and tensor & (tensor - 1) == 0:
             yield "gpus", f"--tp {tensor}", replace(service, parallelism=replace(parallel, tensor=tensor))
     for factor in (2, 4):
@@ -130,10 +132,11 @@ def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, L
         service = problem.change(service)
     flags = _flags(problems, candidate)
     consent, pipeline = service.parallelism.across_nodes, service.parallelism.pipeline or 1
-    if layout_problem(request.facts, shape.gpu, shape.tensor, pipeline, across_nodes=consent) is None:
+    facts, division = request.facts, request.division(shape.gpu)
+    if layout_problem(facts, shape.gpu, shape.tensor, pipeline, division, across_nodes=consent) is None:
         yield "legal", flags, service
         return
-    for tensor in nearest_tensor_sizes(request.facts, shape.gpu, shape.tensor, across_nodes=consent):
+    for tensor in nearest_tensor_sizes(facts, shape.gpu, shape.tensor, division, across_nodes=consent):
         parallel = replace(service.parallelism, tensor=tensor)
         yield f"tp {tensor}", f"{flags} --tp {tensor}".strip(), replace(service, parallelism=parallel)
 
@@ -148,11 +151,11 @@ def _layout_flags(candidate: Candidate) -> str:
     return f"--gpu {shape.gpu.name} --tp {shape.tensor}" + (f" --pp {shape.pipeline}" if shape.pipeline > 1 else "")
 
 
-def _other_gpu(request: Request, candidate: Candidate) -> Suggestion | None:
+def _other_gpu(request: Request, candidate: Candidate, before: Candidate | None) -> Suggestion | None:
     """The cheapest other kind of GPU that does what was asked."""
     others = tuple(gpu for gpu in request.catalog if gpu.name != candidate.shape.gpu.name and gpu.price_per_hour)
     if not others:
         return None
     free = replace(request.service, parallelism=replace(request.service.parallelism, tensor=None, pipeline=None))
     best = cheapest(search(replace(request, service=free, gpus=others)))
-    return None if best is None else Suggestion(_layout_flags(best), effect(best, candidate))
+    return None if best is None else Suggestion(_layout_flags(best), effect(best, before))

@@ -48,7 +48,9 @@ def scraping(monitor: Monitor | None) -> Scraping | None:
 
 def surroundings_notes(deployment: Deployment) -> Iterator[str]:
     """What a reader of the plan should know of these objects, and of options that limit each other."""
-    budget, most = deployment.pod_disruption_budget, deployment.worker.max_workers
+    budget = deployment.pod_disruption_budget
+    # Its selector is the label of all workers of the service.
+    most = sum(group.max_workers for group in deployment.worker_groups)
     if budget is not None and budget.min_available >= most:
         yield (
             f"the PodDisruptionBudget keeps {budget.min_available} worker pods and there are at most {most}: "

@@ -44,7 +44,7 @@ class FileModel:
     """A model in a Serve configuration. name: short and unique in the file. at: the path of its configuration.
 
     options: of its deployment. application: the name of its application. service: what is planned for; its GPU is None
-    where neither the file nor the user names one.
+    where neither the file nor the user names one. env: the variables of its runtime environments.
     """
 
     name: str
@@ -53,6 +53,7 @@ class FileModel:
     application: str
     options: Mapping[str, Any]
     service: LLMService
+    env: Mapping[str, str]
 
     @property
     def ray_type(self) -> str | None:
@@ -64,6 +65,16 @@ class FileModel:
     def hardware(self) -> str:
         """cpu, gpu or tpu."""
         return hardware(self.entry.config)
+
+    @property
+    def is_of_a_bucket(self) -> bool:
+        """Whether its weights are neither on the hub nor in the pods."""
+        return source(self.entry).startswith(REMOTE)
+
+    @property
+    def engine_token(self) -> Any:
+        """What the engine is told of a token for the hub."""
+        return (self.entry.config.get("engine_kwargs") or {}).get("hf_token")
 
     def problem(self, problem: Problem) -> Problem:
         """A problem of the service at its place in the file."""
@@ -89,9 +100,16 @@ def models(config: Mapping[str, Any], base: LLMService) -> tuple[FileModel, ...]
                     application=str(application.get("name", DEFAULT_APPLICATION)),
                     options=own,
                     service=_service(entry, own, base),
+                    env={**_env(application), **_env(own.get("ray_actor_options") or {}), **_env(entry.config)},
                 )
             )
     return tuple(found)
+
+
+def _env(owner: Mapping[str, Any]) -> Mapping[str, str]:
+    """The variables of the runtime environment of an application, of a deployment or of a model."""
+    found: Mapping[str, str] = (owner.get("runtime_env") or {}).get("env_vars") or {}
+    return found
 
 
 def source(entry: LLMEntry) -> str:

@@ -22,6 +22,7 @@ from rayllm_ctl.workflows.code import code_volume, with_code
 
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig import ServeConfig
+    from rayllm_ctl.workflows.filemodels import PlannedModel
     from rayllm_ctl.workflows.rendering import RenderOptions
 
 
@@ -53,6 +54,7 @@ def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
     from rayllm_ctl.catalog import gpus
     from rayllm_ctl.model.yamltext import dump
     from rayllm_ctl.planner.applications import applications, gpus_per_node
+    from rayllm_ctl.planner.images import image_warnings
     from rayllm_ctl.render.applications import render_applications
     from rayllm_ctl.render.podparts import check_pod_security
     from rayllm_ctl.serveconfig.llmfill import filled
@@ -82,6 +84,7 @@ def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
         service,
         accelerator=Accelerator(kind="gpu" if on_gpus else "cpu", gpu=gpus.canonical(named) if named else None),
     )
+    runtime = _image_of(planned, runtime)
     applied = applications(
         service, found, catalog, runtime, config.proxies, dump(data), code, shutdown, served
     )  # fmt: skip
@@ -93,9 +96,16 @@ def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
     check_pod_security(manifests, applied.pod_security)
     notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
     notes += (fields.note,) if planned and fields.note else ()
+    notes += tuple(image_warnings(runtime, [one.plan.gpu for one in planned if one.plan.gpu])) if planned else ()
     notes += (f"token authentication is {lacks}",) if lacks else ()
     startup = served.startup if served else None
     return PreparedApplications(tuple(manifests), applied.explanation, notes, startup)
+
+
+def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
+    """`runtime`, without the public image where that does not run one of the models."""
+    each = [one.plan.deployment.runtime for one in planned if one.plan.deployment is not None]
+    return next((one for one in each if one.image is None), runtime)
 
 
 def read(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:

@@ -88,6 +88,7 @@ def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
     check_pod_security(manifests, plan.deployment.pod_security)
     loss = lost(plan.deployment.pod_security)
     notes = [f"warning: {loss}"] if loss else []
+    notes += plan.plan.warnings
     notes += [f"token authentication is {lacks}"] if lacks else []
     return BatchRendering(plan, manifests, tuple(notes), token)
 

@@ -110,7 +110,7 @@ def _summary(model: CatalogModel, facts: ModelFacts) -> ModelSummary:
         parameters=facts.parameters,
         active_parameters=facts.active_parameters if facts.moe else facts.parameters,
         context_length=facts.max_model_len,
-        weights=facts.quantization.description if facts.quantization else facts.dtype,
+        weights=facts.quantization.description if facts.quantization else facts.dtype or "not stated",
         weight_bits=_bits(facts),
         kinds=_kinds(facts),
         same_as=model.same_as,

@@ -96,7 +96,8 @@ def runs_a_service(event: Applied) -> bool:
 def _said(one: Rendering) -> Iterator[Event | Rendered]:
     """What is known before a cluster is asked."""
     if one.plan is not None:
-        yield Planned(one.plan)  # which is shown with what the notes say
+        yield Planned(one.plan)  # which is shown with what the other notes say
+        yield from map(Noted, one.plan.warnings)
     else:
         yield from map(Noted, one.notes)
     yield Rendered(tuple(dict(item) for item in one.manifests))

@@ -29,6 +29,7 @@ from rayllm_ctl.serveconfig.llmservice import FileModel, bundles, models, placem
 from rayllm_ctl.serveconfig.placement import actor_resources
 from rayllm_ctl.serveconfig.sizing import replica_bounds
 from rayllm_ctl.workflows.plan import model_configs, plan_one
+from rayllm_ctl.workflows.planwarnings import TOKEN_VARIABLES, warned
 from rayllm_ctl.workflows.render import require
 
 _FLAG = re.compile(r"(--[a-z-]+) ([^\s;,]+)( (?=--)|)")
@@ -198,7 +199,8 @@ def _plan_on(
     if apart and not bundles(model):
         resources = {**service.scheduling.ray_resources, model_resource(model.name): 1.0}
         service = replace(service, scheduling=replace(service.scheduling, ray_resources=resources))
-    plan = plan_one(service, runtime, facts, False, True)
+    has_token = model.is_of_a_bucket or model.engine_token or not model.env.keys().isdisjoint(TOKEN_VARIABLES)
+    plan = warned(service, plan_one(service, runtime, facts, False, True), needs_token=not has_token)
     if plan.gpu is not None and len(kinds) > 1:
         plan = replace(plan, gpu=replace(plan.gpu, node_labels=node_labels(kinds)))
     return deployed(plan, service, runtime)
@@ -305,4 +307,4 @@ def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
             f"{memory.kv_cache_bytes.typical / GIB:.1f} GiB per GPU, context {plan.engine.max_model_len:,} tokens"
         )
     yield from (f"  {reason.message}" for reason in plan.reasons if plan.verdict == "risky")
-    yield from (f"  {note}" for note in plan.notes)
+    yield from (f"  {note}" for note in (*plan.warnings, *plan.notes))

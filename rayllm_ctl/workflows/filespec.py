@@ -11,7 +11,6 @@ from rayllm_ctl.model.llmapplications import pattern_of
 from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.model.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.validation import validate
-from rayllm_ctl.serveconfig.llmrules import REMOTE
 from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
 from rayllm_ctl.workflows.applications import ServeFile, read
 from rayllm_ctl.workflows.filemodels import chosen_gpu
@@ -44,7 +43,7 @@ def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
             f"{given.file} has no application with models of Ray Serve LLM",
             hint="rayllm-ctl deploy --serve-config takes any Serve configuration file as it is",
         )
-    remote = [model for model in found if source(model.entry).startswith(REMOTE)]
+    remote = [model for model in found if model.is_of_a_bucket]
     if remote:
         lines = [
             Problem((*one.at, "model_loading_config", "model_source"), "a spec file has no field for a bucket")
@@ -117,7 +116,7 @@ def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
         for key in model.options.get("autoscaling_config") or {}:
             if key not in _REPLICAS:
                 yield Problem((*model.at, "deployment_config", "autoscaling_config", key), "not taken over")
-        if "hf_token" in (config.get("engine_kwargs") or {}):
+        if model.engine_token is not None:
             yield Problem((*model.at, "engine_kwargs", "hf_token"), "not taken over: --hf-token-secret NAME/KEY")
 
 

@@ -11,18 +11,17 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.calibration import Calibration
 from rayllm_ctl.model.deployment import Runtime
 from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.factsources import OFFLINE, FactSources
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.factsources import FactSources
+from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan import Plan, Reason
 from rayllm_ctl.model.service import LLMService, Model
 from rayllm_ctl.model.severalmodels import each_model, has_ingress
+from rayllm_ctl.workflows.planwarnings import UNSEEN, warned
 
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources import FoundModel
     from rayllm_ctl.planner.memory import Draft
     from rayllm_ctl.planner.request import Request
-
-_UNSEEN = "unknown (the folder is only visible in the pod)"
 
 
 def make_plan(
@@ -67,7 +66,7 @@ def _plan_models(
         model_configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
     )
     plans = {
-        name: plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized)
+        name: warned(one, plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized))
         for name, one in alone.items()
     }
     if service.models:
@@ -115,7 +114,7 @@ def _plan_cpu(service: LLMService, version: EngineFacts, facts: FactSources) -> 
 
     found = _find_for_cpu(service, facts)
     if found is None:
-        return plan_cpu(service, version, None, _UNSEEN)
+        return plan_cpu(service, version, None, UNSEEN)
     return plan_cpu(service, version, found.facts, found.source, found.warnings)
 
 
@@ -144,7 +143,7 @@ def gpu_request(
 
     found = _find(service, facts)
     draft, caveats = _find_draft(service, facts)
-    catalog = _gpus(facts.prices)
+    catalog = _gpus(facts)
     return Request(
         service=service,
         facts=found.facts,
@@ -176,8 +175,8 @@ def _plan_transformers(
     if found is None:
         from rayllm_ctl.planner.transformers.cpu import plan_unseen_cpu
 
-        return plan_unseen_cpu(service, _UNSEEN)
-    catalog = {} if on_cpu else _gpus(facts.prices)
+        return plan_unseen_cpu(service, UNSEEN)
+    catalog = {} if on_cpu else _gpus(facts)
     request = Request(
         service=service,
         facts=found.facts,
@@ -202,9 +201,7 @@ def _find(service: LLMService, facts: FactSources) -> FoundModel:
     from rayllm_ctl.catalog.sources import find
 
     any_architecture = service.engine.kind == "transformers"
-    return find(
-        service.model, model_config=facts.model_config, offline=facts.offline, any_architecture=any_architecture
-    )
+    return find(service.model, facts, any_architecture=any_architecture)
 
 
 def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
@@ -229,7 +226,7 @@ def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
     if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
         return _find(service, facts)
     try:
-        return _find(service, OFFLINE)
+        return _find(service, replace(facts, offline=True))
     except UserError:
         return None
 
@@ -242,11 +239,11 @@ def _calibrations(service: LLMService) -> tuple[Calibration, ...]:
     return read(Path(service.load.calibration))
 
 
-def _gpus(prices: Path | None) -> Mapping[str, GPU]:
+def _gpus(facts: FactSources) -> Mapping[str, GPU]:
     from rayllm_ctl.catalog import gpus
     from rayllm_ctl.catalog.prices import read
 
-    return gpus.load(read(prices))
+    return gpus.load(read(facts.prices, named_only=facts.named_only))
 
 
 def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
@@ -254,4 +251,5 @@ def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
         return tuple(catalog.values())
     from rayllm_ctl.catalog.gpus import canonical
 
-    return (catalog[canonical(service.accelerator.gpu)],)
+    gpu = catalog[canonical(service.accelerator.gpu)]
+    return (gpu.on(service.scheduling.node_selector.get(INSTANCE_TYPE_LABEL, "")),)

@@ -86,6 +86,7 @@ def rendering_of(source: LLMService, plan: Plan, options: RenderOptions) -> Rend
     )  # fmt: skip
     loss = lost(source.security.pod_security)
     notes = [f"warning: {loss}"] if loss else []
+    notes += plan.warnings
     notes += [f"token authentication is {lacks}"] if lacks else []
     token = asks_by_default(source, rendered)
     return Rendering(source.name, source.namespace, tuple(rendered), tuple(notes), plan, token)

@@ -17,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
 from rayllm_ctl.planner.memory.shards import ShardSettings, stage_tensors, stages, vocab_rows
-from rayllm_ctl.planner.parallelism import sharding_problem
+from rayllm_ctl.planner.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.work import model_work
 from tests.planner.mutate import damaged, outcome, service
 
@@ -124,7 +124,7 @@ def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], 
     """Groups of lightning attention's norm; KV heads beside learned tokens. Step 3's one KV head is repeated."""
     facts = read_config({**CASES[name]["config"], **changes})
     assert find("H100-80GB").max_per_node >= tensor
-    assert (sharding_problem(facts, tensor) is None) is fits
+    assert (sharding_problem(facts, tensor, Division((0, 29, 0))) is None) is fits
 
 
 @pytest.mark.parametrize(

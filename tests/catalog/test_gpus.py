@@ -72,6 +72,40 @@ def test_a_gpu_without_a_measured_total_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "chosen", "others"),
+    [
+        ("A100", "A100-80GB", ["A100-40GB"]),
+        ("NVIDIA V100", "V100-16GB", ["V100-32GB"]),
+        ("gh200", "GH200-96GB", ["GH200-144GB"]),
+        ("h20", "H20-96GB", ["H20-141GB"]),
+        ("h100", "H100-80GB", ["H100-NVL-94GB"]),
+    ],
+)
+def test_a_name_of_several_sizes_is_said_to_be_one(said: str, chosen: str, others: list[str]) -> None:
+    note = gpus.reading(said)
+    assert note.startswith(f"GPU {said} is read as {chosen} (")
+    assert all(f"{other} (" in note.partition("may also mean")[2] for other in others)
+
+
+@pytest.mark.parametrize("said", ["A100-40GB", "a100-80", "V100-SXM2-16GB", "L4", "A10", "H200", "B200", "RTX-3090"])
+def test_a_name_of_one_size_needs_no_note(said: str) -> None:
+    assert gpus.reading(said) == ""
+
+
+def test_gpus_of_a_machine_may_have_memory_of_their_own() -> None:
+    card = gpus.find("A10")
+    machine = card.on("Standard_NV36ads_A10_v5")
+    assert (round(card.memory_bytes / GIB, 2), round(machine.memory_bytes / GIB, 2)) == (22.06, 23.9)
+    assert [shape.instance_type for shape in machine.shapes] == ["Standard_NV36ads_A10_v5"]
+    assert card.on("VM.GPU.A10.1").memory_bytes == card.memory_bytes
+    assert card.on("nowhere") is card
+    larger = card.larger()
+    assert larger is not None
+    assert larger.memory_bytes == machine.memory_bytes
+    assert machine.larger() is None
+
+
+@pytest.mark.parametrize(
     ("said", "name"),
     [
         ("h100", "H100-80GB"),

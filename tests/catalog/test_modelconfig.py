@@ -146,6 +146,61 @@ def test_what_a_checkpoint_leaves_alone_stays_plain() -> None:
     assert facts.head_scheme is None
 
 
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}
+
+
+def bits_of(**quantization: Any) -> list[dict[str, int]]:
+    """Bits of the projections of each layer."""
+    facts = read(quantization_config=quantization)
+    return [
+        {linear.name.rpartition(".")[2]: linear.scheme.bits if linear.scheme else 16 for linear in layer.linears}
+        for layer in facts.layers
+    ]
+
+
+def test_modules_that_gptq_leaves_alone_or_stores_otherwise_are_read() -> None:
+    """GPTQModel's rules by module: the first that matches counts, whether it names vLLM's projection or its parts."""
+    dynamic = {
+        "-:.*attn.*": {},
+        "+:.*layers\\.1\\..*down_proj": {"bits": 8},
+        ".*gate_up_proj": {"bits": 2},
+        "lm_head": {},
+    }
+    first, second = bits_of(**GPTQ, dynamic=dynamic)[:2]
+    assert first == {"qkv_proj": 16, "o_proj": 16, "gate_up_proj": 2, "down_proj": 4}
+    assert second == {"qkv_proj": 16, "o_proj": 16, "gate_up_proj": 2, "down_proj": 8}
+    parts = bits_of(**GPTQ, dynamic={"-:.*gate_proj": {}, "-:.*up_proj": {}})[0]
+    assert parts == {"qkv_proj": 4, "o_proj": 4, "gate_up_proj": 16, "down_proj": 4}
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_modules_that_gptq_lists_as_quantized_are_the_only_ones(nested: bool) -> None:
+    names = ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
+    found = bits_of(**GPTQ, modules_in_block_to_quantize=[names] if nested else names)[0]
+    assert found == {"qkv_proj": 16, "o_proj": 16, "gate_up_proj": 4, "down_proj": 4}
+
+
+def test_what_autoround_says_of_single_modules_is_read() -> None:
+    config = {
+        "quant_method": "auto-round",
+        "bits": 4,
+        "block_name_to_quantize": "model.layers",
+        "extra_config": {
+            "model.layers.0.mlp.down_proj": {"bits": 16},
+            ".*layers\\.1\\.mlp.*": {"bits": 8, "group_size": 64},
+        },
+    }
+    first, second, third = bits_of(**config)[:3]
+    assert first == {"qkv_proj": 4, "o_proj": 4, "gate_up_proj": 4, "down_proj": 16}
+    assert second == {"qkv_proj": 4, "o_proj": 4, "gate_up_proj": 8, "down_proj": 8}
+    assert third == {"qkv_proj": 4, "o_proj": 4, "gate_up_proj": 4, "down_proj": 4}
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_a_data_type_that_the_config_does_not_state_is_not_made_up(dtype: str | None) -> None:
+    assert read(torch_dtype=dtype or ...).dtype == (dtype or "")
+
+
 @pytest.mark.parametrize(("targets", "quantized"), [(["Linear"], False), (["Linear", "re:.*lm_head"], True)])
 def test_the_output_head_is_quantized_only_where_it_is_named(targets: list[str], quantized: bool) -> None:
     group = {"targets": targets, "weights": {"num_bits": 8, "type": "float"}}

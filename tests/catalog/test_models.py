@@ -129,3 +129,21 @@ def test_the_nearest_names() -> None:
     assert models.nearest("qwen3-32b")[0] == "Qwen/Qwen3-32B"
     assert models.nearest("meta/llama-3.1-8b-instrct")[0] == "meta-llama/Llama-3.1-8B-Instruct"
     assert models.nearest("nothing-like-it-at-all") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "gated"),
+    [
+        ("meta-llama/Llama-3.3-70B-Instruct", True),
+        ("META-LLAMA/llama-3.1-8b", True),
+        ("google/gemma-3-27b-it", True),
+        ("google/gemma-4-26B-A4B", False),
+        ("CohereLabs/c4ai-command-r-plus", True),
+        ("bigcode/starcoder", True),
+        ("bigcode/starcoder2-7b", False),
+        ("Qwen/Qwen3-32B", False),
+        ("NousResearch/Llama-2-7b-hf", False),
+    ],
+)
+def test_models_that_need_a_token_are_known(name: str, gated: bool) -> None:
+    assert models.is_gated(name) is gated

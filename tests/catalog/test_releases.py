@@ -59,6 +59,18 @@ def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
             Engine(image="r/own:1"),
             Runtime(DEFAULT.ray, DEFAULT.vllm, "r/own:1", "", (f"Ray {DEFAULT.ray}", f"vLLM {DEFAULT.vllm}")),
         ),
+        (
+            Engine(image="r/ray-llm-gateway:2.58.0"),
+            Runtime("2.58.0", "0.26.0", "r/ray-llm-gateway:2.58.0", "", ("vLLM 0.26.0",)),
+        ),
+        (
+            Engine(image="vllm/vllm-openai:v0.27.0"),
+            Runtime("2.59.0", "0.27.0", "vllm/vllm-openai:v0.27.0", "", ("Ray 2.59.0",)),
+        ),
+        (
+            Engine(image="r/serving:ray2.61.0-vllm0.32.0"),
+            Runtime("2.61.0", "0.32.0", "r/serving:ray2.61.0-vllm0.32.0"),
+        ),
         (Engine(image="r/own:1", vllm_version="0.27.0"), Runtime("2.59.0", "0.27.0", "r/own:1", "", ("Ray 2.59.0",))),
         (Engine(image="r/own:1", ray_version="2.60.0", vllm_version="0.32.0"), Runtime("2.60.0", "0.32.0", "r/own:1")),
     ],
@@ -82,6 +94,26 @@ def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runt
         ),
         (Engine(image=PUBLIC, vllm_version="0.29.0"), "contains vLLM 0.26.0, not vLLM 0.29.0", "leave out"),
         (Engine(image=PUBLIC, ray_version="2.60.0"), "contains Ray 2.58.0, not Ray 2.60.0", "leave out"),
+        (
+            Engine(image="rayproject/ray-llm:2.58.1-py312-cu130", ray_version="2.60.0"),
+            "contains Ray 2.58.1, not Ray 2.60.0",
+            "leave out",
+        ),
+        (
+            Engine(image="vllm/vllm-openai:v0.19.0", vllm_version="0.29.0"),
+            "contains vLLM 0.19.0, not vLLM 0.29.0",
+            "leave out",
+        ),
+        (
+            Engine(image="r/ray-llm-gateway:2.52.0"),
+            "image r/ray-llm-gateway:2.52.0 contains Ray 2.52.0, which is not supported",
+            f"--image {DEFAULT.image}",
+        ),
+        (
+            Engine(image="r/own:1", ray_version="2.40.0"),
+            "spec.engine.rayVersion is 2.40.0, which is not supported (requires 2.56 or newer)",
+            f"spec.engine.rayVersion: {DEFAULT.ray}",
+        ),
         (
             Engine(image="rayproject/ray-llm:2.55.1-py312-cu130"),
             "contains Ray 2.55.1, which is not supported (requires 2.56 or newer)",

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.catalog.sources import FoundModel, find, hfenv, hub
+from rayllm_ctl.catalog.sources import FoundModel, hfenv, hub
+from rayllm_ctl.catalog.sources import find as find_in
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.service import Model
 from tests.catalog.hubserver import COMMIT, CONFIG, Hub, running, safetensors
 
@@ -35,7 +37,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a test that sets a limit reaches it, however busy the machine is."""
-    for name in ("CONNECT_SECONDS", "OVERALL_SECONDS", "IMPATIENT_SECONDS", "EXTRAS_SECONDS"):
+    for name in ("CONNECT_SECONDS", "OVERALL_SECONDS", "EXTRAS_SECONDS"):
         monkeypatch.setattr(hub, name, LONG)
     monkeypatch.setattr(hub, "RETRY_SECONDS", (0.0, 0.0))
 
@@ -62,6 +64,10 @@ def cached(home: Path, model_id: str, **files: Any) -> Path:
     return write(root / "snapshots" / COMMIT, **files)
 
 
+def find(model: Model, *, revision: str | None = None, any_architecture: bool = False, **sources: Any) -> FoundModel:
+    return find_in(model, FactSources(**sources), revision=revision, any_architecture=any_architecture)
+
+
 def refused(model_id: str, **options: Any) -> UserError:
     with pytest.raises(UserError) as caught:
         find(Model(model_id), **options)
@@ -82,7 +88,6 @@ def test_a_folder_that_is_visible_wins_over_the_cache(tmp_path: Path, server: Hu
     cached(tmp_path / "hf", "a/b", config=CONFIG)
     folder = write(tmp_path / "model", config={**CONFIG, "hidden_size": 512})
     assert find(Model("a/b", path=str(folder))).facts.hidden_size == 512
-    assert find(Model(str(folder))).facts.hidden_size == 512
     assert server.seen == []
 
 
@@ -94,12 +99,43 @@ def test_the_cache_wins_over_the_hub(tmp_path: Path, server: Hub) -> None:
     assert server.seen == []
 
 
-def test_the_hub_wins_over_the_catalog(server: Hub) -> None:
+def test_the_catalog_wins_over_everything_that_is_not_named(tmp_path: Path, server: Hub) -> None:
+    """The cache, the hub and a folder of the model's name in the current directory, which is `tmp_path`."""
     server.add(KNOWN, config=CONFIG)
-    found = find(Model(KNOWN))
+    cached(tmp_path / "hf", KNOWN, config=CONFIG)
+    write(tmp_path / KNOWN, config=CONFIG)
+    for offline in (False, True):
+        found = find(Model(KNOWN), offline=offline)
+        assert (found.facts.hidden_size, found.source.partition(" (")[0]) == (1024, "catalog")
+    assert server.seen == []
+
+
+def test_the_hub_is_asked_for_what_the_catalog_has_if_the_user_says_so(server: Hub) -> None:
+    server.add(KNOWN, config=CONFIG)
+    found = find(Model(KNOWN), from_hub=True)
     assert found.facts.hidden_size == 256
     assert found.source == f"hub {server.address.removeprefix('http://')}, commit {COMMIT[:7]}"
     assert found.warnings == ()
+
+
+def test_where_only_what_is_named_counts_a_model_that_the_catalog_lacks_is_rejected(
+    tmp_path: Path, server: Hub
+) -> None:
+    server.add("a/b", config=CONFIG)
+    cached(tmp_path / "hf", "a/b", config={**CONFIG, "hidden_size": 512})
+    error = refused("a/b", named_only=True)
+    assert "a/b is not in the catalog" in error.message
+    assert any(hint.startswith("--from-hub") for hint in error.hints)
+    assert server.seen == []
+    assert find(Model("a/b"), named_only=True, from_hub=True).source.startswith("Hugging Face cache")
+    folder = write(tmp_path / "mine", config=CONFIG)
+    assert find(Model("a/b", path=str(folder)), named_only=True).source == str(folder / "config.json")
+
+
+def test_a_cache_that_is_asked_for_and_empty_is_not_replaced_by_the_catalog() -> None:
+    error = refused(KNOWN, from_hub=True, offline=True)
+    assert "not in the Hugging Face cache" in error.message
+    assert "leave out --from-hub" in error.hints[0]
 
 
 @pytest.mark.parametrize("how", ["flag", "environment"])
@@ -107,9 +143,9 @@ def test_offline_asks_nobody(server: Hub, monkeypatch: pytest.MonkeyPatch, how: 
     server.add(KNOWN, config=CONFIG)
     if how == "environment":
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    found = find(Model(KNOWN), offline=how == "flag")
-    assert found.source.startswith("catalog (")
-    assert (found.facts.hidden_size, found.warnings, server.seen) == (1024, (), [])
+    with pytest.raises(UserError, match="is not asked when offline"):
+        find(Model(KNOWN), offline=how == "flag", from_hub=True)
+    assert server.seen == []
 
 
 def test_offline_and_unknown_names_the_nearest() -> None:
@@ -159,9 +195,11 @@ def test_a_revision_is_asked_for(server: Hub) -> None:
     assert 'no revision "nope"' in error.message
 
 
-def test_a_missing_revision_is_refused_though_the_catalog_knows_the_model(server: Hub) -> None:
+def test_a_revision_of_a_model_of_the_catalog_is_read_from_the_hub_if_asked_for(server: Hub) -> None:
     server.add(KNOWN, config=CONFIG)
-    assert 'no revision "nope"' in refused(KNOWN, revision="nope").message
+    assert 'no revision "nope"' in refused(KNOWN, revision="nope", from_hub=True).message
+    (warning,) = find(Model(KNOWN), revision="nope").warnings
+    assert 'revision "nope" was not read' in warning
 
 
 # The token
@@ -227,21 +265,9 @@ def test_a_model_that_only_the_hub_has_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_model_that_the_catalog_has_is_planned_with_a_warning(server: Hub, mode: str) -> None:
+def test_a_hub_that_was_asked_for_is_not_replaced_by_the_catalog(server: Hub, mode: str) -> None:
     server.mode = mode
-    found = find(Model(KNOWN))
-    assert found.source.startswith("catalog (")
-    assert found.facts.hidden_size == 1024
-    assert len(found.warnings) == 1
-
-
-@pytest.mark.parametrize("mode", ["silent", "drip"])
-def test_a_slow_hub_is_not_waited_for_when_the_catalog_knows(
-    server: Hub, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "IMPATIENT_SECONDS", 0.05)
-    server.mode = mode
-    assert "did not answer within 0.05 s" in find(Model(KNOWN)).warnings[0]
+    assert "leave out --from-hub: the catalog has the model" in refused(KNOWN, from_hub=True).hints
 
 
 def test_a_hub_that_sends_nothing_is_given_up_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,8 +279,8 @@ def test_a_hub_that_sends_nothing_is_given_up_on(server: Hub, monkeypatch: pytes
 def test_a_hub_that_never_ends_its_answer_is_given_up_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "OVERALL_SECONDS", 0.05)
     server.mode = "drip"
-    with pytest.raises(hub.HubError, match="timed out"):
-        hub.read("a/b", None, patience=LONG)
+    with pytest.raises(hub.HubError, match=r"timed out|did not answer within 0\.05 s"):
+        hub.read("a/b", None)
 
 
 def test_the_rest_is_not_waited_for_long(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,10 +302,10 @@ def test_a_resolver_without_a_network_is_asked_once(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(socket, "getaddrinfo", no_resolver)
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
-    found = find(Model(KNOWN))
+    error = refused("a/b")
     assert asked == ["hub.invalid"]
-    assert "cannot be reached" in found.warnings[0]
-    assert "--model-config" in refused("a/b").hints[-1]
+    assert "cannot be reached" in error.message
+    assert "--model-config" in error.hints[-1]
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,14 +316,13 @@ def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", stuck)
-    monkeypatch.setattr(hub, "IMPATIENT_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "OVERALL_SECONDS", 0.05)
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     try:
-        found = find(Model(KNOWN))
+        error = refused("a/b")
     finally:
         released.set()
-    assert found.source.startswith("catalog (")
-    assert "did not answer within 0.05 s" in found.warnings[0]
+    assert "did not answer within 0.05 s" in error.message
 
 
 def test_a_failure_of_the_moment_is_tried_again(server: Hub) -> None:
@@ -318,7 +343,7 @@ def test_a_refusal_is_not_tried_again(server: Hub) -> None:
 )
 def test_offline_by_environment(name: str, value: str, server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
-    assert find(Model(KNOWN)).source.startswith("catalog (")
+    assert "is not asked when offline" in refused("a/b").message
     assert server.seen == []
 
 
@@ -336,7 +361,8 @@ def test_the_names_of_hugging_face_for_token_and_cache(tmp_path: Path, monkeypat
 def test_offline_needs_no_http() -> None:
     code = (
         "import sys; from rayllm_ctl.catalog.sources import find; from rayllm_ctl.model.service import Model; "
-        f"find(Model({KNOWN!r}), offline=True); print('urllib.request' in sys.modules)"
+        "from rayllm_ctl.model.factsources import FactSources; "
+        f"find(Model({KNOWN!r}), FactSources()); print('urllib.request' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -358,7 +384,7 @@ def test_a_name_that_no_hub_can_have_is_not_asked_for(server: Hub, name: str) ->
 def test_an_endpoint_that_is_no_web_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", address)
     with pytest.raises(UsageError, match="HF_ENDPOINT"):
-        find(Model(KNOWN))
+        find(Model("a/b"))
 
 
 def test_an_architecture_that_cannot_be_planned_is_named_with_its_source(server: Hub) -> None:

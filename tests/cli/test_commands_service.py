@@ -80,7 +80,9 @@ def test_chat_asks_the_model_that_is_named(run: Run, api: FakeAPI) -> None:
 
 def test_client_dry_run_and_render_print_the_same_and_ask_no_cluster(run: Run, api: FakeAPI) -> None:
     rendered = run("render", *TINY)
-    assert (rendered.code, rendered.err) == (0, "")
+    assert rendered.code == 0
+    assert rendered.err.startswith("what example.com/vllm-cpu:1 contains is not known")
+    assert rendered.err.count("\n") == 1
     assert run(*DEPLOY, "--dry-run=client") == rendered
     assert api.requests == []
 

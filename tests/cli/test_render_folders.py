@@ -60,7 +60,9 @@ def test_stale_files_of_ours_are_removed_and_nothing_else(tmp_path: Path, capsys
     (tmp_path / "out/a/patch.yaml").write_text("mine: 1\n")
     capsys.readouterr()
     assert write(tmp_path, SPEC.replace("@NAME@", "a")) == 0
-    written = [line.rpartition("/")[2] for line in capsys.readouterr().err.splitlines()]
+    said, *lines = capsys.readouterr().err.splitlines()
+    assert said.startswith("what example.com/vllm-cpu:1 contains is not known")
+    written = [line.rpartition("/")[2] for line in lines]
     assert written == ["rayservice-a.yaml written", "kustomization.yaml written", "ingress-a.yaml removed"]
     assert set(contents(tmp_path)) == {"a/README.md", "a/patch.yaml", "a/kustomization.yaml", "a/rayservice-a.yaml"}
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
+from tests.catalog.hubserver import CONFIG
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI
 
@@ -323,3 +324,59 @@ def test_init_takes_either_a_spec_or_a_serve_configuration(tmp_path: Path, capsy
     code, _, err = init(tmp_path, capsys, text(config()), "--model", "m", "--tp", "2")
     assert code == 2
     assert "--from-serve-config cannot be combined with --model, --tp" in err
+
+
+GATED = "meta-llama/Llama-3.1-8B-Instruct"
+TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "application", "flags", "gated"),
+    [
+        ({}, {}, (), True),
+        ({}, {}, ("--hf-token-secret", "hf/token"), False),
+        (TOKEN, {}, (), False),
+        ({}, TOKEN, (), False),
+        ({"deployment_config": {"ray_actor_options": TOKEN}}, {}, (), False),
+        ({"engine_kwargs": {"hf_token": "hf_x"}}, {}, (), False),
+        ({"model_loading_config": {"model_id": GATED, "model_source": "/models/llama"}}, {}, (), False),
+        ({"model_loading_config": {"model_id": GATED, "model_source": "s3://bucket/llama"}}, {}, (), False),
+    ],
+)
+def test_a_gated_model_without_a_token_is_announced(
+    render: Render, fields: dict[str, Any], application: dict[str, Any], flags: tuple[str, ...], gated: bool
+) -> None:
+    code, _, err = render(text(config(GATED, **fields), **application), *H100, *flags)
+    assert code == 0, err
+    assert (f"{GATED} is gated on the Hugging Face Hub" in err) is gated
+
+
+@pytest.mark.parametrize(
+    ("hardware", "flags", "words"),
+    [
+        ({"accelerator_config": {"kind": "cpu"}}, (), "no public image with Ray and vLLM for CPUs"),
+        ({}, ("--gpu", "GH200"), "no public image with Ray and vLLM for arm64"),
+    ],
+)
+def test_nodes_that_the_public_image_does_not_run_on_need_another_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hardware: dict[str, Any], flags: tuple[str, ...], words: str
+) -> None:
+    file = tmp_path / "chat.yaml"
+    file.write_text(text(config("Qwen/Qwen3-0.6B", **hardware)))
+    command = ("render", "--serve-config", str(file), "--offline", *flags)
+    assert app.run([*command]) == 2
+    assert words in capsys.readouterr().err
+    assert app.run([*command, "--image", "example.com/own:1"]) == 0
+    assert "what example.com/own:1 contains is not known" in capsys.readouterr().err
+
+
+def test_facts_from_elsewhere_than_the_catalog_are_announced(render: Render, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    code, _, err = render(
+        text(config("a/b", engine_kwargs={"max_model_len": 1024})),
+        *H100,
+        "--model-config",
+        str(tmp_path / "config.json"),
+    )
+    assert code == 0, err
+    assert "the facts of a/b are from config.json" in err

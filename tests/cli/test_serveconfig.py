@@ -17,11 +17,12 @@ from tests.conftest import Golden
 
 FILES = Path(__file__).parent / "serveconfigs"
 IMAGE = ("--image", "rayproject/ray:2.60.0")
+WITH_VLLM = ("--image", "rayproject/ray-llm:2.60.0-py312-cu130")
 FLAGS: dict[str, tuple[str, ...]] = {
     "text-ml": ("--code", str(FILES / "code"), "--env", "PYTHONPATH=/opt/own"),
     "https": ("--volume", "secret:tls:/tls", "--memory", "6Gi", "--cpu", "500m", "-n", "web"),
-    "llm": ("--offline", "--gpu", "H100-80GB", "--hf-token-secret", "hf/token"),
-    "llm-several": ("--offline", "--gpu", "H100-80GB"),
+    "llm": (*WITH_VLLM, "--offline", "--gpu", "H100-80GB", "--hf-token-secret", "hf/token"),
+    "llm-several": (*WITH_VLLM, "--offline", "--gpu", "H100-80GB"),
     "accelerators": ("--gpu", "H100-80GB", "--node-selector", "pool=gpu"),
 }
 
@@ -34,7 +35,8 @@ def rendered(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 
 @pytest.mark.parametrize("file", sorted(FILES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_corpus(file: Path, golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--serve-config", str(file), *IMAGE, *FLAGS.get(file.stem, ()))
+    flags = FLAGS.get(file.stem, ())
+    arguments = ("--serve-config", str(file), *(() if "--image" in flags else IMAGE), *flags)
     first, second = rendered(capsys, *arguments), rendered(capsys, *arguments)
     assert first == second
     assert first[0] == 0, first[2]
@@ -160,7 +162,7 @@ def llm(tmp_path: Path, **config: Any) -> Path:
 
 def test_an_api_below_a_route_and_at_another_port_is_found(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     file = llm(tmp_path, http_options={"port": 8901})
-    said = run("deploy", "--offline", *IMAGE, "--name", "chat", "--serve-config", str(file))
+    said = run("deploy", "--offline", *WITH_VLLM, "--name", "chat", "--serve-config", str(file))
     assert said.code == 0, str(said)
     assert "endpoint  http://chat-serve-svc.llm:8901/llm/v1 (in the cluster)" in said.err
     api.answer("GET", "chat-serve-svc:serve/proxy/v1/models$", (404, b"Path '/v1/models' not found."))

@@ -27,6 +27,7 @@ GOOD = LLMService("qwen", Model("Qwen/Qwen3-8B"))
         (ExtraWorkers("a", gpus=0, resources=PodResources(cpu="1")), "resources.memory", "required"),
         (ExtraWorkers("a", idle_timeout=0.5), "idleTimeout", "whole number of seconds"),
         (ExtraWorkers("a", resources=PodResources(cpu="x")), "resources.cpu", "quantity"),
+        (ExtraWorkers("a", resources=PodResources(memory="10")), "resources.memory", "10 bytes"),
         (ExtraWorkers("a", ray_resources={"CPU": 1}), "rayResources.CPU", "Ray's own"),
         (ExtraWorkers("a", ray_resources={"a": 0}), "rayResources.a", "a whole number of at least 1"),
         (ExtraWorkers("a", node_selector={"a": "x y"}), "nodeSelector.a", "label value"),

@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.model.facts import ModelFacts, Quantization, Scheme, StateCache
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.hardware import GPU, NodeShape
 from rayllm_ctl.model.jsonform import to_json
 from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Engine, LLMService, Load, Model, Parallelism, Replicas
+from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.service import (
+    Engine,
+    LLMService,
+    Load,
+    Model,
+    Parallelism,
+    PodResources,
+    Replicas,
+    Resources,
+)
+from rayllm_ctl.planner.memory import whole_weights
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from tests.planner.facts import FP8_BLOCK, dense, moe
@@ -34,6 +45,8 @@ def plan(
     replicas: Replicas | None = None,
     version: str | None = None,
     explain: bool = False,
+    checkpoint: int | None = None,
+    memory: str | None = None,
     **settings: Any,
 ) -> Plan:
     service = LLMService(
@@ -43,9 +56,17 @@ def plan(
         parallelism=Parallelism(tp, pp, across_nodes),
         load=load or Load(),
         replicas=replicas or Replicas(),
+        resources=Resources(worker=PodResources(memory=memory)),
     )
     request = Request(
-        service, facts, "test", engine(version), gpus or CATALOG, CATALOG, hand_sized=replicas is not None
+        service,
+        facts,
+        "test",
+        engine(version),
+        gpus or CATALOG,
+        CATALOG,
+        checkpoint_bytes=checkpoint,
+        hand_sized=replicas is not None,
     )
     return decide(request, explain=explain)
 
@@ -69,6 +90,117 @@ def test_a_model_of_one_stage_is_not_cut_into_two() -> None:
     found = plan(whole, H100, pp=2)
     assert (found.verdict, codes(found)) == ("invalid", ["no-pipeline-parallelism"])
     assert "no-pipeline-parallelism" not in codes(plan(dense(), H100, pp=2))
+
+
+def test_expert_parallelism_counts_where_tensor_parallelism_is_judged() -> None:
+    """208 columns a rank hold no whole block, and experts that are not cut need none."""
+    facts = moe(intermediate=1664, scheme=FP8_BLOCK)
+    assert codes(plan(facts, H100, tp=8)) == ["tensor-parallel-quantization-block"]
+    assert plan(facts, H100, tp=8, args={"enable_expert_parallel": True}).verdict == "fits"
+
+
+def test_what_contradicts_itself_names_no_gpus_that_nobody_asked_for() -> None:
+    named = plan(dense(), T4, dtype="bfloat16")
+    assert (named.verdict, named.parallelism) == ("invalid", None)
+    assert named.gpu is not None
+    assert all("instead of" not in change.effect for change in named.suggestions)
+    anywhere = plan(dense(), tp=3)
+    assert (anywhere.verdict, anywhere.gpu, anywhere.parallelism) == ("invalid", None, None)
+    asked = plan(dense(), H100, tp=3)
+    assert asked.parallelism is not None
+    assert asked.parallelism.tensor == 3
+    assert any("instead of" in change.effect for change in asked.suggestions)
+
+
+def test_a_price_that_was_not_asked_for_is_not_compared() -> None:
+    priced = replace(T4, price_per_hour={"any": 0.5})
+    open_layout, asked = (plan(LLAMA_70B, priced, tp=tp, max_model_len=131072) for tp in (None, 1))
+    assert (open_layout.verdict, asked.verdict) == ("does-not-fit", "does-not-fit")
+    assert any("USD/h" in change.effect for change in open_layout.suggestions)
+    assert all("instead of" not in change.effect for change in open_layout.suggestions)
+    assert any("instead of" in change.effect for change in asked.suggestions)
+
+
+def test_gpus_without_a_price_are_not_the_best_cost() -> None:
+    free = replace(L4, name="free", price_per_hour={})
+    found = plan(dense(), free)
+    assert found.reasons[0].message.startswith("2 × free (TP 2) has the fewest GPUs of")
+    assert "no price of those that fit is known" in found.reasons[0].message
+    mixed = plan(dense(), free, L4)
+    assert "2 × L4 (TP 2) has the best known cost of" in mixed.reasons[0].message
+    assert "has the best cost of" in plan(dense(), L4).reasons[0].message
+
+
+def test_stages_that_the_user_asked_for_are_no_reason_for_a_shorter_context() -> None:
+    """A GPU that holds the whole context with two stages is better than a smaller one that holds a part of it."""
+    small = replace(L4, name="small", memory_bytes=int(13 * GIB), price_per_hour={})
+    found = plan(dense(), small, L4, pp=2)
+    assert found.gpu is not None
+    assert found.engine is not None
+    assert (found.gpu.name, found.engine.max_model_len) == ("L4", 131072)
+    alone = plan(dense(), replace(small, shapes=()), pp=2)
+    assert alone.engine is not None
+    assert alone.engine.max_model_len < 131072
+
+
+def test_weights_that_are_quantized_while_loading_fit_in_16_bits_first_before_0_16() -> None:
+    facts = dense(layers=80, hidden=5120, heads=40, intermediate=25600, max_model_len=8192)
+    old = plan(facts, H100, tp=1, quantization="fp8", version="0.14.1")
+    assert (old.verdict, codes(old)) == ("does-not-fit", ["loading-exceeds-memory"])
+    assert plan(facts, H100, tp=1, quantization="fp8", version="0.15.1").verdict == "does-not-fit"
+    assert plan(facts, H100, tp=1, quantization="fp8", version="0.12.0").verdict == "fits"
+    assert plan(facts, H100, tp=1, quantization="fp8", version="0.16.0").verdict == "fits"
+    assert plan(facts, L4, tp=1, quantization="fp8", version="0.12.0").verdict == "does-not-fit"
+
+
+def test_files_that_hold_more_than_the_config_describes_count() -> None:
+    """AWQ of 4 bits that leaves half of the layers in 16, as only the size of its files tells."""
+    scheme = Scheme("awq", 4, group=128, scale_bytes=2, zero_points=True, weight_only=True)
+    facts = replace(dense(scheme=scheme), quantization=Quantization("awq", "AWQ 4 bit", 4))
+    described = whole_weights(facts, "bfloat16")
+    whole, larger = (plan(facts, L4, tp=1, checkpoint=described + more) for more in (described // 50, described))
+    assert whole.memory is not None
+    assert larger.memory is not None
+    assert whole.memory.parameter_bytes == described
+    assert larger.memory.parameter_bytes == 2 * described
+    assert not whole.notes
+    assert "more than its config describes" in larger.notes[0].replace("\n", " ")
+    halves = plan(facts, L4, tp=2, checkpoint=2 * described)
+    assert halves.memory is not None
+    assert halves.memory.parameter_bytes == pytest.approx(described, rel=0.01)
+    plain = plan(dense(), H100, tp=1, checkpoint=40 * GIB)
+    assert plain.memory is not None
+    assert plain.memory.parameter_bytes == whole_weights(dense(), "bfloat16")
+
+
+def test_a_gpu_with_more_memory_in_some_machines_is_a_risk_where_only_those_hold_the_model() -> None:
+    shapes = (NodeShape("azure", "large", 1, 36, 440, 40 * GIB), NodeShape("oci", "usual", 1, 30, 240))
+    varied = replace(L4, shapes=shapes)
+    found = plan(dense(), varied, tp=1, max_model_len=131072)
+    assert (found.verdict, codes(found)[0]) == ("risky", "gpu-memory-differs")
+    assert found.reasons[0].suggestion == "--node-selector node.kubernetes.io/instance-type=large"
+    assert plan(dense(), varied.on("large"), tp=1, max_model_len=131072).verdict == "fits"
+    assert plan(dense(), varied.on("usual"), tp=1, max_model_len=131072).verdict == "does-not-fit"
+    assert plan(dense(), varied, tp=1, max_model_len=8192).verdict == "fits"
+
+
+def test_weights_whose_data_type_the_config_does_not_state_are_not_called_float32() -> None:
+    unstated = replace(dense(), dtype="")
+    found = plan(unstated, H100, tp=1)
+    assert found.engine is not None
+    assert (found.engine.dtype, found.notes) == ("bfloat16", ())
+    (note,) = plan(replace(dense(), dtype="float32"), H100, tp=1).notes
+    assert note.startswith("float32 weights are served in bfloat16")
+    (older,) = (note for note in plan(unstated, T4, pp=2).notes if "float16" in note)
+    assert older == "the model is served in float16: T4 does not support bfloat16"
+
+
+def test_a_worker_without_memory_for_ray_and_an_engine_does_not_fit() -> None:
+    found = plan(dense(), L4, tp=2, memory="1Gi")
+    assert (found.verdict, codes(found)) == ("does-not-fit", ["worker-memory"])
+    less = plan(dense(), L4, tp=2, memory="8Gi")
+    assert less.verdict == "fits"
+    assert any("memory of a worker is 8Gi, less than half of the" in note for note in less.notes)
 
 
 def test_the_objective_changes_the_choice() -> None:

@@ -50,3 +50,10 @@ def test_what_the_user_set_wins() -> None:
 def test_a_cpu_worker_holds_weights_and_cache() -> None:
     assert cpu_pods(3e6, 1 * GIB, 1, Resources()).worker_memory == "7Gi"
     assert parse_quantity(cpu_pods(16 * GIB, 4 * GIB, 1, Resources()).worker_memory) > 20 * GIB
+
+
+def test_a_cpu_worker_gets_a_cpu_for_each_gib_of_weights() -> None:
+    assert cpu_pods(1.1 * GIB, GIB, 1, Resources()).worker_cpu == "500m"
+    assert cpu_pods(15.3 * GIB, GIB, 1, Resources()).worker_cpu == "16"
+    assert cpu_pods(3.2 * GIB, GIB, 6, Resources()).worker_cpu == "6"
+    assert cpu_pods(15.3 * GIB, GIB, 1, Resources(worker=PodResources(cpu="2"))).worker_cpu == "2"

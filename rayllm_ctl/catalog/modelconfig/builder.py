@@ -64,11 +64,11 @@ class LayerBuilder:
             tuple(self.linears), tuple(self.experts_), tuple(self.vectors), tuple(self.caches), passes=self.passes
         )
 
-    def scheme(self, names: Iterable[str], *, experts: bool = False) -> Scheme | None:
+    def scheme(self, names: Iterable[str], *, fused: str = "", experts: bool = False) -> Scheme | None:
         quantizer = self.builder.quantizer
         if quantizer is None:
             return None
-        return quantizer.scheme(tuple(self.path + name for name in names), experts=experts)
+        return quantizer.scheme(tuple(self.path + name for name in names), self.path + fused, experts=experts)
 
     def linear(
         self,
@@ -87,7 +87,7 @@ class LayerBuilder:
         whole = (Part(parts),) if isinstance(parts, int) else parts
         parent = name.rpartition(".")[0]
         names = tuple(f"{parent}.{shard}" if parent else shard for shard in shards) or (name,)
-        scheme = self.scheme(names) if quantizable else None
+        scheme = self.scheme(names, fused=name) if quantizable else None
         if inputs < 1 or any(part.size < 1 for part in whole):
             raise UsageError(f"config.json: its sizes leave nothing of {name}")
         self.linears.append(Linear(name, inputs, whole, split, bias, scheme, quantizable, input_units, float32))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.catalog.modelconfig.gptq import read_gptq
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, Rule
 from rayllm_ctl.errors import UserError
@@ -69,19 +70,6 @@ def _awq(fields: Fields) -> Quantizer:
     zeros = fields.flag("zero_point", default=True)
     scheme = Scheme("awq", bits, group=max(group, 0), scale_bytes=2, zero_points=zeros, weight_only=True)
     return Quantizer("awq", (Rule(scheme),), _skipped(fields), description=f"AWQ {bits} bit, groups of {group}")
-
-
-def _gptq(fields: Fields) -> Quantizer:
-    bits = fields.integer("bits", default=4, high=8)
-    group = fields.integer("group_size", default=128, low=-1)
-    reorder = fields.flag("desc_act")
-    scheme = Scheme(
-        "gptq", bits, group=max(group, 0), scale_bytes=2, zero_points=True, activation_order=reorder, weight_only=True
-    )
-    head = fields.flag("lm_head")
-    ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
-    about = f"GPTQ {bits} bit, groups of {group}"
-    return Quantizer("gptq", (Rule(scheme),), ignored, description=about, head=head)
 
 
 def _mxfp4(fields: Fields) -> Quantizer:
@@ -222,8 +210,8 @@ def _modelopt(fields: Fields, inner: Fields, side: Mapping[str, Any] | None, met
 
 
 _READERS = {
-    "fp8": _fp8, "deepseek_v4_fp8": _fp8, "fbgemm_fp8": _fbgemm, "awq": _awq, "awq_marlin": _awq, "gptq": _gptq,
-    "gptq_marlin": _gptq, "auto-round": _gptq, "auto_round": _gptq, "inc": _gptq, "mxfp4": _mxfp4,
+    "fp8": _fp8, "deepseek_v4_fp8": _fp8, "fbgemm_fp8": _fbgemm, "awq": _awq, "awq_marlin": _awq, "gptq": read_gptq,
+    "gptq_marlin": read_gptq, "auto-round": read_gptq, "auto_round": read_gptq, "inc": read_gptq, "mxfp4": _mxfp4,
     "gpt_oss_mxfp4": _mxfp4, "bitsandbytes": _bitsandbytes, "torchao": _torchao, "quark": _quark,
     "compressed-tensors": _compressed,
 }  # fmt: skip

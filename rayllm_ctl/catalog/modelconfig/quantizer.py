@@ -37,14 +37,15 @@ class Quantizer:
         """Whether two layers of one kind may be stored differently."""
         return self.ignored.by_layer or any(rule.targets is not None for rule in self.rules)
 
-    def scheme(self, names: tuple[str, ...], *, experts: bool = False) -> Scheme | None:
-        """The scheme of a fused module; `names` are the checkpoint's modules in it. None: not quantized."""
+    def scheme(self, names: tuple[str, ...], fused: str = "", *, experts: bool = False) -> Scheme | None:
+        """The scheme of a module that vLLM calls `fused`; `names` are the checkpoint's modules in it. None: not
+        quantized."""
         if self.experts_only and not experts:
             return None
         if any(name in self.ignored for name in names):
             return None
         for rule in self.rules:
-            if rule.targets is None or any(name in rule.targets for name in names):
+            if rule.targets is None or any(name in rule.targets for name in (*names, fused)):
                 return rule.scheme
         return None
 

@@ -158,9 +158,9 @@ def _row(text_name: str, name: str) -> Row:
 
 
 def checkpoint_dtype(config: Fields, text: Fields) -> str:
-    """The data type of the weights; float32 where the config states none."""
+    """The data type of the weights; empty where the config states none."""
     for fields in (config, text):
         name = fields.text("dtype", "torch_dtype").removeprefix("torch.")
         if name:
             return name if name in _DTYPES else "bfloat16"
-    return "float32"
+    return ""

@@ -23,7 +23,7 @@ def read_sized(config: Mapping[str, Any], tensor_bytes: int) -> ModelFacts:
     text = next((fields.child(name) for name in ("text_config", "llm_config") if fields.has(name)), fields)
     sizes, dtype = read_sizes(text), checkpoint_dtype(fields, text)
     tied = text.flag("tie_word_embeddings", default=fields.flag("tie_word_embeddings"))
-    element = _BYTES[dtype]
+    element = _BYTES.get(dtype, 2)
     rest = tensor_bytes // element - sizes.vocab * sizes.hidden * (1 if tied else 2)
     width = max(1, rest // sizes.layers // sizes.hidden)
     layer = Layer(

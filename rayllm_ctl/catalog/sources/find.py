@@ -1,12 +1,11 @@
 """The order of the sources: the first that has the model wins, and the answer says which it was.
 
-1. the file or folder that the user names (--model-config)
-2. the model's folder, where this machine sees it
-3. the Hugging Face cache
-4. the hub, unless --offline or HF_HUB_OFFLINE forbid it
-5. the catalog; if the hub was asked in vain, with a warning that says why
+1. the file or folder that the user names: --model-config, the model's folder (spec.model.path)
+2. the catalog
+3. the Hugging Face cache, then the hub, unless --offline or HF_HUB_OFFLINE forbid it
 
-A model that the catalog knows waits for the hub 1.5 s at most, so that a plan without a working network is quick.
+What the catalog has does not depend on the machine, nor on the day. The user can ask for the cache and the hub instead.
+Where facts must not depend on the machine (render), what the catalog lacks is looked up there only if asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.sources import cache, folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.service import Model
 
@@ -27,15 +27,11 @@ if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources.hub import HubError
 
 _CONFIG_HINT = "--model-config PATH reads a config.json, or the directory that contains it"
+_HUB_HINT = "--from-hub reads it from the Hugging Face cache or Hub"
 
 
 def find(
-    model: Model,
-    *,
-    model_config: Path | None = None,
-    offline: bool = False,
-    revision: str | None = None,
-    any_architecture: bool = False,
+    model: Model, sources: FactSources, *, revision: str | None = None, any_architecture: bool = False
 ) -> FoundModel:
     """The facts of `model`. `revision` overrides the model's own. any_architecture: from its size alone, where vLLM
     does not have its architecture.
@@ -44,58 +40,63 @@ def find(
     cannot be planned.
     """
     read = Checkpoint.sized if any_architecture else Checkpoint.found
-    if model_config is not None:
-        return read(folder.read(model_config))
-    for path in (model.path, model.id):
-        if path and Path(path).is_dir():
-            return read(folder.read(Path(path)))
+    if sources.model_config is not None:
+        return read(folder.read(sources.model_config))
+    if model.path and Path(model.path).is_dir():
+        return read(folder.read(Path(model.path)))
     unseen = f"{model.path} is not on this machine: planned with the config of {model.id}" if model.path else ""
-    found = _by_name(model.id, revision or model.revision, offline, read)
+    found = _by_name(model.id, revision or model.revision, sources, read)
     if not unseen:
         return found
     return FoundModel(found.facts, found.source, found.exact_bytes, found.chat_template, (*found.warnings, unseen))
 
 
 def _by_name(
-    model_id: str, revision: str | None, offline: bool, read: Callable[[Checkpoint], FoundModel]
+    model_id: str, revision: str | None, sources: FactSources, read: Callable[[Checkpoint], FoundModel]
 ) -> FoundModel:
+    known = models.find(model_id)
+    if known is not None and not sources.from_hub:
+        return _from_catalog(known, revision)
+    if sources.named_only and not sources.from_hub:
+        raise UserError(
+            f"model {model_id} is not in the catalog, and nothing else is read unless it is asked for: the manifests "
+            "would depend on it",
+            hint=(_nearest(model_id), _HUB_HINT, _CONFIG_HINT),
+        )
     cached = cache.read(model_id, revision)
     if cached is not None:
         return read(cached)
-    known = models.find(model_id)
-    if offline or hfenv.offline():
-        if known is None:
-            raise UserError(
-                f"model {model_id} is not in the catalog, and the Hugging Face Hub is not asked when offline",
-                hint=(_nearest(model_id), _CONFIG_HINT),
-            )
-        return _from_catalog(known, revision, "")
+    if sources.offline or hfenv.offline():
+        where = "the Hugging Face cache" if known else "the catalog"
+        instead = "leave out --from-hub: the catalog has the model" if known else _nearest(model_id)
+        raise UserError(
+            f"model {model_id} is not in {where}, and the Hugging Face Hub is not asked when offline",
+            hint=(instead, _CONFIG_HINT),
+        )
     from rayllm_ctl.catalog.sources import hub
 
     try:
-        patience = hub.IMPATIENT_SECONDS if known else hub.OVERALL_SECONDS
-        return read(hub.read(model_id, revision, patience=patience))
+        return read(hub.read(model_id, revision))
     except hub.HubError as error:
-        if error.kind == "revision" or known is None:
-            raise _refused(error, model_id) from error
-        return _from_catalog(known, revision, f"{error}: planned with the config in the catalog")
+        raise _refused(error, model_id, known=known is not None) from error
 
 
-def _from_catalog(known: models.CatalogModel, revision: str | None, warning: str) -> FoundModel:
-    warnings = [warning] if warning else []
-    if revision:
-        warnings.append(f"revision {quoted(revision)} was not read: the catalog has one revision of each model")
-    return FoundModel(read_config(known.config), f"catalog ({known.source})", warnings=tuple(warnings))
+def _from_catalog(known: models.CatalogModel, revision: str | None) -> FoundModel:
+    unread = f"revision {quoted(revision or '')} was not read: the catalog has one of each model ({_HUB_HINT})"
+    warnings = (unread,) if revision else ()
+    return FoundModel(read_config(known.config), f"catalog ({known.source})", warnings=warnings)
 
 
-def _refused(error: HubError, model_id: str) -> UserError:
+def _refused(error: HubError, model_id: str, *, known: bool) -> UserError:
     hints = {
-        "gated": "accept the model's license on the Hub and set HF_TOKEN to a token that can read it",
+        "gated": "accept the model's license on the Hub and set HF_TOKEN to a token that can read it; the pods need it "
+        "too: --hf-token-secret NAME/KEY",
         "rate-limited": "wait, or set HF_TOKEN: the limit is higher with a token",
         "offline": "check the network and HF_ENDPOINT",
         "broken": "try again later",
     }
-    return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), _CONFIG_HINT))
+    without = ("leave out --from-hub: the catalog has the model",) if known else ()
+    return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), *without, _CONFIG_HINT))
 
 
 def _nearest(model_id: str) -> str:

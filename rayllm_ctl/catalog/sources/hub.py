@@ -32,8 +32,6 @@ from rayllm_ctl.model.problems import quoted
 
 CONNECT_SECONDS = 3.0
 OVERALL_SECONDS = 10.0
-IMPATIENT_SECONDS = 1.5
-"""How long to wait for config.json when the catalog knows the model as well."""
 EXTRAS_SECONDS = 2.0
 """How long to wait, once config.json is there, for what a plan could do without."""
 
@@ -64,15 +62,15 @@ def endpoint() -> str:
     return address
 
 
-def read(model_id: str, revision: str | None, *, patience: float = OVERALL_SECONDS) -> Checkpoint:
-    """The checkpoint as the hub has it. `patience`: seconds to wait for config.json. HubError if unavailable."""
+def read(model_id: str, revision: str | None) -> Checkpoint:
+    """The checkpoint as the hub has it. HubError if unavailable."""
     if not _MODEL_ID.fullmatch(model_id):
         raise HubError("missing", f"{quoted(model_id)} is not a valid name on the Hub (ORGANIZATION/NAME)")
     lookup = _Lookup(model_id, revision or "main")
     thread = threading.Thread(target=lookup.run, name="hub", daemon=True)
     thread.start()
-    if not lookup.decided.wait(patience):
-        raise HubError("offline", f"{_host(lookup.endpoint)} did not answer within {patience:g} s")
+    if not lookup.decided.wait(OVERALL_SECONDS):
+        raise HubError("offline", f"{_host(lookup.endpoint)} did not answer within {OVERALL_SECONDS:g} s")
     lookup.finished.wait(EXTRAS_SECONDS)
     return lookup.result()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.facts import ModelFacts
@@ -28,7 +29,8 @@ EstimateCache = dict[Hashable, object]
 
 @dataclass(frozen=True)
 class EstimateContext:
-    """One question: a model on a GPU under one version's rules."""
+    """One question: a model on a GPU under one version's rules. unexplained: bytes of one rank that the checkpoint
+    holds and its config does not explain."""
 
     facts: ModelFacts
     gpu: GPU
@@ -40,6 +42,7 @@ class EstimateContext:
     kernel: ExpertKernel
     cache: EstimateCache
     draft: Draft | None = None
+    unexplained: int = 0
 
     @property
     def requested(self) -> int:
@@ -49,7 +52,8 @@ class EstimateContext:
 @dataclass(frozen=True)
 class Budget:
     """The parts of one stage's memory in bytes. `parameters`: raw; `weights`: as the allocator counts them, with what
-    is set aside while they load, less what is offloaded. spreads: what is not known, each with its bytes."""
+    is set aside while they load, less what is offloaded. loading: what is allocated at most while the weights are
+    quantized, 0 where that is no more than `weights`. spreads: what is not known, each with its bytes."""
 
     stage: Stage
     parameters: int
@@ -60,6 +64,7 @@ class Budget:
     non_torch: Band
     graphs: Graphs
     cache: Band
+    loading: int = 0
     spreads: tuple[Spread, ...] = ()
 
 
@@ -107,6 +112,7 @@ def stage_budget(context: EstimateContext, stage: Stage) -> Budget:
         outside,
         graphs,
         _left(left, (activation, outside, graphs.counted), unknown, peak.total - peak.least),
+        _loading(context, stage),
         unknown,
     )
 
@@ -163,15 +169,36 @@ def _evidence_query(context: EstimateContext, weights: int, peak: Peak) -> Evide
 
 def _weights(context: EstimateContext, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
     """(bytes of the parameters, bytes that the allocator counts for them and for `extras`)."""
-    key = ("weights", context.shape, context.options.images, stage.key, extras)
+    key = ("weights", context.shape, context.options.images, stage.key, extras, context.unexplained)
     known = context.cache.get(key)
     if isinstance(known, tuple):
         return known
     tensors = list(stage_tensors(context.facts, stage, context.shape, encoders=context.options.images))
     if context.draft is not None and stage.last:
         tensors += context.draft.tensors(context.shape)
-    context.cache[key] = found = (sum(tensors), allocated([*tensors, *extras]))
+    rest = context.unexplained
+    context.cache[key] = found = (sum(tensors) + rest, allocated([*tensors, *extras]) + rest)
     return found
+
+
+def _loading(context: EstimateContext, stage: Stage) -> int:
+    """Bytes that a stage takes at most while fp8 is laid over 16-bit weights (--quantization fp8).
+
+    Since 0.16 each layer is made when it is read (quantization/fp8.py, device="meta"; vllm#31914; not in 0.15.1).
+    Before, all layers were made in 16 bits first, and from 0.13 on those that are quantized were still held until the
+    last one was read (patched_weight_loader, read in 0.13 to 0.15.1; vllm#31805, vllm#32773).
+    """
+    online = context.shape.online
+    if online is None or not online.floating or context.release >= (0, 16, 0):
+        return 0
+
+    def sizes(shape: ShardSettings) -> list[int]:
+        return list(stage_tensors(context.facts, stage, shape, encoders=context.options.images))
+
+    whole = sizes(replace(context.shape, online=None))
+    if context.release >= (0, 13, 0):
+        return 2 * sum(whole) - sum(sizes(context.shape))
+    return sum(whole) + max(whole) // 2
 
 
 def _widened(context: EstimateContext, peak: Peak) -> Band:

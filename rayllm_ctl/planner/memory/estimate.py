@@ -31,13 +31,14 @@ def estimate(
     settings: Settings,
     cache: EstimateCache | None = None,
     draft: Draft | None = None,
+    unexplained: int = 0,
 ) -> MemoryEstimate:
     """Memory of the fullest GPU of one replica.
 
     Bands hold in about nine of ten cases. Nothing is rejected here: a cache that holds less than one request has a
     max_concurrency below 1, and what lies outside the budget is in `problems`. cache: kept by a caller that asks about
     the same facts again and again; what does not depend on the GPU is then computed once. draft: the draft model that
-    the settings' speculative_config names.
+    the settings' speculative_config names. unexplained: bytes that the checkpoint holds beyond what `facts` describe.
     """
     options = read_options(settings.args)
     if options.draft and facts.draft_layers:
@@ -63,6 +64,7 @@ def estimate(
         kernel,
         {} if cache is None else cache,
         draft,
+        unexplained // (settings.tensor * settings.pipeline),
     )
     cut = stages(facts, settings.pipeline)
     budgets = [stage_budget(context, stage) for stage in cut]

@@ -32,6 +32,19 @@ def context_bytes(context: EstimateContext) -> float:
     return (2.0 if context.settings.tensor == 2 else 2.1) * GIB
 
 
+def loading_problem(context: EstimateContext, budget: Budget) -> Reason | None:
+    """Why the weights do not load, though there would be enough memory for them once they are quantized."""
+    free = context.gpu.memory_bytes - context_bytes(context)
+    if budget.loading <= free:
+        return None
+    version = ".".join(map(str, context.release))
+    return Reason(
+        "loading-exceeds-memory",
+        f"vLLM {version} loads all weights in 16 bits before it quantizes them, which takes {gib(budget.loading)} GiB; "
+        f"{gib(free)} GiB are free on {context.gpu.name} (vLLM 0.16 and newer quantize each layer as it is loaded)",
+    )
+
+
 def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reason]:
     """What would still end the start-up though the KV cache is large enough."""
     total, used = context.gpu.memory_bytes, context_bytes(context)

@@ -9,7 +9,7 @@ from rayllm_ctl.model.quantities import GIB, gib
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.kvcache import Layout
-from rayllm_ctl.planner.memory.outside import outside_problems
+from rayllm_ctl.planner.memory.outside import loading_problem, outside_problems
 from rayllm_ctl.planner.memory.types import Formula, MemoryEstimate
 
 
@@ -57,6 +57,7 @@ def answer(context: EstimateContext, tightest: Budget, fullest: Budget, layout: 
         formulas=tuple(_formulas(context, tightest, plan, layout, counts[1])),
         problems=tuple(outside_problems(context, tightest)),
         most_sequences=blocks if _requires_state_blocks(context, layout) else None,
+        cannot_load=loading_problem(context, fullest),
     )
 
 
@@ -77,6 +78,10 @@ def _formulas(
     layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
     drafted = " and of the draft model" if context.draft is not None and budget.stage.last else ""
     yield Formula("parameters", f"tensors of {layers}{drafted} on one of {settings.tensor} ranks", budget.parameters)
+    if context.unexplained:
+        yield Formula("checkpoint", "in its files, and not described by its config", context.unexplained)
+    if budget.loading:
+        yield Formula("loading", "the weights in 16 bits, before and while they are quantized", budget.loading)
     yield Formula("weights", "parameters, rope tables and load-time buffers in the allocator's blocks", budget.weights)
     if budget.adapters:
         text = f"{context.options.lora_slots} LoRA slots of rank {context.options.lora_rank} on every projection"

@@ -37,7 +37,7 @@ class MemoryEstimate:
 
     kv_bytes_per_request: KV cache of one request of max_model_len. problems: what lies outside the budget and
     would still end the start-up (empty: nothing known). longest_context: the longest that one request could have.
-    most_sequences: the largest max_num_seqs that starts (None: no limit).
+    most_sequences: the largest max_num_seqs that starts (None: no limit). cannot_load: why the weights do not load.
     """
 
     plan: MemoryPlan
@@ -53,6 +53,7 @@ class MemoryEstimate:
     formulas: tuple[Formula, ...]
     problems: tuple[Reason, ...] = ()
     most_sequences: Band | None = None
+    cannot_load: Reason | None = None
 
     @property
     def holds_one(self) -> tuple[bool, bool, bool]:

@@ -26,7 +26,7 @@ def plan_transformers_cpu(request: Request) -> Plan:
     refused = tuple(contradictions(request))
     if refused:
         return Plan("invalid", service.model.id, request.source, refused, notes=request.notes)
-    dtype = _spelled(engine.dtype) if engine.dtype not in (None, "auto") else facts.dtype
+    dtype = _spelled(engine.dtype) if engine.dtype not in (None, "auto") else facts.dtype or "float32"
     loading = Loading(dtype, engine.quantization, engine.max_model_len or min(facts.max_model_len, DEFAULT_CONTEXT))
     parts, batch = parts_of(facts, loading), engine.max_num_seqs or DEFAULT_BATCH
     weights, request_bytes = sum(part.weights for part in parts), sum(part.cache for part in parts)

@@ -98,14 +98,25 @@ def transformers_plan(
 
 def checkpoint_bytes(request: Request) -> int:
     """Bytes of the weights as they are stored."""
-    return sum(part.weights for part in parts_of(request.facts, Loading(request.facts.dtype, None, 1)))
+    return sum(part.weights for part in parts_of(request.facts, Loading(request.facts.dtype or "bfloat16", None, 1)))
 
 
 def _filled(plan: Plan, request: Request, chosen: Layout) -> Plan:
     """`plan` with the sections that the layout can fill."""
     gpu, replicas = chosen.gpu, request.service.replicas
     parallelism = ParallelismPlan(1, chosen.gpus, replicas.min, replicas.max)
-    choice = GPUChoice(gpu.name, gpu.max_per_node, gpu.ray_accelerator_type, gpu.node_labels, gpu.resource, gpu.taints)
+    choice = GPUChoice(
+        gpu.name,
+        gpu.max_per_node,
+        gpu.ray_accelerator_type,
+        gpu.node_labels,
+        gpu.resource,
+        gpu.taints,
+        gpu.compute_capability,
+        gpu.host_architecture,
+    )
+    if chosen.verdict == "invalid" and options_of(request.service).gpus is None:
+        return replace(plan, gpu=choice if len(request.gpus) == 1 else None)
     plan = replace(plan, gpu=choice, parallelism=parallelism)
     if chosen.verdict == "invalid":
         return plan
@@ -176,7 +187,7 @@ def _chosen_notes(request: Request, chosen: Layout) -> Iterator[str]:
             f"a beam search computes its prompt for every beam at once: {chosen.loading.context:,} tokens, all beams "
             "together, are planned for"
         )
-    if chosen.loading.dtype != facts.dtype and request.service.engine.dtype in (None, "auto"):
+    if facts.dtype and chosen.loading.dtype != facts.dtype and request.service.engine.dtype in (None, "auto"):
         short = chosen.loading.dtype == "float16"
         why_so = f"{chosen.gpu.name} does not support bfloat16" if short else "the plan's default for float32"
         yield f"{facts.dtype} weights are loaded in {chosen.loading.dtype}: {why_so}"

@@ -27,6 +27,8 @@ def ranked(request: Request) -> list[Layout]:
     def key(layout: Layout) -> tuple[object, ...]:
         foreign = layout.gpu.vendor != "nvidia" and not own_image
         size = (layout.gpus, layout.gpu.memory_bytes)
+        if layout.verdict == "invalid":
+            return (_RANK[layout.verdict], *size)
         if layout.verdict not in ("fits", "risky"):
             return (_RANK[layout.verdict], -size[0] * size[1])
         offloaded = layout.spread is not None and layout.spread.offloaded > 0
@@ -39,8 +41,12 @@ def why(request: Request, found: Sequence[Layout]) -> Iterator[Reason]:
     """Why the first of `found`, which fits, was taken, and why it generates fewer requests at once than usual."""
     chosen, rest = found[0], found[1:]
     if rest:
-        fitting = sum(one.verdict == "fits" for one in found)
-        yield Reason("chosen", f"{chosen} has the best cost of {len(found)} candidates, {fitting} of which fit")
+        fitting = [one for one in found if one.verdict == "fits"]
+        counts = f"{len(found)} candidates, {len(fitting)} of which fit"
+        known = "known " if any(one.price is None for one in fitting) else ""
+        priced = f"has the best {known}cost of {counts}"
+        unknown = f"has the fewest GPUs of {counts}; no price of those that fit is known"
+        yield Reason("chosen", f"{chosen} {unknown if chosen.price is None else priced}")
     smaller = [one for one in rest if one.gpu == chosen.gpu and one.gpus < chosen.gpus]
     for one in sorted(smaller, key=lambda one: -one.gpus)[:1]:
         yield Reason("smaller-does-not", f"{one} is insufficient: {_line(one)}")

@@ -1,0 +1,89 @@
+"""quantization_config of GPTQ and AutoRound: which modules are stored otherwise than the rest.
+
+Read in vLLM 0.19, 0.22, 0.29 and 0.33 (quantization/utils/gptq_utils.py, auto_gptq.py, inc.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
+from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer, Rule
+from rayllm_ctl.model.facts import Scheme
+
+_UNQUANTIZED = 16
+"""Bits with which AutoRound says that a module is not quantized."""
+
+_SPECIAL = frozenset("*+?^$()[]{}|\\")
+"""A name with one of these is an expression to AutoRound."""
+
+
+def read_gptq(fields: Fields) -> Quantizer:
+    bits = fields.integer("bits", default=4, high=8)
+    group = fields.integer("group_size", default=128, low=-1)
+    scheme = Scheme(
+        "gptq",
+        bits,
+        group=max(group, 0),
+        scale_bytes=2,
+        zero_points=True,
+        activation_order=fields.flag("desc_act"),
+        weight_only=True,
+    )
+    head = fields.flag("lm_head")
+    ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
+    rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), Rule(scheme, _quantized_modules(fields)))
+    return Quantizer("gptq", rules, ignored, description=f"GPTQ {bits} bit, groups of {group}", head=head)
+
+
+def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[Rule]:
+    """GPTQModel's expressions by module: with `-:` it is not quantized, else it has figures of its own. The first one
+    that matches counts."""
+    rules = fields.child("dynamic")
+    for pattern in rules.entries():
+        targets = Ignored((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
+        if pattern.startswith("-:"):
+            yield Rule(None, targets)
+        elif rules.raw(pattern):
+            yield Rule(_changed(scheme, rules.child(pattern)), targets)
+
+
+def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[Rule]:
+    """AutoRound's figures by module, by full names first and then by expressions."""
+    modules = fields.child("extra_config")
+    for name in sorted(modules.entries(), key=lambda name: not _SPECIAL.isdisjoint(name)):
+        figures = modules.child(name)
+        expression = name if not _SPECIAL.isdisjoint(name) else rf"{re.escape(below(name))}$"
+        targets = Ignored((f"re:.*{expression}" if expression is name else f"re:{expression}",))
+        kept = figures.integer("bits", default=scheme.bits, high=64) >= _UNQUANTIZED
+        yield Rule(None if kept else _changed(scheme, figures), targets)
+
+
+def _changed(scheme: Scheme, figures: Fields) -> Scheme:
+    bits = figures.integer("bits", default=scheme.bits, high=8)
+    group = figures.integer("group_size", default=scheme.group, low=-1)
+    order = figures.flag("desc_act", default=scheme.activation_order)
+    return replace(scheme, bits=bits, group=max(group, 0), activation_order=order)
+
+
+def _quantized_modules(fields: Fields) -> Ignored | None:
+    """The modules that are quantized, where the config lists them; None: all."""
+    blocks = _names(fields.raw("block_name_to_quantize", "to_quant_block_names"))
+    if blocks:
+        return Ignored(rf"re:{re.escape(below(f'{block}.'))}" for block in blocks)
+    parts = _names(fields.raw("modules_in_block_to_quantize"))
+    return Ignored(f"re:.*{re.escape(part)}" for part in parts) if parts else None
+
+
+def _names(listed: Any) -> list[str]:
+    """The texts of a list that may have lists in it, or of one text with commas."""
+    if isinstance(listed, str):
+        return [part.strip() for part in listed.split(",") if part.strip()]
+    if not isinstance(listed, (list, tuple)):
+        return []
+    return [name for item in listed for name in (_names(item) if isinstance(item, (list, tuple)) else [item])
+            if isinstance(name, str)]  # fmt: skip
