@@ -67,7 +67,7 @@ headGroupSpec:
         - {name: dash-metrics, containerPort: 44227}
         {{- include "rayllm.resources" (dict "cpu" $.Values.pods.headCpu "memory" $.Values.pods.headMemory "extended" (dict)) | replace "\n" "\n        " }}
         {{- include "rayllm.securityContext" (dict "context" $.Values.head.containerSecurityContext) | replace "\n" "\n        " }}
-        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "keysSecret" nil) | replace "\n" "\n        " }}
+        {{- include "rayllm.volumeMounts" (dict "volumes" $.Values.storage "code" $.Values.code "serving" $.Values.serving "ingressCode" $.Values.ingressCode "keysSecret" nil) | replace "\n" "\n        " }}
       {{- include "rayllm.podFields" (dict "root" $ "pod" $.Values.head) | replace "\n" "\n      " }}
 {{- if or (or (or $.Values.storage (not (kindIs "invalid" $.Values.code))) (not (kindIs "invalid" $.Values.serving))) (not (kindIs "invalid" $.Values.autoscaler)) }}
       volumes:
