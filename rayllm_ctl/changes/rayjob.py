@@ -1,8 +1,9 @@
 """What KubeRay does with a changed RayJob.
 
 Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayjob_controller.go (Reconcile): the RayCluster and the submitter
-are created once, from the spec of that moment, and never compared with it again. Time limits, retries, what happens
-after the end and `suspend` are read each time. A retry, or the start after a suspension, creates both anew.
+are created once, from the spec of that moment; that another rayClusterSpec is disregarded is a line in the operator's
+log. Time limits, retries, what happens after the end and `suspend` are read each time, and `jobId` of a job that waits
+for it (InteractiveMode). A retry, or the start after a suspension, creates both anew.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ _READ_AGAIN = frozenset(
 
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
     """What becomes of each change of a RayJob, and what that comes to."""
+    waits_for_id = mapping(after, "spec").get("submissionMode") == "InteractiveMode"
+    read = _READ_AGAIN | ({("jobId",)} if waits_for_id else set())
     judged: list[Judged] = [
-        (one, "in-place" if one.path[0] == "metadata" or one.path[1:2] in _READ_AGAIN else "not-rolled-out")
+        (one, "in-place" if one.path[0] == "metadata" or one.path[1:2] in read else "not-rolled-out")
         for one in differences(before, after)
         if one.path[0] != "status"
     ]

@@ -62,3 +62,9 @@ def test_a_config_map_that_its_pods_mount_is_named() -> None:
     (only,) = explain(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
     assert "go on mounting ConfigMap batch-settings-1" in only.message
     assert "batch-settings-2" not in only.message
+
+
+@pytest.mark.parametrize(("mode", "effect"), [("InteractiveMode", "in-place"), ("K8sJobMode", "not-rolled-out")])
+def test_the_id_of_a_job_is_read_where_the_job_waits_for_it(mode: str, effect: str) -> None:
+    old, new = job(submissionMode=mode), job(submissionMode=mode, jobId="mine")
+    assert [change.effect for change in explain(old, new, Running()).changes] == [effect]
