@@ -247,7 +247,8 @@ def test_an_interrupted_sequence_goes_on(run: Run, api: FakeAPI, workers: Worker
     stored = api.stored("RayService", "tiny")
     api.put(**{**stored, "status": {**stored["status"], "pendingServiceStatus": {"rayClusterName": "tiny-second"}}})
     seen = len(api.requests)
-    result = run(*TINY, *OTHER, *bounds, "--timeout", "1s")
+    hurried = ("1s" if one == "20s" else one for one in TINY)
+    result = run(*hurried, *OTHER, *bounds)
     assert result.code == 3, str(result)
     assert "the second RayCluster takes over first" in result.err
     assert applied(api, seen) == [((1, 2), True)], "not all replicas while it has no place for them"
