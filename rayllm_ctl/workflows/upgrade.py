@@ -12,26 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.changes import Diff, ObjectDiff, Way
-from rayllm_ctl.model.events import Checked, Noted
+from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.health import Object
 from rayllm_ctl.model.kuberay import answers
 from rayllm_ctl.model.rayoptions import INCREMENTAL
-from rayllm_ctl.model.scaling import Bounds
 from rayllm_ctl.workflows.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.foresee import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.live import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.restarted import with_restart
 from rayllm_ctl.workflows.shrink import Shrink, shrinking, unfinished
+from rayllm_ctl.workflows.surge import SURGE, place, raised
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.inventory import Entry
-
-_SURGE = 2
-"""Replicas of a model while they are replaced: Serve replaces one at a time below ten."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def _surge(
             hint="remove --no-wait",
         )
     try:
-        first, pods = _raised(service, manifests)
+        first, pods = raised(service, manifests)
     except UserError:
         if asked:
             raise
@@ -119,13 +116,13 @@ def _surge(
     if not options.wait:
         _refuse(diff, service, options, hint="--wait    # another replica answers meanwhile")
         return Upgrade()
-    place = _place(cluster, first, pods)
-    if not place.ok and not asked:
-        why = f"; another replica has no place to answer meanwhile: {place.detail}"
+    room = place(cluster, first, pods)
+    if not room.ok and not asked:
+        why = f"; another replica has no place to answer meanwhile: {room.detail}"
         _refuse(diff, service, options, why, "--upgrade surge to wait for a place, if nodes are added or become free")
         return Upgrade()
-    replicas = ", ".join(f"{model}: {_SURGE}" for model in pods)
-    yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {place.detail}")
+    replicas = ", ".join(f"{model}: {SURGE}" for model in pods)
+    yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {room.detail}")
     return Upgrade(first)
 
 
@@ -264,58 +261,6 @@ def _require_possible(diff: Diff, service: LiveService, way: Way) -> None:
         )
 
 
-def _raised(
-    service: LiveService, manifests: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-    """The changed service with two replicas of each model that has one and restarts, and by model the pods of each
-    worker group that one replica takes. Raises UserError where that does not help.
-    """
-    from rayllm_ctl.serveconfig import bounds, document
-    from rayllm_ctl.workflows.scale import scaled_service
-
-    _, manifest = workload(manifests)
-    old, new = (
-        document.read(str(side["spec"].get("serveConfigV2") or ""), service.label).data
-        for side in (service.item, manifest)
-    )
-    before = {(one.id, one.name) for one in bounds.models(old)}
-    raised, pods = dict(manifest), dict[str, dict[str, int]]()
-    for model in bounds.models(new):
-        if model.bounds.low >= _SURGE or _application(old, model.name) == _application(new, model.name):
-            continue
-        if (model.id, model.name) not in before:
-            raise _no_surge(service, f"model {model.id} is new")
-        wanted = Bounds(_SURGE, max(_SURGE, model.bounds.high))
-        scaled = scaled_service(service, raised, wanted.low, wanted.high, model.id)[1]
-        raised = scaled.manifest
-        pods[model.id] = {group: after.low // _SURGE for group, (_, after) in scaled.pods.items()}
-    if not pods or {name for _, name in before} != {one.name for one in bounds.models(new)}:
-        raise _no_surge(service, "no model with one replica restarts")
-    return raised, pods
-
-
-def _application(config: Any, name: str) -> Any:
-    return next((one for one in config.get("applications") or () if one.get("name") == name), None)
-
-
-def _place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapping[str, int]]) -> Checked:
-    """Whether the nodes have room for one more replica of each model."""
-    from rayllm_ctl.cluster.nodes import all_nodes
-    from rayllm_ctl.health.capacity import capacity_check
-
-    found = all_nodes(cluster)
-    if found is None:
-        return Checked("capacity", None, "not permitted to list nodes")
-    count = {group: each for groups in pods.values() for group, each in groups.items()}
-    config = manifest["spec"]["rayClusterConfig"]
-    groups = [
-        {**group, "minReplicas": count[group["groupName"]], "replicas": count[group["groupName"]]}
-        for group in config["workerGroupSpecs"]
-        if group["groupName"] in count
-    ]
-    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found)
-
-
 def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     """`item` with what `part` of the same object adds to its head group."""
     if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
@@ -328,10 +273,3 @@ def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     annotations = {**(metadata.get("annotations") or {}), **added}
     head = {**head, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}
     return {**item, "spec": {**item["spec"], "rayClusterConfig": {**config, "headGroupSpec": head}}}
-
-
-def _no_surge(service: LiveService, why: str) -> UserError:
-    return UserError(
-        f"{service.label}: another replica would not keep the service answering: {why}; nothing was applied",
-        hint="--upgrade new-cluster    # a second RayCluster serves before the first is deleted",
-    )

@@ -30,6 +30,8 @@ def without(flag: str) -> tuple[str, ...]:
     return (*JOB[:at], *JOB[at + 2 :])
 
 
+TEMPLATED = (*without("--prompt"), "--no-wait", "--prompt")
+
 SPEC = """\
 apiVersion: rayllm.io/v1alpha1
 kind: BatchJob
@@ -95,18 +97,21 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*JOB, "--adapter", "a"), "--adapter: requires spec.model.loraPath"),
         ((*JOB, "--tp", "4", "--pp", "4", "--lora-path", "s3://b/a", "--adapter", "a"), "is copied into one pod"),
         ((*JOB, "--input", "-"), "--input - reads all prompts from standard input"),
-        ((*without("--prompt"), "--no-wait", "--prompt", "Summarize: { text }"), "did you mean {{ text }}?"),
-        ((*without("--prompt"), "--no-wait", "--prompt", "Summarize: ${title} {0}"), "did you mean {{ title }}?"),
-        ((*without("--prompt"), "--no-wait", "--prompt", "Summarize: {}"), "did you mean {{ text }}?"),
-        ((*without("--prompt"), "--no-wait", "--prompt", "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
-        ((*without("--prompt"), "--no-wait", "--prompt", "{{ range(3) }}"), "uses no column"),
+        ((*TEMPLATED, "Summarize: { text }"), "did you mean {{ text }}?"),
+        ((*TEMPLATED, "Summarize: ${title} {0}"), "did you mean {{ title }}?"),
+        ((*TEMPLATED, "Summarize: {}"), "did you mean {{ text }}?"),
+        ((*TEMPLATED, "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
+        ((*TEMPLATED, "{{ range(3) }}"), "uses no column"),
         ((*TEXT, "--prompt", "{{ title }}"), 'spec.prompt.template: "title" is not a column: lines of text have one'),
         ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
         ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
         ((*SUBMIT, "--sampling-arg", "logprobs=1"), "is not supported in a batch job: the output has no column for it"),
         ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
         ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
-        ((*without("--output"), "--no-wait", "--output", "s3://anonymous@bucket/out"), "writing to an object store takes credentials"),
+        (
+            (*without("--output"), "--output", "s3://anonymous@bucket/out", "--no-wait"),
+            "writing to an object store takes credentials",
+        ),
         ((*SUBMIT, "--input", "s3://anonymous@"), '"s3://anonymous@" names no bucket'),
     ],
 )  # fmt: skip

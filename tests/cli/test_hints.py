@@ -20,9 +20,9 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
 OF_OTHER_PROGRAMS = frozenset(
     {
         # kubectl
-        "--containers", "--field-selector", "--force", "--from-env-file", "--from-file", "--from-literal", "--grace-period",
-        "--minify", "--overrides", "--overwrite", "--raw", "--restart", "--rm", "--server-side", "--show-labels",
-        "--sort-by", "--subresource", "--type",
+        "--containers", "--field-selector", "--force", "--from-env-file", "--from-file", "--from-literal",
+        "--grace-period", "--minify", "--overrides", "--overwrite", "--raw", "--restart", "--rm", "--server-side",
+        "--show-labels", "--sort-by", "--subresource", "--type",
         # helm, the KubeRay operator, ray, vLLM, redis-cli, pip, wget
         "--address", "--create-namespace", "--repo", "--feature-gates", "--watch-namespace", "--max-worker-port",
         "--min-worker-port", "--kv-cache-memory-bytes", "--pattern", "--scan", "--no-cache-dir",
