@@ -11,7 +11,6 @@ from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.workflows.shippedcode import Shipped
 
 
@@ -34,7 +33,6 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
     own = versions(None)
     if output is None:
         click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
-    cluster: Cluster | None = None
     try:
         cluster = None if client else connect(kube)
         found = own if cluster is None else versions(cluster)
