@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,5 +189,7 @@ def test_an_interrupted_deletion_says_that_it_goes_on(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rayllm_ctl.cluster.delete.time.sleep", interrupt)
+    # The module's own clock: threads of other tests go on sleeping.
+    clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
+    monkeypatch.setattr("rayllm_ctl.cluster.delete.time", clock)
     golden.check("commands/delete-interrupted.txt", str(run("delete", "tiny")))

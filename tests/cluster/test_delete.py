@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -214,7 +216,9 @@ def test_a_deletion_that_is_interrupted_while_replicas_end_goes_on(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rayllm_ctl.cluster.ending.time.sleep", interrupt)
+    # The module's own clock: threads of other tests go on sleeping.
+    clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
+    monkeypatch.setattr("rayllm_ctl.cluster.ending.time", clock)
     with pytest.raises(KeyboardInterrupt):
         list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert api.names("RayService") == []
