@@ -46,7 +46,7 @@ e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --ima
 test: ## everything that a change has to pass; what CI runs
 	@$(MAKE) --no-print-directory --keep-going lint types unit e2e
 
-test-slow: install ## the other tests on a real cluster, about an hour
+test-slow: install ## the other tests on a real cluster, half an hour
 	$(E2E) -m "slow and alone" --junitxml=build/junit-alone.xml e2e $(E2E_FLAGS); alone=$$?; \
 	$(E2E) -n 2 -m "slow and not alone" --junitxml=build/junit-slow.xml e2e $(E2E_FLAGS) && exit $$alone
 

@@ -35,6 +35,7 @@ def assert_a_bundle_says_the_same(bench: Bench, name: str, folder: Path) -> None
         return before if what_it_says(bench, name, "-n", bench.namespace) == before else None
 
     live = bench.wait("a status that stays while a bundle is written", recorded, timeout=300)
+    assert live[1], live
     assert what_it_says(bench, name, "--from", str(file)) == live
 
 

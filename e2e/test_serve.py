@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -122,9 +124,8 @@ class Top:
         looks = [json.loads(line)["replicas"] for line in list(self._running.out)]
         return [replica for look in looks if look is not None for replica in look]
 
-    def idle(self) -> list[Any]:
-        """Wait until it shows an engine without load; the readings from now until then."""
-        begin = len(self.replicas())
+    def idle(self, begin: int) -> list[Any]:
+        """Wait until it shows an engine without load; the readings from number `begin` until then."""
         nothing = {
             "running": 0, "waiting": 0, "kvCacheUsage": 0.0, "promptTokensPerSecond": 0.0,
             "generationTokensPerSecond": 0.0,
@@ -136,6 +137,15 @@ class Top:
 
         self.bench.wait("top shows an idle engine", shown, timeout=300)
         return self.replicas()[begin:]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It reads nothing meanwhile."""
+        self._running.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._running.process.send_signal(signal.SIGCONT)
 
     def end(self) -> str:
         """Interrupt it; what it wrote to standard error."""
@@ -149,18 +159,21 @@ class Top:
 def test_top_shows_the_tokens_that_the_engine_counts(service: Bench) -> None:
     service.run("chat", NAME, "Hello", "-n", service.namespace, "--max-tokens", "4")
     top = Top(service)
-    top.idle()
-    before = counted_tokens(service)
-    with service.proxied(f"{NAME}-serve-svc") as url, Load(url, "tiny", clients=2, max_tokens=64) as load:
-        service.wait("answers", lambda: load.answered >= 8, timeout=300)
-    assert not load.failed, load.failed
-    generated = load.answered * load.max_tokens
-    service.wait("the engine has counted", lambda: counted_tokens(service) == before + generated, timeout=300)
-    seen = top.idle()
+    top.idle(0)
+    before, begin = counted_tokens(service), len(top.replicas())
+    with top.paused():  # the whole load is between two of its readings
+        with service.proxied(f"{NAME}-serve-svc") as url, Load(url, "tiny", clients=2, max_tokens=64) as load:
+            service.wait("answers", lambda: load.answered >= 8, timeout=300)
+        assert not load.failed, load.failed
+        generated = load.answered * load.max_tokens
+        service.wait("the engine has counted", lambda: counted_tokens(service) == before + generated, timeout=300)
+    service.wait("a rate", lambda: any(one["generationTokensPerSecond"] for one in top.replicas()[begin:]), timeout=300)
+    seen = top.idle(begin)
     err = top.end()
-    # Each report has a rate of its own, which is shown until the next one.
-    rates = [rate for rate, _ in groupby(one["generationTokensPerSecond"] for one in seen)]
-    assert sum(rates) * REPORT_SECONDS == pytest.approx(generated, abs=0.1 * len(rates)), rates
+    # A rate is that of the reports between two readings, and is shown until the next report.
+    [rate] = [rate for rate, _ in groupby(one["generationTokensPerSecond"] for one in seen) if rate]
+    reports = round(generated / rate / REPORT_SECONDS)
+    assert rate == pytest.approx(generated / (reports * REPORT_SECONDS), abs=0.1)
     pod = worker(service)
     for one in seen:
         assert (one["model"], one["pod"], one["node"]) == ("tiny", pod["metadata"]["name"], pod["spec"]["nodeName"])
@@ -197,7 +210,7 @@ def test_bench_says_what_vllm_did_meanwhile(service: Bench) -> None:
     assert result["notPredicted"] == "the speed of CPUs is not planned"
 
     top = Top(service)
-    top.idle()
+    top.idle(0)
     top.end()
     before = counted_tokens(service)
     arriving = ("--rate", "2", "--arrivals", "constant", "--duration", "5s", "--output-tokens", "8")

@@ -213,6 +213,7 @@ def test_bench_says_when_it_scaled(shared: Bench) -> None:
 @pytest.mark.parametrize("kind", ["worker", "head"])
 def test_a_service_that_lost_its_pod_is_not_called_progressing(shared: Bench, kind: str) -> None:
     """While nothing is answered `status` says that the service does not serve, why, and since when."""
+    shared.run("scale", NAME, "-n", shared.namespace, "--replicas", "1")  # else Ray starts a second worker in its place
     (pod,) = [item["metadata"]["name"] for item in shared.items("pods", f"ray.io/node-type={kind}")]
     begin = datetime.now(UTC).replace(microsecond=0)
     with lost(shared, pod):
