@@ -57,10 +57,19 @@ class ServiceContext:
         """Seconds from `moment` to the time of the snapshot; infinite if the moment is unknown."""
         return NEVER if moment is None else (self.now - moment).total_seconds()
 
+    def unread(self, *kinds: str) -> bool:
+        """Whether objects of one of the kinds may exist that are missing here: their absence means nothing then."""
+        return not self.snapshot.unread.isdisjoint(kinds)
+
+    @property
+    def pods_unread(self) -> bool:
+        """Whether the service may have pods although none is here."""
+        return self.unread("Pod") and not self.pods
+
     @property
     def lacks_namespace(self) -> bool:
         """Whether the service's namespace is known not to exist."""
-        if "Namespace" in self.snapshot.unread:
+        if self.unread("Namespace"):
             return False
         items = (item for found in self._by_kind.values() for item in found)
         return not any(

@@ -12,7 +12,7 @@ from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ReplicasOf, ServiceContext
 from rayllm_ctl.health.finding import Finding
-from rayllm_ctl.health.normal import normal_health, normal_servers
+from rayllm_ctl.health.normal import normal_health, normal_servers, unverified_health
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health
 from rayllm_ctl.health.rules import (
@@ -100,6 +100,8 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
         return make_health(
             context, State.SUSPENDED, "suspended: it has no pods until it is resumed", since=_suspended_since(context)
         )
+    if context.pods_unread:
+        return unverified_health(context)
     health = kind.normal(context)
     open_ = health.state in (State.PROGRESSING, State.UNKNOWN)
     late = overdue(context, seen=health.state is State.PROGRESSING) if open_ else None
@@ -130,6 +132,10 @@ def _provisional(one: Finding) -> Finding:
 def _cluster_findings(context: ServiceContext, cluster: RayCluster, kind: _Kind, *, explained: bool) -> list[Finding]:
     """The causes of one cluster. `explained`: the service has said what is wrong, so consequences are not asked."""
     found = [one for one in [_first(rule(context, cluster) for rule in CLUSTER_RULES)] if one]
+    if context.pods_unread:
+        # Other rules conclude something from pods that are missing.
+        failed = [one for app in cluster.serve.applications if (one := application_failed(context, cluster, app))]
+        return [*found, *(one for one in failed if not one.consequence)]
     for pod in cluster.pods:
         if pod.deleted is None:
             cause = _first(rule(context, pod) for rule in kind.pod_rules)

@@ -93,6 +93,8 @@ def _findings(context: JobContext, found: RayJob, outcome: Outcome | None) -> li
         return remarks
     waiting = None if found.over else next(filter(None, (rule(context) for rule in WAITING_RULES)), None)
     parts = merged([*([waiting] if waiting else []), *_pod_findings(context, found)])
+    if context.pods_unread:
+        return [*([ending] if ending else []), *parts, *remarks]
     if not ending and not parts and found.deployment in ("", "Initializing"):
         parts = [one for one in [overdue(context)] if one is not None]
     last = None if ending or parts else jobremarks.head_down(context) or job.ended_without_a_word(context)
@@ -107,7 +109,7 @@ def _pod_findings(context: JobContext, found: RayJob) -> list[Finding]:
         results += [first] if first else []
         pods = [pod for pod in cluster.pods if pod.deleted is None]
         results += [one for pod in pods if (one := _pod_finding(context, pod)) is not None]
-        if not results:
+        if not results and not context.pods_unread:
             results += [one for rule in AFTERMATH_RULES if (one := rule(context, cluster)) is not None]
     newest = next(iter(context.submitters), None)
     # The submitter ends with the driver's exit code, which says nothing of the submitter itself.
@@ -137,6 +139,9 @@ def _present(context: JobContext, found: RayJob, findings: list[Finding]) -> tup
             JobState.UNKNOWN,
             "KubeRay waits for somebody to start the driver: this job was not submitted by rayllm-ctl",
         )
+    if context.pods_unread:
+        state = JobState.RUNNING if found.deployment == "Running" else JobState.PENDING
+        return state, "its progress is unknown: its pods could not be read"
     if found.deployment != "Running":
         return JobState.PENDING, next(
             (step(context, cluster) for cluster in context.clusters), "waiting for KubeRay to create its RayCluster"

@@ -27,7 +27,7 @@ def _address(context: ServiceContext, route: Object, parent: Object, api: str) -
     gateways = context.of_kind("Gateway", everywhere=True)
     gateway = next((one for one in gateways if (fields.namespace(one), fields.name(one)) == (where, name)), None)
     subject, shown = f"httproute/{fields.name(route)}", f"gateway {where}/{name}"
-    if gateway is None and "Gateway" not in context.snapshot.unread:
+    if gateway is None and not context.unread("Gateway"):
         return ExternalAddress(subject, Reach.REJECTED, message=f"{shown} does not exist")
     urls = unique(_urls(route, gateway, fields.text(parent, "sectionName"), api)) if gateway else ()
     state, why = _attached(context, route, parent, shown)

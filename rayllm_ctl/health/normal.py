@@ -15,6 +15,7 @@ from rayllm_ctl.health.rules.overdue import repeated_warnings
 from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
+from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Health, State
 
 _YOUNG = 120.0
@@ -56,6 +57,13 @@ def normal_servers(context: ServiceContext) -> Health:
     if not cluster.pods:
         return _unknown(context, "no pod of the RayCluster can be seen")
     return _progressing(context, step(context, cluster), service.created)
+
+
+def unverified_health(context: ServiceContext) -> Health:
+    """The pods of a service cannot be read: what Serve says of replicas is minutes old where their node is gone."""
+    running = [one.name for cluster in context.clusters for one in cluster.models if cluster.running(one)]
+    said = f"Serve reports replicas of {', '.join(running)}; whether" if running else "whether"
+    return _unknown(context, f"{said} its pods run is unknown")
 
 
 def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
@@ -128,8 +136,12 @@ def _unknown(context: ServiceContext, message: str) -> Health:
 
 def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
     since = serving_since(context)
-    if cluster.unread:
-        return make_health(context, State.READY, "serving; replicas were not verified", since=since)
+    unverified = ["replicas"] if cluster.unread else []
+    if context.unread(kuberay.RAY_CLUSTER):
+        unverified.append("the bounds of the RayCluster")
+    if unverified:
+        message = f"serving; {' and '.join(unverified)} were not verified"
+        return make_health(context, State.READY, message, since=since)
     asleep = [one for one in cluster.models if one.target == 0 and one.autoscaled]
     if not asleep:
         return make_health(context, State.READY, "serving", since=since)

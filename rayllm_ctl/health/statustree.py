@@ -52,24 +52,25 @@ def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:
     """
     cluster = context.active or context.pending
     if cluster is None:
-        return 0, 0, 0, True
+        return 0, 0, 0, not context.pods_unread
+    read = not context.pods_unread
     if not cluster.by_serve:
         wanted = cluster.servers_wanted
-        return len(cluster.ready_servers), wanted, wanted, True
+        return len(cluster.ready_servers), wanted, wanted, read
     models = cluster.models
     if models and not cluster.serve.from_status:
         running = sum(cluster.running(one) for one in models)
-        return running, sum(one.target for one in models), sum(max(one.high, one.target) for one in models), True
+        return running, sum(one.target for one in models), sum(max(one.high, one.target) for one in models), read
     groups = cluster.spec.groups
     wanted, most = context.replicas_asked or (
         sum(group.wanted for group in groups), sum(min(group.high, 10**6) for group in groups)
     )  # fmt: skip
     if suspended(cluster.item or {}) and not cluster.pods:
-        return 0, 0, most, True
+        return 0, 0, most, read
     if cluster.role != "active":
-        return 0, wanted, most, True
+        return 0, wanted, most, read
     ready = sum(pod.ready for pod in cluster.workers)
-    return ready, max(ready, cluster.workers_wanted), most, cluster.verified
+    return ready, max(ready, cluster.workers_wanted), most, cluster.verified and read
 
 
 def _cluster_nodes(context: ServiceContext, cluster: RayCluster) -> tuple[StatusNode, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.apikinds import KINDS
 from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.model.kuberay import RAY_CLUSTER
 
 ARCHIVES = (".tar.gz", ".tgz")
 """How the names of archives end."""
@@ -76,7 +77,9 @@ def read_bundle(path: Path) -> Snapshot:
     meta = _meta(path)
     unread = meta.get("unread")
     if not isinstance(unread, list):
-        unread = list({kind.name for kind in KINDS.values()} - {str(item.get("kind")) for item in objects})
+        # Without the list (an older release), pods and RayClusters are all that there were: its notes say otherwise.
+        found = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER}
+        unread = list({kind.name for kind in KINDS.values()} - found)
     notes, queue = meta.get("notes"), meta.get("queue")
     return Snapshot(
         objects,

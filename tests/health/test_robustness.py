@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
+import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.health import diagnose, diagnose_cluster
-from rayllm_ctl.model.health import Snapshot, State
+from rayllm_ctl.health import diagnose, diagnose_cluster, diagnose_job
+from rayllm_ctl.model.health import Health, Snapshot, State
 from rayllm_ctl.model.jsonform import to_json
-from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, job_folders, load_case
 
 ODD: tuple[Any, ...] = (
     None,
@@ -152,3 +154,63 @@ def test_a_change_that_a_running_operator_does_not_look_at_is_not_progress_for_e
     later = diagnose(dataclasses.replace(case, now=case.now + timedelta(hours=2)), NAME, NAMESPACE)
     assert (now.state, later.state) == (State.PROGRESSING, State.DEGRADED)
     assert [cause.code for cause in later.causes] == ["OperatorNotReconciling"]
+
+
+def unreadable(folder: Path, *kinds: str) -> Snapshot:
+    """A sample of which objects of `kinds` may not be read. The RayService asks for what its RayCluster has."""
+    whole = load_case(folder)
+    specs = [item["spec"] for item in whole.objects if item["kind"] == "RayCluster" and "spec" in item]
+    objects = [copy.deepcopy(item) for item in whole.objects if item["kind"] not in kinds]
+    for item in objects:
+        if item["kind"] == "RayService" and "RayCluster" in kinds and specs:
+            item["spec"]["rayClusterConfig"] = specs[-1]
+    logs = {} if "Pod" in kinds else whole.logs
+    notes = tuple(f"{kind} objects could not be read: not permitted" for kind in kinds)
+    return dataclasses.replace(whole, objects=tuple(objects), logs=logs, notes=notes, unread=frozenset(kinds))
+
+
+_GENERAL = frozenset({"ApplicationFailed", "StillStarting"})
+"""What is said where the reason cannot be read."""
+
+
+def _reader(folder: Path) -> Callable[[Snapshot, str, str], Health]:
+    return diagnose_cluster if expected(folder).get("kind") == "RayCluster" else diagnose
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        pytest.param(folder, kinds, id=f"{folder.name}-{'-'.join(kinds)}")
+        for folder in case_folders()
+        for kinds in (("Pod",), ("RayCluster",), ("Pod", "RayCluster"))
+        if kinds == ("Pod",) or _reader(folder) is diagnose
+    ],
+)
+def test_objects_that_could_not_be_read_are_neither_missing_nor_well(folder: Path, kinds: tuple[str, ...]) -> None:
+    """No cause is made of their absence, and `Ready` is not said of them."""
+    reader, whole = _reader(folder), load_case(folder)
+    health, seen = reader(unreadable(folder, *kinds), NAME, NAMESPACE), reader(whole, NAME, NAMESPACE)
+    told = f"{health.state}: {health.message}\n" + "\n".join(map(str, health.causes))
+    assert {one.code for one in health.causes} - {one.code for one in seen.causes} <= _GENERAL, told
+    if seen.state in (State.READY, State.PROGRESSING):
+        assert health.state in (State.READY, State.PROGRESSING, State.UNKNOWN), told
+    if health.state is State.READY:
+        assert "Pod" not in kinds, told
+        assert "not verified" in health.message, told
+    if "Pod" in kinds and any(item["kind"] == "Pod" for item in whole.objects):
+        assert not health.replicas_verified or health.state in (State.NOT_FOUND, State.DELETING), told
+
+
+_OF_A_RAYJOB = frozenset({"BatchFailed", "JobStopped", "BackoffLimitExceeded"})
+"""What a RayJob says by itself."""
+
+
+@pytest.mark.parametrize("folder", job_folders(), ids=lambda folder: folder.name)
+def test_pods_of_a_job_that_could_not_be_read_are_not_missing(folder: Path) -> None:
+    seen, job = (diagnose_job(case, NAME, NAMESPACE) for case in (load_case(folder), unreadable(folder, "Pod")))
+    told = f"{job.state}: {job.message}\n" + "\n".join(map(str, job.causes))
+    assert {one.code for one in job.causes} <= {one.code for one in seen.causes} | _OF_A_RAYJOB, told
+    stopped = next((one.message for one in job.causes if one.code == "JobStopped"), "unknown")
+    assert "unknown" in stopped
+    assert "has not been created" not in told
+    assert not re.search(r"\b0 workers", told)

@@ -62,5 +62,8 @@ def _head_lost(context: ServiceContext, cluster: RayCluster) -> bool:
         return True
     if head.main.restarts > 0 and context.age(head.main.started) <= START:
         return True
-    made = context.age(fields.created(cluster.item or {})) - context.age(head.created) if head.created else 0.0
+    created = fields.created(cluster.item or {})
+    if created is None or head.created is None:
+        return False
+    made = context.age(created) - context.age(head.created)
     return made > _REPLACED and context.age(head.created) <= START

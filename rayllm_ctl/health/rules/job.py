@@ -136,15 +136,18 @@ def stopped(context: JobContext) -> Finding | None:
     job = context.job
     if job is None or job.job != "STOPPED":
         return None
-    if not job.over and any(pod.running for pod in context.submitters):
-        return None  # a driver that stops itself says why, and its log comes through the submitter
+    # A driver that stops itself says why, and its log comes through the submitter.
+    unread = context.pods_unread
+    if not job.over and (unread or any(pod.running for pod in context.submitters)):
+        return None
+    why = "; whether somebody or its driver did so is unknown: the driver's log could not be read" if unread else ""
     return finding(
         "JobStopped",
         job.subject,
-        "the Ray job was stopped before it was done",
+        f"the Ray job was stopped before it was done{why}",
         headline="the Ray job was stopped",
         evidence=(job.status, one_line(job.message, 300)),
-        hint=(resume_hint(context),),
+        hint=(*((logs_hint(context),) if unread else ()), resume_hint(context)),
         terminal=True,
         since=job.ended,
     )

@@ -94,9 +94,11 @@ def _waiting(context: ServiceContext) -> tuple[str, datetime | None] | None:
         observed = fields.integer(cluster.item, "status", "observedGeneration") if cluster.item is not None else 0
         if cluster.item is not None and observed < fields.integer(cluster.item, "metadata", "generation"):
             return f"{cluster.subject} has not been reconciled", fields.created(cluster.item)
-        if cluster.item is None and context.operator.running is False and not cluster.pods:
+        if context.pods_unread or context.operator.running is not False:
+            continue
+        if cluster.item is None and not cluster.pods and not context.unread(kuberay.RAY_CLUSTER):
             return f"{cluster.subject} has not been created", service.created
-        if cluster.item is not None and context.operator.running is False and not suspended(cluster.item):
+        if cluster.item is not None and not suspended(cluster.item):
             missing = "no head pod" if cluster.head is None else "too few workers" if _short(cluster) else ""
             if missing:
                 return f"{cluster.subject} has {missing}", fields.created(cluster.item)

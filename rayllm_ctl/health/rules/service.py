@@ -70,7 +70,7 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
         fixed = not (context.spec.autoscaled or target.spec.autoscaled)
         if same and not (fixed and group.replicas != have.replicas):
             continue
-        if _lowering(context, target, group, have):
+        if _lowering(context, target, group, have) or (context.pods_unread and _lowers(group, have)):
             continue
         wanted, actual = (group.bounds, have.bounds) if not same else (str(group.replicas), str(have.replicas))
         return finding(
@@ -115,14 +115,19 @@ def _ends_when_idle(cluster: RayCluster, group: Group, have: Group) -> bool:
     """Whether the live group keeps a higher maximum only for pods that are there: lowered at once, Ray's autoscaler
     would end pods with their requests."""
     pods = sum(pod.group == group.name for pod in cluster.workers)
-    return have.low == group.low and group.high < have.high and have.high * have.hosts <= pods
+    return _lowers(group, have) and have.high * have.hosts <= pods
 
 
 def _ended_just_now(context: ServiceContext, cluster: RayCluster, group: Group, have: Group) -> bool:
     """Whether a pod that kept the maximum of the live group higher has just ended: it is lowered at any moment."""
     removed = context.events.last("RayCluster", cluster.name, "DeletedWorkerPod")
     ended = removed is not None and context.age(removed.last) < _LOWERED_SECONDS
-    return ended and have.low == group.low and group.high < have.high
+    return ended and _lowers(group, have)
+
+
+def _lowers(group: Group, have: Group) -> bool:
+    """Whether the bounds asked for differ from those of the live group by a lower maximum alone."""
+    return have.low == group.low and group.high < have.high
 
 
 def no_serve_port(context: ServiceContext) -> Finding | None:
