@@ -52,7 +52,7 @@ def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[J
         message = "the same code of another release of rayllm-ctl, or with other comments; nothing restarts"
     else:
         releases = f"that of rayllm-ctl {new.get(CODE_VERSION)} for that of {old.get(CODE_VERSION) or 'an earlier one'}"
-        message = f"other code, {releases}; processes that run keep what they have imported"
+        message = f"other code, {releases}; processes that run keep the code with which they started"
     return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
 
 

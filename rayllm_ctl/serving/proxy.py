@@ -10,6 +10,7 @@ It is part of the code of all pods, also of those with models: another one is an
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rayllm_ctl.serving.gateway.expect import Held, announced, expects_continue
@@ -58,11 +59,26 @@ class Edge:
         elif expects_continue(scope):
             held = Held(receive, with_one_id)
             await self._app(announced(scope), held.receive, held.send)
+            if held.lacks_response:
+                # The message that asks for the body is the first of a response to Ray, which then has no answer of its
+                # own for a replica that is lost or takes too long.
+                await _failed(with_one_id, identifier.decode())
         else:
             await self._app(scope, receive, with_one_id)
 
 
 async def _not_found(send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(NOT_FOUND)).encode())]
-    await send({"type": "http.response.start", "status": 404, "headers": headers})
-    await send({"type": "http.response.body", "body": NOT_FOUND})
+    await _answer(send, 404, NOT_FOUND)
+
+
+async def _failed(send: Send, identifier: str) -> None:
+    """Answer as the gateway does (errors.server_error); part of the body may be unread."""
+    message = f"The server failed to process the request (request id {identifier})"
+    error = {"message": message, "type": "server_error", "param": None, "code": "server_error"}
+    await _answer(send, 503, json.dumps({"error": error}, separators=(",", ":")).encode(), (b"connection", b"close"))
+
+
+async def _answer(send: Send, status: int, body: bytes, *others: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *others]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -8,6 +8,7 @@ replicas of the ingress, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -67,9 +68,15 @@ def _found(mounted: Path, name: str) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """The kubelet removes the file when the ConfigMap changes, while processes still import from it."""
+    """The kubelet removes the file when the ConfigMap changes, while processes still import from it.
+
+    A copy that another process of the pod has made meanwhile stays: equal code may be other bytes, and that process has
+    read where in the file each module is.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent)
     os.close(descriptor)
     shutil.copyfile(source, name)
-    Path(name).replace(target)
+    with contextlib.suppress(FileExistsError):
+        target.hardlink_to(name)
+    Path(name).unlink()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.specfile.load import load, load_any_file, load_file
+from rayllm_ctl.specfile.load import load, load_any_file, load_any_text, load_file
 
-__all__ = ["load", "load_any_file", "load_file"]
+__all__ = ["load", "load_any_file", "load_any_text", "load_file"]

@@ -38,13 +38,18 @@ def _called(path: Path | str) -> str:
 
 def load_file(path: Path | str) -> LLMService:
     """The service that the file at `path` describes. UsageError if it cannot be read or is invalid."""
-    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=_called(path)), Path(path))
+    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=_called(path)), Path(path).parent)
 
 
 def load_any_file(path: Path | str) -> LLMService | BatchJob:
     """The service or the batch job that the file at `path` describes, by its kind. UsageError as from load_file."""
-    found = load_any(_text(Path(path), MAX_BATCH_BYTES), source=_called(path))
-    return _seen_from_here(found, Path(path)) if isinstance(found, LLMService) else found
+    return load_any_text(_text(Path(path), MAX_BATCH_BYTES), _called(path), Path(path).parent)
+
+
+def load_any_text(text: str, source: str, folder: Path) -> LLMService | BatchJob:
+    """The service or the batch job that `text` describes, whose paths are seen from `folder`. Raises UsageError."""
+    found = load_any(text, source=source)
+    return _seen_from_here(found, folder) if isinstance(found, LLMService) else found
 
 
 @functools.cache
@@ -82,9 +87,9 @@ def _text(path: Path, limit: int) -> str:
         return data.decode("utf-8", errors="replace")
 
 
-def _seen_from_here(service: LLMService, path: Path) -> LLMService:
-    """`service` with the paths that it names as they are seen from here, not from the spec file."""
-    folder = path.parent.absolute()
+def _seen_from_here(service: LLMService, folder: Path) -> LLMService:
+    """`service` with the paths that it names as they are seen from here, not from the folder of the spec file."""
+    folder = folder.absolute()
 
     def load_of(load: Load) -> Load:
         return load if load.calibration is None else replace(load, calibration=str(folder / load.calibration))

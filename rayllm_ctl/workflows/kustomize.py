@@ -1,4 +1,4 @@
-"""Kustomizations: which of them only list files, and what the others build, by the user's own kustomize."""
+"""Kustomizations: the files of those that only list some, and what others build, by the user's own kustomize."""
 
 from __future__ import annotations
 
@@ -28,20 +28,34 @@ def kustomization_of(folder: Path) -> Path | None:
     return next((folder / name for name in FILES if (folder / name).is_file()), None)
 
 
-def only_lists(file: Path) -> bool:
-    """Whether a kustomization changes nothing: it lists files and folders below its own."""
+def listed(file: Path, above: frozenset[Path] = frozenset()) -> list[Path] | None:
+    """The files that a kustomization lists, with those of the kustomizations that it lists.
+
+    None where it or one of these does more, or lists what is not here; `above`: the folders that list it.
+    """
     import yaml
 
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError):
-        return False  # which kustomize then reports
+        return None  # which kustomize then reports
     resources = (found.get("resources") or []) if isinstance(found, Mapping) else None
     if not isinstance(resources, list) or not isinstance(found, Mapping) or not found.keys() <= _LISTING:
-        return False
-    folder = file.parent.resolve()
-    paths = [(folder / str(one)).resolve() for one in resources]
-    return all(path.is_relative_to(folder) and path != folder and path.exists() for path in paths)
+        return None
+    folder = file.parent
+    above |= {folder.resolve()}
+    files: list[Path] = []
+    for path in (folder / str(one) for one in resources):
+        own = kustomization_of(path)
+        if own is not None and path.resolve() not in above:
+            below = listed(own, above)
+        else:
+            # Files from elsewhere are rejected by kustomize.
+            below = [path] if path.is_file() and path.resolve().is_relative_to(folder.resolve()) else None
+        if below is None:
+            return None
+        files += below
+    return files
 
 
 def build(folder: Path) -> str:
@@ -52,8 +66,8 @@ def build(folder: Path) -> str:
     command = _command(folder)
     if command is None:
         raise UsageError(
-            f"{folder} has a kustomization that changes what it lists, and neither kustomize nor kubectl is installed "
-            "to build it",
+            f"{folder} has a kustomization that does more than list files, and neither kustomize nor kubectl is "
+            "installed to build it",
             hint=f"kubectl kustomize {folder} > FILE, and FILE in place of {folder}",
         )
     shown = " ".join(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,20 @@ from rayllm_ctl.workflows.diff import rendered, start_seconds
 from rayllm_ctl.workflows.rendering import RenderOptions
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 
 
 def read(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
 
-    A kustomization that does more than list files is built. Raises UsageError, with the file, for what is neither a
-    manifest nor a spec, for an object that is there twice, and for a folder that has such a kustomization below it.
+    Of a kustomization, the files that it lists count; one that does more is built. Raises UsageError, with the file,
+    for what is neither a manifest nor a spec, for an object that is there twice, and for a folder that has such a
+    kustomization below it.
     """
-    built = _kustomization(path)
-    sources = [(built, kustomize.build(built))] if built is not None else [(one, _text(one)) for one in _files(path)]
     manifests: list[dict[str, Any]] = []
     seconds: float | None = None
     seen: dict[tuple[str, str, str], Path] = {}
-    for file, text in sources:
+    for file, text in _sources(path):
         found, starts = _manifests(file, text, options)
         seconds = starts if starts is not None else seconds
         for item in found:
@@ -41,33 +42,49 @@ def read(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], floa
     return manifests, seconds
 
 
-def _kustomization(path: Path) -> Path | None:
-    """The folder to build; None where files are read as they are."""
-    if path.is_file():
-        return path.parent if path.name in kustomize.FILES and not kustomize.only_lists(path) else None
-    root = kustomize.kustomization_of(path)
-    return path if root is not None and not kustomize.only_lists(root) else None
+def _sources(path: Path) -> Iterator[tuple[Path, str]]:
+    """Texts with their files; what is built has its folder, and is a text for each object."""
+    own = kustomize.kustomization_of(path) if path.is_dir() else path if path.name in kustomize.FILES else None
+    if own is None or not own.is_file():
+        files = _files(path) if path.is_dir() else [path]
+    else:
+        listed = kustomize.listed(own)
+        if listed is None:
+            yield from ((own.parent, text) for text in _SEPARATOR.split(kustomize.build(own.parent)))
+            return
+        files = listed
+    yield from ((file, _text(file)) for file in files)
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
-        for folder in sorted({file.parent for file in files} - {path}):
-            own = kustomize.kustomization_of(folder)
-            if own is not None and not kustomize.only_lists(own):
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder without a kustomization: of folders that have one, those that it lists."""
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+    found: dict[Path, None] = {}
+    for path in inside:
+        own = kustomize.kustomization_of(path)
+        if own is not None:
+            listed = kustomize.listed(own)
+            if listed is None:
                 raise UsageError(
-                    f"{own} changes what it lists, and {path} has none that includes it: what is applied is unknown",
-                    hint=f"name the folder that is applied, such as {folder}",
+                    f"{own} changes what it lists, and {folder} has none that includes it: what is applied is unknown",
+                    hint=f"name the folder that is applied, such as {path}",
                 )
-        return files
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or directory")
-    return [path]
+            found.update(dict.fromkeys(listed))
+        elif path.is_dir() and not path.is_symlink():
+            found.update(dict.fromkeys(_files(path)))
+        elif path.suffix in _SUFFIXES and path.is_file():
+            found[path] = None
+    return list(found)
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"{file}: no such file or directory") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
 
@@ -75,9 +92,10 @@ def _text(file: Path) -> str:
 def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     documents = list(_documents(file, text))
     if any(item.get("kind") in (KIND, BATCH_KIND) for item in documents):
-        from rayllm_ctl.specfile import load_any_file
+        from rayllm_ctl.specfile import load_any_text
 
-        found = load_any_file(file)
+        built = file.is_dir()
+        found = load_any_text(text, f"{file}, built" if built else str(file), file if built else file.parent)
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)

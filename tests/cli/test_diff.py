@@ -242,10 +242,10 @@ def test_an_external_program_that_is_not_there(run: Run, monkeypatch: pytest.Mon
 def test_files_are_compared_without_a_cluster(run: Run, api: FakeAPI, tmp_path: Path, golden: Golden) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "tiny"}, "spec": {}}
-    for folder, flags in ((old, IMAGE), (new, (*IMAGE, "--max-num-seqs", "7"))):
+    for folder, flags, other in ((old, IMAGE, "policy.json"), (new, (*IMAGE, "--max-num-seqs", "7"), "config.yaml")):
         folder.mkdir()
         (folder / "service.yaml").write_text(run("render", *TINY, *flags).out)
-        (folder / "kustomization.yaml").write_text("kind: Kustomization\nresources: [service.yaml]\n")
+        (folder / "kustomization.yaml").write_text(f"kind: Kustomization\nresources: [{other}, service.yaml]\n")
     (old / "policy.json").write_text(json.dumps(policy))
     (new / "config.yaml").write_text(json.dumps({**policy, "kind": "ConfigMap", "apiVersion": "v1"}))
     result = run("diff", "--local", str(old), str(new))
@@ -354,6 +354,61 @@ def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
     assert f"{patching}/kustomization.yaml changes what it lists" in above.err
     program(overlay / "bin", "kustomize", "sys.exit('no such base')")
     assert "failed: no such base" in run("diff", "--local", base, patching).err
+
+
+def test_a_kustomization_that_lists_one_that_changes_objects_is_built(
+    run: Run, overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (overlay / "kustomization.yaml").write_text("resources: [overlay]\n")
+    built = MANIFEST.replace("chat", "search")
+    program(overlay / "bin", "kustomize", f"sys.argv[2:] == [{str(overlay)!r}] and print({built!r})")
+    monkeypatch.setenv("PATH", str(overlay / "bin"))
+    for named in (overlay, overlay / "kustomization.yaml"):
+        result = run("diff", "--local", str(overlay / "base"), str(named))
+        assert result.code == 1, str(result)
+        assert "label team  chat → search" in result.out
+    (overlay / "kustomization.yaml").write_text("resources: [base]\n")
+    assert run("diff", "--local", str(overlay / "base"), str(overlay)).code == 0
+    (overlay / "base" / "kustomization.yaml").write_text("resources: [../]\n")
+    program(overlay / "bin", "kustomize", "sys.exit('cycle detected')")
+    assert "failed: cycle detected" in run("diff", "--local", str(overlay / "base"), str(overlay)).err
+
+
+def test_spec_files_that_a_kustomization_changes_are_rendered(
+    run: Run, overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, changed = overlay / "base" / "service.yaml", str(overlay / "overlay")
+    base.write_text(SPEC)
+
+    def builds(*texts: str) -> None:
+        built = "---\n".join(texts)
+        program(overlay / "bin", "kustomize", f"print({built!r})")
+
+    builds(SPEC.replace("x:1", "x:2"), MANIFEST, SPEC.replace("name: tiny", "name: other"))
+    monkeypatch.setenv("PATH", str(overlay / "bin"))
+    result = run("diff", "--local", str(base), changed, "--offline")
+    assert result.code == 1, str(result)
+    assert "image (head, group cpu)  example.com/x:1 → example.com/x:2\n" in result.out
+    assert "+ Service a" in result.out
+    assert "+ RayService other" in result.out
+    builds(SPEC.replace("image:", "images:"))
+    assert (
+        f"{changed}, built:4: spec.engine.images: unknown field"
+        in run("diff", "--local", str(base), changed, "--offline").err
+    )
+
+
+def test_files_that_a_kustomization_does_not_list_are_no_objects(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new" / "service"
+    old.write_text(MANIFEST)
+    new.mkdir(parents=True)
+    (new / "kustomization.yaml").write_text("resources: [listed.yaml]\n")
+    (new / "listed.yaml").write_text(MANIFEST)
+    (new / "draft.yaml").write_text(MANIFEST.replace("name: a", "name: b"))
+    (new / "values.yaml").write_text("replicas: 2\n")
+    for named in (new, new / "kustomization.yaml", new.parent):
+        result = run("diff", "--local", str(old), str(named))
+        assert result.code == 0, str(result)
 
 
 def test_flux_has_kustomizations_that_are_objects(run: Run, tmp_path: Path) -> None:

@@ -164,7 +164,20 @@ def test_the_code_is_mounted_on_the_python_path_of_all_pods() -> None:
         }
         assert volumes == {"serving": {"name": models}, "ingress-code": {"name": "chat-ingress-code"}}
         places = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
-        assert places.items() >= {"serving": "/opt/rayllm/serving", "ingress-code": "/opt/rayllm/ingress"}.items()
+        expected = {"serving": "/opt/rayllm/serving/rayllm.zip", "ingress-code": "/opt/rayllm/ingress"}
+        assert places.items() >= expected.items()
+
+
+def test_an_archive_from_which_pods_import_does_not_change_below_them() -> None:
+    """The kubelet updates what is mounted as a folder, but no subPath."""
+    found = config_maps()
+    for pod in pods(SERVICE).values():
+        mounts = {one["name"]: one for one in pod["containers"][0]["volumeMounts"]}
+        [volume] = [one for one in pod["volumes"] if one["name"] == "serving"]
+        [key] = found[volume["configMap"]["name"]]["binaryData"]
+        assert mounts["serving"]["subPath"] == key
+        assert mounts["serving"]["mountPath"] in environment(pod)["PYTHONPATH"].split(":")
+        assert "subPath" not in mounts["ingress-code"]  # Processes copy that of the ingress, and wait for another one.
 
 
 def mounted(folder: Path) -> tuple[Path, Path, str]:
@@ -242,6 +255,10 @@ def test_other_code_is_used_if_that_does_not_come(
     assert ingress_code({VARIABLE: "old"}, tmp_path, copies) == [str(copies / "new.zip/rayllm_ctl/serving")]
     assert "old.zip does not exist" in caplog.text
     assert not (copies / "old.zip").exists()
+    (tmp_path / "new.zip").write_bytes(b"with other comments")
+    ingress_code({VARIABLE: "old"}, tmp_path, copies)
+    assert (copies / "new.zip").read_bytes() == b"new"  # from which another process imports
+    assert [path.name for path in copies.iterdir()] == ["new.zip"]
 
 
 def test_the_form_of_code_says_all_that_it_does() -> None:

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from rayllm_ctl.serving.gateway.application import App
+from rayllm_ctl.serving.gateway.errors import error_body, server_error
 from rayllm_ctl.serving.gateway.expect import WANTED, Held
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.proxy import Edge
@@ -42,12 +43,29 @@ def serve_proxy(app: App) -> App:
     return proxy
 
 
-def talk(case: Case, client: Talk) -> None:
+def losing(app: App) -> App:
+    """Ends with the ingress, without a response, as ray/serve/_private/proxy.py does after a message of it."""
+
+    async def proxy(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = asyncio.Event()
+
+        async def sends(message: Message) -> None:
+            await send(message)
+            asked.set()
+
+        ingress = asyncio.ensure_future(app(scope, receive, sends))
+        await asked.wait()
+        ingress.cancel()
+
+    return proxy
+
+
+def talk(case: Case, client: Talk, around: Callable[[App], App] = lambda app: app) -> None:
     """Let a client talk to a server with the whole chain behind it."""
 
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            config = uvicorn.Config(Edge(serve_proxy(case.gateway)), lifespan="off", log_level="critical")
+            config = uvicorn.Config(Edge(around(serve_proxy(case.gateway))), lifespan="off", log_level="critical")
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             reader, writer = await asyncio.open_connection(*listening.getsockname())
@@ -111,6 +129,22 @@ def test_a_body_that_is_accepted_is_asked_for(gated: bool) -> None:
 
     talk(case, client)
     assert case.upstream.bodies == [BODY, BODY]
+
+
+def test_a_replica_that_is_lost_after_it_asked_for_the_body_is_an_error_of_the_gateway() -> None:
+    case = gateway(keys=Keys())
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head(len(BODY), Authorization="Bearer k-reader", X_Request_ID='mine-"1"'))
+        response = await reader.read()
+        started, _, body = response.removeprefix(CONTINUE).partition(b"\r\n\r\n")
+        assert started.startswith(b"HTTP/1.1 503")
+        assert started.count(b'\r\nx-request-id: mine-"1"') == 1
+        assert b"\r\nconnection: close" in started
+        assert body == error_body(server_error(503, 'mine-"1"'))
+
+    talk(case, client, losing)
+    assert not case.upstream.bodies
 
 
 def test_an_application_that_does_not_ask_gets_the_body_after_a_while() -> None:

@@ -99,9 +99,14 @@ volumeMounts:
   readOnly: true
 {{- end }}
 {{- if not (kindIs "invalid" $.serving) }}
+{{- /* As single files, which the kubelet never updates. In a mounted folder it would replace an archive below processes that
+   keep the places of its modules: equal code may have other comments, or be compressed by another zlib. */}}
+{{- range $key, $content := $.serving.archives }}
 - name: serving
-  mountPath: {{ include "rayllm.yaml" $.serving.mountPath }}
+  mountPath: {{ include "rayllm.yaml" (printf "%v%v%v" $.serving.mountPath "/" $key) }}
+  subPath: {{ include "rayllm.yaml" $key }}
   readOnly: true
+{{- end }}
 {{- end }}
 {{- if not (kindIs "invalid" $.ingressCode) }}
 - name: ingress-code

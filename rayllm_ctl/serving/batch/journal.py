@@ -115,7 +115,8 @@ class Journal:
             if (table.schema.metadata or {}).get(_JOB) != self._schema.metadata[_JOB]:
                 return None
             return [_row(row) for row in table.to_pylist()]
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            # Of the content, which is in memory: pyarrow raises a plain OSError for a damaged page, for one.
             sys.stderr.write(f"{self._store.path}/{path} cannot be read, so its rows are asked again: {error}\n")
             return None
 

@@ -55,6 +55,12 @@ class Held:
     def __init__(self, receive: Receive, send: Send, seconds: float = LONGEST_SECONDS) -> None:
         self._receive, self._send, self._seconds = receive, send, seconds
         self._released = asyncio.Event()
+        self._asked = self._started = False
+
+    @property
+    def lacks_response(self) -> bool:
+        """Whether the application asked for the body, and has sent no response."""
+        return self._asked and not self._started
 
     async def receive(self) -> Message:
         """The next message of the client, once the body is wanted."""
@@ -68,10 +74,13 @@ class Held:
     async def send(self, message: Message) -> None:
         """Pass on what the application sends, but for its asking."""
         if message["type"] == WANTED:
+            self._asked = True
             self._released.set()
             return
-        if message["type"] == "http.response.start" and not self._released.is_set():
-            # The body stays unread, and would be taken for the next request of the connection.
-            others = [header for header in message.get("headers", ()) if header[0].lower() != b"connection"]
-            message = {**message, "headers": [*others, (b"connection", b"close")]}
+        if message["type"] == "http.response.start":
+            self._started = True
+            if not self._released.is_set():
+                # The body stays unread, and would be taken for the next request of the connection.
+                others = [header for header in message.get("headers", ()) if header[0].lower() != b"connection"]
+                message = {**message, "headers": [*others, (b"connection", b"close")]}
         await self._send(message)

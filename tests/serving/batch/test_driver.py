@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -166,8 +167,30 @@ def test_a_part_whose_last_answer_was_saved_is_written_without_an_engine(rig: Ri
     assert [row["answer"] for row in rig.rows()] == [f"a{i}" for i in range(250)]
 
 
+def half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def with_damaged_pages(content: bytes) -> bytes:
+    """A Parquet file ends with its metadata, their length and four characters; these stay as they are."""
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    return content[:4] + b"\xff" * (end - 4) + content[end:]
+
+
+def with_other_columns(content: bytes) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(content)).drop_columns(["part"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
+
+
+@pytest.mark.parametrize("damage", [half, with_damaged_pages, with_other_columns])
 def test_a_saved_file_that_cannot_be_read_or_deleted_costs_only_its_rows(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
 ) -> None:
     from rayllm_ctl.serving.batch.failures import BatchError
     from rayllm_ctl.serving.batch.storage import Store
@@ -180,7 +203,8 @@ def test_a_saved_file_that_cannot_be_read_or_deleted_costs_only_its_rows(
     rig.stop_after, rig.seconds_per_row = 45, 0.5
     rig.run(settings)
     first, second = saved(rig)
-    (rig.root / "out/_rayllm" / first).write_bytes(b"half")
+    file = rig.root / "out/_rayllm" / first
+    file.write_bytes(damage(file.read_bytes()))
     rig.stop_after = None
     monkeypatch.setattr(Store, "delete", denied)
     assert (rig.run(settings)[0], rig.rows_asked) == (0, 230)
