@@ -102,12 +102,13 @@ def diff_live(
     found = [compare(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
-    replaced = any("new-cluster" in item.effects for item in changed)
-    staying = () if replaced else running.clusters[-1:]  # of two the second takes over
+    kept = [item.keeps_cluster_if for item in changed]
+    staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
     patches, unread = _patch_commands(cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
     gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
-    notes = (*unread, *unknown, *(() if bound != changed else (f"{_STALE}: {command}" for command in patches)))
+    stale = patches if bound == changed and not any(kept) else ()
+    notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
     return Diff((*bound, *gone), notes=notes)
 
 

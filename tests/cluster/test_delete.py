@@ -240,9 +240,7 @@ def test_an_interruption_before_anything_was_changed_deletes_nothing(
     assert [one.path for one in api.requests if one.method in ("PATCH", "DELETE")] == []
 
 
-def test_a_deletion_that_is_interrupted_while_it_says_what_it_waits_for_goes_on(
-    api: FakeAPI, cluster: Cluster
-) -> None:
+def test_a_deletion_that_is_interrupted_while_it_says_what_it_waits_for_goes_on(api: FakeAPI, cluster: Cluster) -> None:
     serving(api, ["RUNNING"], ["STOPPING"])
     events = delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5)
     assert next(events) == Noted("waiting for 1 replica of tiny to answer the last requests")
