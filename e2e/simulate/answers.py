@@ -26,9 +26,9 @@ _DEPLOYMENT_DEFAULTS = {
 
 def serve_details(serve: Serve, pods: Sequence[RayPod]) -> dict[str, Any]:
     """GET /api/serve/applications/."""
-    if not serve.applications:
-        # Serve is not started before it has something to serve.
-        return {**_frame(serve, []), "controller_info": None}
+    if not serve.started:
+        # The dashboard's own answer, also where it does not reach the controller.
+        return {"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": None}
     head = next((pod for pod in pods if pod.head), None)
     return {
         **_frame(serve, proxies(serve, pods)),

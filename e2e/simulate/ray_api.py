@@ -43,7 +43,7 @@ class RayHandler(Handler):
         if self.command == "GET":
             return json_reply(answers.serve_details(cluster.serve, cluster.pods))
         if self.command == "DELETE":
-            cluster.serve.applications.clear()
+            cluster.serve.shut_down()
             return text_reply("")
         if cluster.settings.reject:
             return text_reply(cluster.settings.reject, 400)

@@ -63,6 +63,8 @@ class Serve:
 
     identity: str
     applications: dict[str, Application] = field(default_factory=dict)
+    started: bool = False
+    """Whether its controller is there: from the first config on, also while that has no applications."""
 
     def put(self, config: Mapping[str, Any], now: float) -> None:
         """Take a new config: new and changed applications are (re)deployed, those that are gone are deleted.
@@ -70,11 +72,16 @@ class Serve:
         ValueError, with the text that Serve answers, for a config that Serve would refuse.
         """
         wanted = _applications(config)
+        self.started = True
         self.applications = {name: app for name, app in self.applications.items() if name in wanted}
         for name, app in wanted.items():
             known = self.applications.get(name)
             if known is None or known.config != app:
                 self.applications[name] = Application(app, now)
+
+    def shut_down(self) -> None:
+        """End all applications, and the controller."""
+        self.applications, self.started = {}, False
 
     def crash(self, name: str) -> bool:
         """Let the first running replica of a deployment (a name, or the start of one) die; whether there was any."""

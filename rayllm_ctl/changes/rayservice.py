@@ -61,8 +61,10 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
         consequences += [_new_cluster(strategy, running, code), *_renamed(old, new)]
     elif "hash" in parts:
         consequences.append(_held_back(running))
-    consequences += _same_cluster({effect for _, effect in judged}, parts, replaced, running)
-    consequences += _strategy_changed(old, new)
+    held_back = _strategy_changed(old, new)
+    effects = {effect for _, effect in judged}
+    consequences += _same_cluster(effects, parts, replaced, running, maybe_replaced=bool(held_back))
+    consequences += held_back
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no pod and no replica restarts"))
     return Explanation(named(judged), tuple(consequences))
@@ -132,13 +134,16 @@ def _is_pod_code(found: Difference) -> bool:
 
 def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
     live = running.clusters[0] if running.clusters else "the one that runs"
+    unless = None
+    if strategy == INCREMENTAL and version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:
+        unless = "KubeRay's feature gate RayServiceIncrementalUpgrade is off"
     if not running.clusters:
         message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
     elif not running.serves:
         message = f"KubeRay starts another RayCluster in place of {live}, which does not serve"
     elif strategy == INCREMENTAL:
         message = f"KubeRay starts a second RayCluster and moves traffic to it in steps; {live} is deleted at the end"
-        if version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:
+        if unless:
             message += " (nothing is rolled out where its feature gate RayServiceIncrementalUpgrade is off)"
     else:
         message = f"KubeRay starts a second RayCluster; {live} serves until the new one does, and is then deleted"
@@ -146,7 +151,7 @@ def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
         message += f". An upgrade is in progress: {running.clusters[1]}, which has not taken over yet, is replaced too"
     if code:
         message += ". The code of models and proxies is another one: that of this version of rayllm-ctl"
-    return Consequence("new-cluster", message)
+    return Consequence("new-cluster", message, unless=unless)
 
 
 def _upgrading(pending: str) -> Consequence:
@@ -165,7 +170,9 @@ def _held_back(running: Running) -> Consequence:
     )
 
 
-def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, running: Running) -> Iterator[Consequence]:
+def _same_cluster(
+    effects: set[Effect], parts: set[Part], replaced: bool, running: Running, *, maybe_replaced: bool
+) -> Iterator[Consequence]:
     if replaced:
         return
     live, stays = (running.clusters[0], running.clusters[-1]) if running.clusters else ("the live RayCluster",) * 2
@@ -174,6 +181,7 @@ def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, runnin
             "bounds",
             f"KubeRay does not carry replica bounds to {stays}: rayllm-ctl deploy writes them there, "
             "kubectl apply, Argo CD and Flux do not",
+            unless="changes that were held back start another RayCluster" if maybe_replaced else None,
         )
     if "appended" in parts and "hash" not in parts:
         yield Consequence("in-place", f"KubeRay adds the worker group to {live}; no pod restarts")
@@ -186,9 +194,9 @@ def _same_cluster(effects: set[Effect], parts: set[Part], replaced: bool, runnin
         yield Consequence("in-place", f"KubeRay deletes all pods of {live} or starts them again", outage=True)
 
 
-def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Consequence]:
+def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Consequence]:
     before, after = (mapping(side, "upgradeStrategy").get("type") for side in (old, new))
-    if before == "None" and after != "None":
-        yield Consequence(
-            "new-cluster", "changes that upgradeStrategy None has held back are rolled out now, if there are any"
-        )
+    if before != "None" or after == "None":
+        return []
+    message = "changes that upgradeStrategy None has held back are rolled out now, if there are any"
+    return [Consequence("new-cluster", message, unless="upgradeStrategy None has held no change back")]

@@ -91,15 +91,15 @@ class RayServiceLook:
         try:
             if self._where is None:
                 self._where = active_serve(self._cluster, self._cluster.get("RayService", self._name, self._namespace))
-            state = serve.state(self._where.dashboard)
         except UserError as error:
             problems.append(f"Serve's state could not be read: {short_reason(error)}")
             return None
-        if "error" in state:
+        try:
+            return serve.read_state(self._where.dashboard)
+        except UserError as error:
             self._where = None
-            problems.append(f"Serve's state could not be read: {state['error']}")
+            problems.append(f"Serve's state could not be read: {serve.unread(error)}")
             return None
-        return state
 
     def _deployments(self, state: Mapping[str, Any]) -> list[Deployment]:
         found = engine_deployments(state)

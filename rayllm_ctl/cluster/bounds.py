@@ -56,6 +56,12 @@ def propagate_bounds(
     return changed, left
 
 
+def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]) -> list[str]:
+    """Those of the live RayClusters of `applied` of these names that have other bounds."""
+    live = _live(cluster, names, applied["metadata"]["namespace"])
+    return [item["metadata"]["name"] for item in live if bounds_patch(item, applied)]
+
+
 @contextmanager
 def settling(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
     """Goes on with `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
@@ -67,7 +73,10 @@ def settling(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
 
     def settle() -> None:
-        while not stop.wait(POLL_SECONDS):
+        stopped = False
+        while not stopped:
+            # Once more at the end: the service may have become Ready between two attempts.
+            stopped = stop.wait(POLL_SECONDS)
             with suppress(UserError):  # the next attempt may succeed
                 live = cluster.get(kind.name, name, namespace)
                 if (live.get("status") or {}).get("observedGeneration") != live["metadata"]["generation"]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.ending import GRACE_SECONDS, end_replicas
+from rayllm_ctl.cluster.ending import GRACE_SECONDS, Ending
 from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.ownership import OwnedResources
@@ -61,20 +61,21 @@ def delete_service(
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
-    idle = False
+    ending = Ending(cluster, kind)
     if wait and service is not None:
         try:
-            idle = yield from end_replicas(cluster, kind, service, deadline)
-        except KeyboardInterrupt:
-            for _ in delete_all(cluster, doomed, background=left.clears_redis()):
-                pass  # a service without applications is of no use to anybody
+            yield from ending.end_replicas(service, deadline)
+        except (KeyboardInterrupt, GeneratorExit):  # the latter where what is said of it is interrupted
+            if ending.begun:
+                for _ in delete_all(cluster, doomed, background=left.clears_redis()):
+                    pass  # a service without applications is of no use to anybody
             raise
     for applied in delete_all(cluster, doomed, background=left.clears_redis()):
         if not wait:
             yield applied
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
-        yield from _wait(left, doomed, deadline, timeout, idle=idle)
+        yield from _wait(left, doomed, deadline, timeout, ending.emptied)
 
 
 def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
@@ -102,9 +103,9 @@ def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry
 
 
 def _wait(
-    left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float, *, idle: bool
+    left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float, emptied: Collection[str]
 ) -> Iterator[Applied | Noted]:
-    """idle: no replica runs in the pods."""
+    """emptied: the RayClusters in whose pods no replica runs."""
     pending = list(doomed)
     pods_before: int | None = None
     told: set[str] = set()
@@ -115,8 +116,7 @@ def _wait(
             yield Applied(item.kind, item.name, item.namespace, "deleted")
         pending = [item for item in pending if item not in gone]
         parts = [*left.ray_clusters(), *left.pods()]
-        if idle:
-            left.hasten(part for part in parts if not _cleans_up(part))
+        left.hasten(part for part in parts if _cluster_of(part) in emptied and not _cleans_up(part))
         cleanups = [part for part in parts if _cleans_up(part)]
         pods = sum(part["kind"] == "Pod" for part in parts) - len(cleanups)
         for note in map(left.cleanup_note, cleanups):
@@ -215,6 +215,12 @@ class _Leftovers:
         except NotFoundError:
             return None
         return found if found["metadata"]["uid"] == item.uid else None
+
+
+def _cluster_of(item: Mapping[str, Any]) -> str | None:
+    """The RayCluster of a pod."""
+    name: str | None = (item["metadata"].get("labels") or {}).get(kuberay.CLUSTER)
+    return name
 
 
 def _cleans_up(item: Mapping[str, Any]) -> bool:

@@ -10,9 +10,10 @@ it deletes applications that its configuration no longer has. Pods in which noth
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from rayllm_ctl.cluster.activeserve import active_cluster
 from rayllm_ctl.cluster.applied import applied_manifest
 from rayllm_ctl.cluster.apply import apply
 from rayllm_ctl.cluster.client import Cluster
@@ -34,35 +35,52 @@ GRACE_SECONDS = 2
 _NO_APPLICATIONS = "applications: []\n"
 
 
-def end_replicas(
-    cluster: Cluster, kind: WorkloadKind, service: Mapping[str, Any], deadline: float
-) -> Generator[Noted, None, bool]:
-    """Have Serve end the replicas of `service`, each with its requests; whether none runs any more.
+class Ending:
+    """The end of the replicas of one service.
 
-    Otherwise, as during an upgrade, or where Serve cannot be asked, the pods end as Ray ends them. deadline: of
-    time.monotonic(), after which the replicas are not waited for.
+    begun: the service may have no applications by now. emptied: the RayClusters on which no replica runs any more.
     """
-    clusters = kind.clusters_of(service)
-    if kind.is_cluster or len(clusters) != 1 or kuberay.is_suspended(service):
-        return False
-    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
-    try:
-        dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, clusters[0], namespace))
-        if not _replicas(dashboard):
+
+    def __init__(self, cluster: Cluster, kind: WorkloadKind) -> None:
+        self._cluster, self._kind = cluster, kind
+        self.begun = False
+        self.emptied: frozenset[str] = frozenset()
+
+    def end_replicas(self, service: Mapping[str, Any], deadline: float) -> Iterator[Noted]:
+        """Have Serve end the replicas of `service`, each with its requests.
+
+        Where that is not possible, as during an upgrade, or where Serve cannot be asked, nothing is emptied, and the
+        pods end as Ray ends them. deadline: of time.monotonic(), after which the replicas are not waited for.
+        """
+        clusters = self._kind.clusters_of(service)
+        if self._kind.is_cluster or len(clusters) != 1 or kuberay.is_suspended(service):
+            return
+        name = service["metadata"]["name"]
+        try:
+            if (yield from self._end(service, clusters[0], deadline)):
+                self.emptied = frozenset(clusters)
+        except NotFoundError:
+            return
+        except UserError as error:
+            yield Noted(f"the replicas of {name} end with their pods, which may take minutes: {unread(error)}")
+
+    def _end(self, service: Mapping[str, Any], ray_cluster: str, deadline: float) -> Generator[Noted, None, bool]:
+        """Whether no replica runs there any more."""
+        name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+        dashboard = dashboard_of(self._cluster, self._cluster.get(kuberay.RAY_CLUSTER, ray_cluster, namespace))
+        # On a RayCluster that never served, Serve may not have been started.
+        if not _replicas(dashboard, started=active_cluster(service) == ray_cluster):
             return True
         manifest = applied_manifest(service)
         if manifest is None:
             yield Noted(f"{name} was not applied by rayllm-ctl: its replicas end with their pods")
             return False
         manifest["spec"] = {**manifest["spec"], "serveConfigV2": _NO_APPLICATIONS}
-        for _ in apply(cluster, [manifest], unchanged={kind.name: int(service["metadata"].get("generation") or 0)}):
+        unchanged = {self._kind.name: int(service["metadata"].get("generation") or 0)}
+        self.begun = True
+        for _ in apply(self._cluster, [manifest], unchanged=unchanged):
             pass  # what is said of the service is its deletion
         return (yield from _wait(dashboard, name, deadline))
-    except NotFoundError:
-        return False
-    except UserError as error:
-        yield Noted(f"the replicas of {name} end with their pods, which may take minutes: {unread(error)}")
-        return False
 
 
 def _wait(dashboard: Dashboard, name: str, deadline: float) -> Generator[Noted, None, bool]:
@@ -82,8 +100,8 @@ def _wait(dashboard: Dashboard, name: str, deadline: float) -> Generator[Noted, 
     return False
 
 
-def _replicas(dashboard: Dashboard) -> list[str]:
-    """The states of all replicas that there are."""
-    applications = read_state(dashboard).get("applications") or {}
+def _replicas(dashboard: Dashboard, *, started: bool = True) -> list[str]:
+    """The states of all replicas that there are. Raises UserError as read_state does."""
+    applications = read_state(dashboard, started=started).get("applications") or {}
     deployments = [one for app in applications.values() for one in (app.get("deployments") or {}).values()]
     return [str(one.get("state")) for deployment in deployments for one in deployment.get("replicas") or ()]

@@ -20,6 +20,7 @@ from rayllm_ctl.cluster.failures import (
 )
 from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.serveanswer import NO_CONTROLLER, lacks_controller
 from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
 
 LOG_LINES = 400
@@ -48,14 +49,24 @@ _EXCEPTION = r"^ERROR [^\n]*Exception in Replica\([^\n]*deployment='{}', app='{}
 def state(dashboard: Dashboard) -> dict[str, Any]:
     """The body of GET /api/serve/applications/ of one Ray cluster, or {"error": text}, with "status" if one came."""
     try:
-        return read_state(dashboard)
+        return _answer(dashboard)
     except UserError as error:
         status = {"status": error.status} if isinstance(error, ApiError) else {}
         return {"error": unread(error), **status}
 
 
-def read_state(dashboard: Dashboard) -> dict[str, Any]:
-    """The body of GET /api/serve/applications/ of one Ray cluster. Raises UserError."""
+def read_state(dashboard: Dashboard, *, started: bool = True) -> dict[str, Any]:
+    """The body of GET /api/serve/applications/ of one Ray cluster. Raises UserError where it is unknown.
+
+    started: Serve has run there, so that an answer without its controller says nothing.
+    """
+    answer = _answer(dashboard)
+    if started and lacks_controller(answer):
+        raise UserError(NO_CONTROLLER)
+    return answer
+
+
+def _answer(dashboard: Dashboard) -> dict[str, Any]:
     return dashboard.json("/api/serve/applications/", doing="ask Serve for its state")
 
 

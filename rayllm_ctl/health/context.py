@@ -18,6 +18,7 @@ from rayllm_ctl.health.rayservice import Service, read_service
 from rayllm_ctl.health.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
 from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.health import Object, Snapshot
+from rayllm_ctl.model.serveanswer import NO_CONTROLLER, lacks_controller
 
 NEVER = float("inf")
 
@@ -257,6 +258,8 @@ class ServiceContext:
 
     def _serve(self, name: str, role: str) -> ServeState:
         answer: Any = self.snapshot.serve.get(name)
+        if role == "active" and isinstance(answer, Mapping) and lacks_controller(answer):
+            return ServeState(error=NO_CONTROLLER)  # the operator's copy is of such an answer, or older
         state = read_serve(answer) if answer is not None else ServeState(error=NOT_ASKED)
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:

@@ -75,7 +75,7 @@ class Consequence:
     """What one effect means for one object. outage: nothing answers for a while (None: that depends on the load).
 
     `hints`: what to type or do about it. `extra`: the resources that are needed on top of what runs, as quantities;
-    `capacity`: whether the nodes have them now (None: unknown).
+    `capacity`: whether the nodes have them now (None: unknown). `unless`: an unknown fact, with which it does not come.
     """
 
     effect: Effect
@@ -84,6 +84,7 @@ class Consequence:
     hints: tuple[str, ...] = ()
     extra: Mapping[str, str] | None = field(default=None, metadata=OMIT_NONE)
     capacity: bool | None = field(default=None, metadata=OMIT_NONE)
+    unless: str | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,12 @@ class ObjectDiff:
         found = [change.effect for change in self.explanation.changes]
         found += [consequence.effect for consequence in self.explanation.consequences]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def keeps_cluster_if(self) -> str | None:
+        """The unknown fact with which a RayService keeps its RayCluster; empty: it keeps it, None: it does not."""
+        starts = [one.unless for one in self.explanation.consequences if one.effect == "new-cluster"]
+        return None if None in starts else next(iter(starts), "")
 
     @property
     def outage(self) -> bool:

@@ -102,12 +102,13 @@ def diff_live(
     found = [compare(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
-    replaced = any("new-cluster" in item.effects for item in changed)
-    staying = () if replaced else running.clusters[-1:]  # of two the second takes over
+    kept = [item.keeps_cluster_if for item in changed]
+    staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
     patches, unread = _patch_commands(cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
     gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
-    notes = (*unread, *unknown, *(() if bound != changed else (f"{_STALE}: {command}" for command in patches)))
+    stale = patches if bound == changed and not any(kept) else ()
+    notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
     return Diff((*bound, *gone), notes=notes)
 
 
@@ -158,21 +159,25 @@ def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: st
     running = Running(version, clusters, start_seconds=seconds, serves=answers(existing))
     if not clusters or kind.is_cluster:
         return running
-    found = _serve_state(cluster, clusters[0], existing["metadata"])
+    found = _serve_state(cluster, clusters[0], existing)
     if isinstance(found, Unread):
         return replace(running, unread=found)
     return replace(running, replicas=dict(_replicas(found)))
 
 
-def _serve_state(cluster: Cluster, name: str, service: Mapping[str, Any]) -> Mapping[str, Any] | Unread:
-    """What Serve on a RayCluster says of itself. service: the metadata of its RayService."""
+def _serve_state(cluster: Cluster, name: str, service: Object) -> Mapping[str, Any] | Unread:
+    """What Serve on a RayCluster of a RayService says of itself."""
+    from rayllm_ctl.cluster.activeserve import active_cluster
     from rayllm_ctl.cluster.dashboard import dashboard_of
     from rayllm_ctl.cluster.serve import read_state, unread
 
+    metadata = service["metadata"]
     try:
-        return read_state(dashboard_of(cluster, cluster.get("RayCluster", name, service["namespace"])))
+        dashboard = dashboard_of(cluster, cluster.get("RayCluster", name, metadata["namespace"]))
+        # Before the first RayCluster has served, Serve may not have been started there.
+        return read_state(dashboard, started=name == active_cluster(service))
     except UserError as error:
-        status = f"rayllm-ctl status {service['name']} -n {service['namespace']}    # why Serve cannot be asked"
+        status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve cannot be asked"
         return Unread(f"Serve's state could not be read ({unread(error)})", status)
 
 

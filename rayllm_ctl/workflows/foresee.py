@@ -58,7 +58,8 @@ def as_deployed(diff: Diff) -> Diff:
 
 def _as_deployed(one: Consequence) -> Consequence:
     if one.effect == "bounds":
-        return replace(one, message="the bounds are written to the live RayCluster as well", hints=())
+        unless = f", unless {one.unless}" if one.unless else ""
+        return replace(one, message=f"the bounds are written to the live RayCluster as well{unless}", hints=())
     return replace(one, hints=tuple(hint for hint in one.hints if hint != SHRINK_HINT))
 
 

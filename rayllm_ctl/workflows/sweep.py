@@ -24,7 +24,14 @@ from rayllm_ctl.workflows.deploy import DeployOptions, deploy, runs_a_service
 from rayllm_ctl.workflows.interrupts import Interrupts
 from rayllm_ctl.workflows.rendering import Rendering
 from rayllm_ctl.workflows.sweepplan import Planned, Prepared
-from rayllm_ctl.workflows.sweepservice import delete_command, remove, require_cluster, require_own
+from rayllm_ctl.workflows.sweepservice import (
+    delete_command,
+    place,
+    remove,
+    require_cluster,
+    require_left_here,
+    require_own,
+)
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -61,6 +68,7 @@ def run_sweep(
         return Outcome(_sweep(prepared, {}))
     cluster = connect()
     namespace = prepared.namespace or cluster.namespace
+    require_left_here(cluster, namespace, prepared.folder)
     services = [one.rendering for one in todo if one.rendering is not None]
     if services:
         require_cluster(cluster, services, namespace, local=load.local)
@@ -134,7 +142,7 @@ class _Run:
         if self._interrupts.count:
             return
         self._left = one.rendering
-        self._prepared.folder.note_left(one.variant.name)
+        self._prepared.folder.note_left(place(self._cluster, one.variant.name, self._namespace))
         self._current = one
         record = self._measured(one, one.rendering)
         if record is not None:

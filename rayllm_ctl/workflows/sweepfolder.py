@@ -6,19 +6,30 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.sweep import Record, Sweep, Variant, in_words, is_variant_name
 from rayllm_ctl.model.yamltext import flow
 
 _FILE = "sweep.json"
 _LEFT = "left.json"
-"""The variant whose service may be in the cluster, whether it has been measured or not."""
+"""The variant whose service may be in a cluster, whether it has been measured or not, and where."""
 
 _COMPARED = {"spec": "", "load": "load", "vary": "vary", "templates": "--template-dir"}
 """What has to be the same at every call, and what it is called in messages: a spec file has its own names."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A service that may be in a cluster. server: the address of its API server, without credentials."""
+
+    variant: str
+    namespace: str
+    server: str
 
 
 class Folder:
@@ -57,18 +68,28 @@ class Folder:
         """Keep what is known of a variant."""
         _write(self.path / f"{record.variant}.json", record.to_json())
 
-    def left(self) -> str | None:
-        """The name of the variant whose service an interrupted sweep may have left in the cluster."""
-        found = _read(self.path / _LEFT)
-        return None if found is None else str(found.get("variant"))
+    @property
+    def left_file(self) -> Path:
+        """Where it is kept what an interrupted sweep may have left."""
+        return self.path / _LEFT
 
-    def note_left(self, name: str) -> None:
-        """Keep that the service of a variant may be in the cluster from now on."""
-        _write(self.path / _LEFT, {"variant": name})
+    def left(self) -> Left | None:
+        """The service that an interrupted sweep may have left. UsageError for a file that is not of a sweep."""
+        found = _read(self.left_file)
+        if found is None:
+            return None
+        try:
+            return Left(str(found["variant"]), str(found["namespace"]), str(found["server"]))
+        except KeyError:
+            raise _not_ours(self.left_file) from None
+
+    def note_left(self, left: Left) -> None:
+        """Keep that a service may be in a cluster from now on."""
+        _write(self.left_file, asdict(left))
 
     def forget_left(self) -> None:
         """Keep that the service is gone."""
-        (self.path / _LEFT).unlink(missing_ok=True)
+        self.left_file.unlink(missing_ok=True)
 
     def sweep(self) -> Sweep:
         """All that the folder holds, in the order of the values. Raises UsageError for files that are no results."""

@@ -80,7 +80,7 @@ def prepare(
     renderings = {one.variant.name: one.rendering for one in planned}
     return Prepared(
         base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder,
-        None if left is None else renderings.get(left) or Rendering(left, base.namespace, (), (), None),
+        None if left is None else renderings.get(left.variant) or Rendering(left.variant, base.namespace, (), (), None),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import WORKLOADS, workload
@@ -15,6 +16,7 @@ from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows import gatewaysecrets
 from rayllm_ctl.workflows.delete import delete
 from rayllm_ctl.workflows.rendering import Rendering
+from rayllm_ctl.workflows.sweepfolder import Folder, Left
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -57,6 +59,29 @@ def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None
         raise UserError(
             f"{what} exists in namespace {namespace} and was not made by this sweep, which needs the name",
             hint=(f"{delete_command(name, namespace)}    # if nobody needs it", "--name NAME   (another name)"),
+        )
+
+
+def place(cluster: Cluster, name: str, namespace: str) -> Left:
+    """Where a service of the sweep is, to be kept in its folder."""
+    address = urlsplit(cluster.server)
+    return Left(name, namespace, urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="")))
+
+
+def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
+    """Raise UserError where an interrupted sweep may have left a service in another cluster or namespace."""
+    left = folder.left()
+    if left is None:
+        return
+    here = place(cluster, left.variant, namespace)
+    if left != here:
+        raise UserError(
+            f"{left.variant} was left by an interrupted sweep in namespace {left.namespace} of {left.server}, and this "
+            f"call is for namespace {here.namespace} of {here.server}",
+            hint=(
+                f"-n {left.namespace}, with the --context of {left.server}    # removes it, and goes on there",
+                f"rm {folder.left_file}    # if it is gone",
+            ),
         )
 
 

@@ -45,15 +45,18 @@ def taken_over(
     limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
     another step follows.
     """
-    from rayllm_ctl.cluster.bounds import propagate_bounds, settling
+    from rayllm_ctl.cluster.bounds import outdated, propagate_bounds, settling
     from rayllm_ctl.cluster.serveservice import propagate_service
 
     unsettled = False
     if not kind.is_cluster:
-        staying = _staying(kind, before, stored, kuberay)
-        changed, left = propagate_bounds(cluster, staying or (), stored)
-        unsettled = bool(left) or staying is None
+        clusters = kind.clusters_of(stored)[-1:]  # of two the second takes over, and the first goes
+        condition = _kept_if(kind, before, stored, kuberay)
+        changed, left = propagate_bounds(cluster, clusters if condition == "" else (), stored)
+        unsettled = bool(left) or condition != ""
         yield from changed
+        if condition and limit is None:
+            yield from (Noted(_not_written(name, condition)) for name in outdated(cluster, clusters, stored))
         then = "" if limit is not None else "; deploy again to lower it then"
         for group, workers in left.items():
             yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
@@ -66,16 +69,18 @@ def taken_over(
     yield from settled
 
 
-def _staying(
+def _kept_if(
     kind: WorkloadKind, before: Mapping[str, Any] | None, stored: Mapping[str, Any], kuberay: str
-) -> tuple[str, ...] | None:
-    """The live RayCluster that a change leaves in place; None where KubeRay starts another one for it.
+) -> str | None:
+    """With what unknown fact a change leaves the live RayCluster in place; as ObjectDiff.keeps_cluster_if."""
+    return compare(before, stored, kind.explain, Running(kuberay, kind.clusters_of(stored))).keeps_cluster_if
 
-    Of two the second takes over, and the first goes.
-    """
-    clusters = kind.clusters_of(stored)
-    change = compare(before, stored, kind.explain, Running(kuberay, clusters))
-    return None if before is not None and "new-cluster" in change.effects else clusters[-1:]
+
+def _not_written(name: str, condition: str) -> str:
+    return (
+        f"the new replica bounds were not written to RayCluster {name}: KubeRay starts a second one in its place, "
+        f"unless {condition}; deploy again to write them if it stays"
+    )
 
 
 def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:

@@ -121,7 +121,9 @@ def test_with_strategy_none_the_file_still_reaches_serve() -> None:
 
 def test_leaving_strategy_none_may_start_what_it_held_back() -> None:
     item = ray_service(upgradeStrategy={"type": "None"})
-    assert "held back" in messages(spec_change("upgradeStrategy", "type", value="NewCluster", before=item))
+    found = spec_change("upgradeStrategy", "type", value="NewCluster", before=item)
+    assert "held back" in messages(found)
+    assert [one.unless for one in found.consequences] == ["upgradeStrategy None has held no change back"]
 
 
 def test_incremental_upgrades_move_traffic_in_steps() -> None:
@@ -129,9 +131,11 @@ def test_incremental_upgrades_move_traffic_in_steps() -> None:
     found = spec_change(*BOX, "image", value="ray:2", before=item)
     assert "in steps" in messages(found)
     assert "feature gate RayServiceIncrementalUpgrade" in messages(found)
+    assert found.consequences[0].unless == "KubeRay's feature gate RayServiceIncrementalUpgrade is off"
     newer = Running(kuberay="1.7.0", clusters=("qwen-aaaaa",))
     found = spec_change(*BOX, "image", value="ray:2", before=item, running=newer)
     assert "feature gate" not in messages(found)
+    assert found.consequences[0].unless is None
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.errors import ClusterError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.kinds.loadtest import sweep_rights
@@ -26,6 +27,8 @@ from rayllm_ctl.model.workload import Right
 from rayllm_ctl.workflows import sweep as workflow
 from rayllm_ctl.workflows.benchflags import Flags
 from rayllm_ctl.workflows.interrupts import Interrupts
+from rayllm_ctl.workflows.sweepfolder import Left
+from rayllm_ctl.workflows.sweepservice import place
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
@@ -320,6 +323,35 @@ def test_a_measured_variant_whose_deletion_did_not_arrive_is_removed_by_the_next
     before = len(api.requests)
     assert sweep("--max-num-seqs", values).code == 0
     assert len(api.requests) == before
+
+
+def test_a_service_that_was_left_elsewhere_is_not_forgotten(
+    sweep: Run, load: Load, api: FakeAPI, tmp_path: Path
+) -> None:
+    kept = tmp_path / "out" / "left.json"
+    notes: list[dict[str, str]] = []
+    load.before = lambda: notes.append(json.loads(kept.read_text()))
+    assert sweep().code == 0
+    assert notes[0] == {"variant": load.names[0], "namespace": "llm", "server": api.url}
+    assert not kept.exists()
+    for other in ({"namespace": "elsewhere"}, {"server": "https://another:6443"}):
+        left = notes[0] | other
+        kept.write_text(json.dumps(left))
+        before = len(api.requests)
+        result = sweep()
+        assert result.code == 1, str(result)
+        where = f"in namespace {left['namespace']} of {left['server'].replace(api.url, 'http://SERVER')}"
+        assert f"{left['variant']} was left by an interrupted sweep {where}" in result.err
+        assert "this call is for namespace llm of http://SERVER" in result.err
+        assert (len(api.requests), json.loads(kept.read_text())) == (before, left)
+    kept.write_text(json.dumps(notes[0]))
+    assert "is removed first" in sweep().err
+    assert not kept.exists()
+
+
+def test_what_is_left_is_kept_without_credentials() -> None:
+    cluster = cast("Cluster", SimpleNamespace(server="https://user:secret@api.example:6443/k8s?token=t"))
+    assert place(cluster, "tiny", "llm") == Left("tiny", "llm", "https://api.example:6443/k8s")
 
 
 def test_a_service_that_the_sweep_did_not_make_is_not_touched(

@@ -81,6 +81,49 @@ def test_bounds_are_not_written_to_a_ray_cluster_that_is_replaced(run: Run, api:
     assert bounds_written(api) == ["tiny-zzzzz"], "the one that takes over"
 
 
+KEPT = "bounds were not written to RayCluster tiny-bcdfg: KubeRay starts a second one in its place, unless"
+
+
+@pytest.mark.usefixtures("deployed")
+def test_bounds_of_a_ray_cluster_that_may_stay_are_said_where_nothing_waits(
+    run: Run, api: FakeAPI, tmp_path: Path
+) -> None:
+    file = tmp_path / "tiny.yaml"
+    file.write_text(run("init", *TINY).out)
+    options = ("-f", str(file), "-n", "llm", "--offline")
+    spec = yaml.safe_load(file.read_text())
+    spec["spec"]["upgrade"] = {"strategy": "None"}
+    file.write_text(yaml.safe_dump(spec))
+    assert (first := run("deploy", *options)).code == 0, str(first)
+    api.applied = lambda _item: None
+    steps = {"stepSizePercent": 20, "interval": "30s", "gatewayClassName": "istio"}
+    api.put(kind="GatewayClass", metadata={"name": "istio"})
+    spec["spec"]["upgrade"] = {"strategy": "NewClusterWithIncrementalUpgrade", **steps}
+    spec["spec"]["replicas"] = {"min": 1, "max": 3}
+    file.write_text(yaml.safe_dump(spec))
+    compared = run("diff", *options)
+    assert "kubectl patch raycluster tiny-bcdfg" in compared.out, str(compared)
+    result = run("deploy", *options, "--no-wait")
+    assert result.code == 0, str(result)
+    assert "well, unless changes that were held back start another RayCluster" in result.err
+    assert f"{KEPT} upgradeStrategy None has held no change back; deploy again to write them if it stays" in result.err
+    assert bounds_written(api) == []
+    assert KEPT not in run("deploy", *options, "--no-wait").err
+    assert bounds_written(api) == ["tiny-bcdfg"]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_bounds_are_said_where_an_incremental_upgrade_may_be_switched_off(run: Run, api: FakeAPI) -> None:
+    item = api.stored("RayService", "tiny")
+    options = {"type": "NewClusterWithIncrementalUpgrade", "clusterUpgradeOptions": {"gatewayClassName": "istio"}}
+    api.put(**{**item, "spec": {**item["spec"], "upgradeStrategy": options}})
+    api.applied = lambda _item: None
+    result = run(*DEPLOY, "--max-replicas", "3", "--env", "COLOR=blue", "--no-wait")
+    assert result.code == 0, str(result)
+    assert f"{KEPT} KubeRay's feature gate RayServiceIncrementalUpgrade is off" in result.err
+    assert bounds_written(api) == []
+
+
 @pytest.mark.usefixtures("deployed")
 def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: FakeAPI) -> None:
     def edit(_request: Request) -> None:

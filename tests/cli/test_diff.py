@@ -98,6 +98,20 @@ def test_running_replicas_are_those_that_serve_reports(run: Run, api: FakeAPI, d
     assert "rayllm-ctl status tiny -n llm    # why Serve cannot be asked" in unread
 
 
+def test_without_serves_controller_running_replicas_are_unknown(run: Run, api: FakeAPI, deployed: None) -> None:
+    path = f"{kuberay.head_service(f'tiny-{SUFFIX}')}:dashboard/proxy/api/serve/applications/$"
+    api.answer("GET", path, (200, {"controller_info": {}, "proxies": {}, "applications": {}}))
+    change = (*TINY, *IMAGE, "--max-num-seqs", "7", "--min-replicas", "2", "--max-replicas", "2")
+    compared = run("diff", *change).out
+    assert "how many of them run is unknown: Serve's state could not be read (Ray's dashboard does not" in compared
+    refused = run("deploy", *change, "--upgrade", "in-place", "--no-wait")
+    assert (refused.code, "--accept-outage" in refused.err) == (1, True), str(refused)
+    # A RayCluster that never served has no controller at first, and nothing that runs.
+    service = api.stored("RayService", "tiny")
+    api.put(**{**service, "status": {"pendingServiceStatus": {"rayClusterName": f"tiny-{SUFFIX}"}}})
+    assert "is unknown" not in run("diff", *change).out
+
+
 def test_bounds_that_only_the_rayservice_has_are_noted(run: Run, api: FakeAPI, deployed: None) -> None:
     live = api.stored("RayCluster", f"tiny-{SUFFIX}")
     live["spec"]["workerGroupSpecs"][0]["maxReplicas"] = 7

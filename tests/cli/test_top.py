@@ -205,9 +205,16 @@ def test_a_gateways_queue(run: Run, api: FakeAPI, tmp_path: Path) -> None:
 
 
 def test_no_replica_runs(run: Run, rayservice: FakeAPI) -> None:
-    rayservice.answer("GET", SERVE, (200, {"applications": {}}))
+    rayservice.answer("GET", SERVE, (200, {"controller_info": {"node_id": "a"}, "applications": {}}))
     result = run("top", "tiny")
     assert (result.code, result.out, result.err) == (0, "no running replicas\n", "")
+
+
+def test_without_serves_controller_replicas_are_unknown(run: Run, rayservice: FakeAPI) -> None:
+    rayservice.answer("GET", SERVE, (200, {"controller_info": {}, "applications": {}}))
+    result = run("top", "tiny")
+    assert (result.code, result.out) == (1, ""), str(result)
+    assert "Serve's state could not be read: Ray's dashboard does not reach Serve's controller" in result.err
 
 
 @pytest.mark.parametrize("kind", [RAY_SERVICE, RAY_CLUSTER], ids=lambda kind: kind.name)

@@ -77,6 +77,8 @@ def test_what_is_forbidden_or_fails_is_said_and_not_tried_at_once(cluster: Clust
     found = look()
     assert (found.replicas, found.wanted, len(found.problems)) == (None, None, 1)
     assert "Serve's state could not be read" in found.problems[0]
+    chat.answer("GET", SERVE, (200, {"controller_info": {}, "proxies": {}, "applications": {}}))
+    assert look().problems == ("Serve's state could not be read: Ray's dashboard does not reach Serve's controller",)
     chat.granted = set()
     assert look().problems == ("Serve's state could not be read: not permitted to get rayservices.ray.io",)
 

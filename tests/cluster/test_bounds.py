@@ -141,6 +141,14 @@ def test_a_maximum_falls_with_the_workers_that_become_idle(
     assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=1, maxReplicas=1)]
 
 
+def test_bounds_settle_although_the_service_is_ready_at_once(api: FakeAPI, cluster: Cluster) -> None:
+    live(api, "tiny-aaaaa", group(maxReplicas=4))
+    stored = applied(api, group(maxReplicas=7))
+    with settling(cluster, RAY_SERVICE, stored) as changed:
+        pass
+    assert changed == [Applied("RayCluster", "tiny-aaaaa", "llm", "configured")]
+
+
 def workers(api: FakeAPI, number: int) -> None:
     for index in range(number):
         labels = {"ray.io/cluster": "tiny-aaaaa", "ray.io/group": "gpu"}

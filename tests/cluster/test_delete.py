@@ -147,7 +147,8 @@ def serving(api: FakeAPI, *states: list[str]) -> None:
     def look(_request: Request) -> Any:
         last[0] = next(looks, last[0])
         deployment = {"replicas": [{"state": state} for state in last[0]]}
-        return 200, {"applications": {"tiny": {"deployments": {"LLMServer:tiny": deployment}}} if last[0] else {}}
+        applications = {"tiny": {"deployments": {"LLMServer:tiny": deployment}}} if last[0] else {}
+        return 200, {"controller_info": {"node_id": "a"}, "proxies": {}, "applications": applications}
 
     api.answer("GET", REPLICAS, look)
 
@@ -161,6 +162,11 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     leaving: dict[str, Any] = {"deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 140}
     pod(api, "worker", **leaving)
     pod(api, "cleanup", **leaving)
+    # Of the RayCluster before an upgrade, which may still answer.
+    api.put(kind="RayCluster", metadata={"name": "tiny-old", "labels": {"ray.io/originated-from-cr-name": "tiny"}})
+    pod(api, "old", "tiny-old", **leaving)
+    gone = [(kind, name) for kind in ("RayCluster", "Pod") for name in api.names(kind) if name != "worker"]
+    gone.append(("Pod", "head"))
     cleanup = api.stored("Pod", "cleanup")
     cleanup["metadata"]["labels"]["ray.io/node-type"] = "redis-cleanup"
     api.put(**cleanup)
@@ -169,7 +175,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
 
     def look(_request: Request) -> None:
         if next(looks) == 2:
-            for kind, name in (("RayCluster", "tiny-bcdfg"), ("Pod", "head"), ("Pod", "cleanup")):
+            for kind, name in gone:
                 api.remove(kind, name)
 
     api.answer("GET", "llm/pods$", look)
@@ -189,6 +195,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     ("answer", "note"),
     [
         (status(503, "no endpoints available"), "may take minutes: no endpoints available"),
+        ((200, {"controller_info": {}, "proxies": {}, "applications": {}}), "does not reach Serve's controller"),
         (None, "KubeRay does not pass the change on to Serve"),
     ],
 )
@@ -208,14 +215,43 @@ def test_where_serve_does_not_end_them_replicas_end_with_their_pods(
     assert api.names("RayService") == []
 
 
+def test_where_serve_was_never_started_no_replica_runs(api: FakeAPI, cluster: Cluster) -> None:
+    serving(api, [])
+    service = api.stored("RayService", "tiny")
+    api.put(**{**service, "status": {"pendingServiceStatus": {"rayClusterName": "tiny-bcdfg"}}})
+    api.answer("GET", REPLICAS, (200, {"controller_info": {}, "proxies": {}, "applications": {}}))
+    pod(api, "worker", deletionTimestamp="2026-11-21T10:00:00Z", deletionGracePeriodSeconds=140)
+    api.answer("GET", "llm/pods$", lambda _request: api.remove("RayCluster", "tiny-bcdfg"))
+    list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert api.count("DELETE", "/pods/worker") == 1
+
+
+def interrupt(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_before_anything_was_changed_deletes_nothing(
+    api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(api, ["RUNNING"])
+    monkeypatch.setattr(ending, "dashboard_of", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
+    assert [one.path for one in api.requests if one.method in ("PATCH", "DELETE")] == []
+
+
+def test_a_deletion_that_is_interrupted_while_it_says_what_it_waits_for_goes_on(api: FakeAPI, cluster: Cluster) -> None:
+    serving(api, ["RUNNING"], ["STOPPING"])
+    events = delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5)
+    assert next(events) == Noted("waiting for 1 replica of tiny to answer the last requests")
+    events.close()  # type: ignore[attr-defined]  # as where the one that prints it is interrupted
+    assert api.names("RayService") == []
+
+
 def test_a_deletion_that_is_interrupted_while_replicas_end_goes_on(
     api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(api, ["RUNNING"], ["STOPPING"])
-
-    def interrupt(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
     # The module's own clock: threads of other tests go on sleeping.
     clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
     monkeypatch.setattr("rayllm_ctl.cluster.ending.time", clock)

@@ -120,8 +120,11 @@ def test_applications_that_left_the_config_are_deleted(one_worker: Simulation) -
     assert set(one_worker.details()["applications"]) == {"llm", "other"}
     one_worker.put(config)
     assert set(one_worker.details()["applications"]) == {"llm"}
-    one_worker.ask("DELETE", "/api/serve/applications/")
+    one_worker.put({"applications": []})
     assert one_worker.details()["applications"] == {}
+    assert one_worker.details()["controller_info"]["actor_name"] == "SERVE_CONTROLLER_ACTOR"
+    one_worker.ask("DELETE", "/api/serve/applications/")
+    assert one_worker.details()["applications"] == one_worker.details()["controller_info"] == {}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def outage(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     first = losses[0] if losses else None
     since = outage_since(context)
     names = ", ".join(f"{one.app}/{one.name}" for one in gone)
-    what = f"no replica of {names} is running" if gone else "no application is running"
+    nothing = "nothing answers" if cluster.serve.error else "no application is running"
+    what = f"no replica of {names} is running" if gone else nothing
     evidence = [f"{one.app}/{one.name}: {one.status}, {format_count(0, one.target)} replicas running" for one in gone]
     if unreachable:
         evidence.append(f"service/{context.serve_service}: no ready address")
