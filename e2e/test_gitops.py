@@ -37,7 +37,9 @@ def test_the_same_file_is_applied_again_and_a_changed_one_too(simulated: Bench) 
         return generation
 
     first = simulated.run(*FLAGS).out
-    changed = simulated.run(*FLAGS, "--max-num-seqs", "128", "--max-replicas", "3").out
+    more = [*FLAGS, "--max-num-seqs", "128"]
+    more[more.index("--max-replicas") + 1] = "3"
+    changed = simulated.run(*more).out
     generation = apply(first)
     written = simulated.wait("the operator writes the object back", lambda: operator_fields(simulated), timeout=60)
     assert all("f:spec" not in fields for fields in written), written

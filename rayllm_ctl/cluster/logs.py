@@ -35,9 +35,12 @@ def failed_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks)
     return _read(reader, wanted, tasks)
 
 
-def whole_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
-    """Logs of all containers of `pods`, whatever their state."""
-    return _read(reader, [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST], tasks)
+def whole_logs(
+    reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, *, whose: str = "pods"
+) -> dict[str, str]:
+    """Logs of all containers of `pods`, whatever their state. whose: what a note calls them; empty: no note."""
+    wanted = [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST]
+    return _read(reader, wanted, tasks, whose=whose)
 
 
 def tails(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
@@ -121,7 +124,11 @@ def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bo
 
 
 def _read(
-    reader: Reader, wanted: Sequence[tuple[Mapping[str, Any], str, bool]], tasks: Tasks, lines: int = LINES
+    reader: Reader,
+    wanted: Sequence[tuple[Mapping[str, Any], str, bool]],
+    tasks: Tasks,
+    lines: int = LINES,
+    whose: str = "pods",
 ) -> dict[str, str]:
     def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
         pod, container, previous = item
@@ -132,7 +139,8 @@ def _read(
                 kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT
             )
         except ForbiddenError as error:
-            reader.notes.add(f"logs of pods could not be read: not permitted to {error.right}")
+            if whose:
+                reader.notes.add(f"logs of {whose} could not be read: not permitted to {error.right}")
             return ""
         except UserError:
             return ""  # the container has left no log, or its node does not answer

@@ -279,7 +279,9 @@ class Collector:
         if self.kind.is_cluster:
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
-            found |= whole_logs(self._reader, [item for item in surroundings if item["kind"] == "Pod"], tasks)
+            # Of the operator, which may just not have had the time to look. Few may read its log, in another namespace.
+            operator = [item for item in surroundings if item["kind"] == "Pod"]
+            found |= whole_logs(self._reader, operator, tasks, whose="")
         return found
 
     def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:
