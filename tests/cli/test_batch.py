@@ -102,6 +102,9 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*TEMPLATED, "Summarize: {}"), "did you mean {{ text }}?"),
         ((*TEMPLATED, "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
         ((*TEMPLATED, "{{ range(3) }}"), "uses no column"),
+        ((*TEMPLATED, "{% set t = 1 %}{{ t }}"), "hint: --prompt 'Summarize: {{ text }}', where text is a column"),
+        ((*TEMPLATED, "{{ a }}", "--rename", "answer=a"), 'spec.output.columns.answer: "a" is a column of the input'),
+        ((*TEMPLATED, "{{ error }}"), 'spec.output: "error" is a column of the input, and the output has those too'),
         ((*TEXT, "--prompt", "{{ title }}"), 'spec.prompt.template: "title" is not a column: lines of text have one'),
         ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
         ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
@@ -131,6 +134,7 @@ def test_what_is_rejected_before_anything_is_applied(
         ("--input", "s3://anonymous@public/in.jsonl"),
         ("--lora-path", "s3://anonymous@public/adapters", "--adapter", "a"),
         ("--system", "You are { brief }."),
+        ("--system", "You are {{ error | default('brief') }}{% if answer is defined %}.{% endif %}"),
     ],
 )
 def test_what_is_accepted_as_it_was_meant(run: Run, flags: tuple[str, ...]) -> None:

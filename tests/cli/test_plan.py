@@ -134,6 +134,12 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
     assert words in err
 
 
+@pytest.mark.parametrize("command", ["plan", "render", "init"])
+def test_the_hint_for_a_wrong_flag_names_the_command_that_ran(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([command, "--model", "Qwen/Qwen3-8B", "--tp", "0"]) == 2
+    assert f"hint: rayllm-ctl {command} --help" in capsys.readouterr().err
+
+
 def test_prices_of_ones_own_change_the_choice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("prices: {RTX-4090: 0.01}\n")
