@@ -109,6 +109,8 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
         ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
         ((*SUBMIT, "--sampling-arg", "logprobs=1"), "is not supported in a batch job: the output has no column for it"),
+        ((*SUBMIT, "--sampling-arg", "temprature=1"), 'has no sampling parameter "temprature"\n\nhint: did you mean temp'),
+        ((*SUBMIT, "--vllm-version", "0.22.0", "--sampling-arg", "best=1"), 'vLLM 0.22.0 has no sampling parameter "best"'),
         ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
         ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
         (
@@ -131,6 +133,8 @@ def test_what_is_rejected_before_anything_is_applied(
     "flags",
     [
         ("--sampling-arg", "n=1"),
+        ("--sampling-arg", "best_of=1"),
+        ("--sampling-arg", "min_p=0.1", "--sampling-arg", "presence_penalty=1", "--sampling-arg", "ignore_eos=true"),
         ("--input", "s3://anonymous@public/in.jsonl"),
         ("--lora-path", "s3://anonymous@public/adapters", "--adapter", "a"),
         ("--system", "You are { brief }."),

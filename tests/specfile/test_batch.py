@@ -117,7 +117,9 @@ def test_lines_of_text_have_a_column_that_no_answer_can_be_called() -> None:
     renamed = START.replace("bucket/out}", "bucket/out, columns: {answer: text}}").replace("in.jsonl", "in.txt")
     with pytest.raises(UsageError) as caught:
         load_any(renamed, source="job.yaml")
-    assert 'spec.output.columns.answer: "text" is a column of the input, and the output has those' in caught.value.message
+    assert (
+        'spec.output.columns.answer: "text" is a column of the input, and the output has those' in caught.value.message
+    )
     assert "--rename answer=ANOTHER_NAME" in caught.value.hints[0]
 
 
