@@ -172,6 +172,15 @@ def test_suggestions_are_written_as_fields_of_the_file(render: Render) -> None:
     assert "--tp" not in hint
 
 
+def test_what_does_not_fit_names_no_flag_that_is_rejected_and_the_gpu_that_a_name_means(render: Render) -> None:
+    code, _, err = render(text(config(tp=16, accelerator_type="H100")))
+    assert code == 1
+    assert "TP 16 exceeds the 8 GPUs of a node with H100-80GB" in err
+    assert "--tp" not in err
+    _, _, err = render(text(config(engine_kwargs={"kv_cache_memory_bytes": 1, "block_size": 0}, accelerator_type="L4")))
+    assert "--engine-arg" not in err
+
+
 @pytest.mark.parametrize(
     ("placement", "words"),
     [
@@ -327,7 +336,8 @@ def test_init_takes_either_a_spec_or_a_serve_configuration(tmp_path: Path, capsy
 
 
 GATED = "meta-llama/Llama-3.1-8B-Instruct"
-TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
+TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "a-token"}}}
+REFERENCE = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
 
 
 @pytest.mark.parametrize(
@@ -336,6 +346,9 @@ TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
         ({}, {}, (), True),
         ({}, {}, ("--hf-token-secret", "hf/token"), False),
         (TOKEN, {}, (), False),
+        (REFERENCE, {}, (), True),
+        ({}, REFERENCE, (), True),
+        (REFERENCE, {}, ("--hf-token-secret", "hf/token"), False),
         ({}, TOKEN, (), False),
         ({"deployment_config": {"ray_actor_options": TOKEN}}, {}, (), False),
         ({"engine_kwargs": {"hf_token": "hf_x"}}, {}, (), False),
@@ -349,6 +362,8 @@ def test_a_gated_model_without_a_token_is_announced(
     code, _, err = render(text(config(GATED, **fields), **application), *H100, *flags)
     assert code == 0, err
     assert (f"{GATED} is gated on the Hugging Face Hub" in err) is gated
+    written = any("a-token" in str(one) or "hf_x" in str(one) for one in (fields, application))
+    assert ("looks like a credential" in err) is written
 
 
 @pytest.mark.parametrize(
