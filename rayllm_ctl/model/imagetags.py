@@ -1,8 +1,8 @@
 """What the name and the tag of a container image say of its contents, by the conventions of those who publish them.
 
 Ray: {version}[-py312][-cu130|-gpu|-cpu][-aarch64], amd64 without the last part (docker/ray/README.md of Ray). vLLM:
-v{version}[-cu129|...]. In other names, a part such as ray2.60.0, vllm0.29.0 or cu130. What is not built for CUDA has a part
-rocm, cpu, tpu, xpu, hpu or neuron in its name or its tag (docker.io: vllm/vllm-openai-rocm, vllm/vllm-tpu, rocm/vllm).
+v{version}[-cu129|...]. In other names, a part such as ray2.60.0, vllm0.29.0 or cu130. What is not built for CUDA has
+one of rocm, cpu, tpu, xpu, hpu or neuron in its name or its tag (vllm/vllm-openai-rocm, vllm/vllm-tpu, rocm/vllm).
 """
 
 from __future__ import annotations

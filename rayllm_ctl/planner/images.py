@@ -48,7 +48,7 @@ def _platform_problem(service: LLMService, gpu: GPUChoice | None, image: str, ta
 
     On CPUs an image with CUDA is not rejected: the Transformers engine runs there, and so may vLLM's own build in it.
     """
-    if tag.platform is None or service.accelerator.kind == "gpu" and gpu is None:
+    if tag.platform is None or (service.accelerator.kind == "gpu" and gpu is None):
         return None
     if gpu is None:
         wanted, allowed = "cpu", ("cpu", "cuda")

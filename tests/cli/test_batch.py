@@ -109,8 +109,8 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
         ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
         ((*SUBMIT, "--sampling-arg", "logprobs=1"), "is not supported in a batch job: the output has no column for it"),
-        ((*SUBMIT, "--sampling-arg", "temprature=1"), 'has no sampling parameter "temprature"\n\nhint: did you mean temp'),
-        ((*SUBMIT, "--vllm-version", "0.22.0", "--sampling-arg", "best=1"), 'vLLM 0.22.0 has no sampling parameter "best"'),
+        ((*SUBMIT, "--sampling-arg", "temprature=1"), 'parameter "temprature"\n\nhint: did you mean temperature?'),
+        ((*SUBMIT, "--vllm-version", "0.22.0", "--sampling-arg", "best=1"), 'vLLM 0.22.0 has no sampling parameter'),
         ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
         ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
         (

@@ -310,9 +310,34 @@ def test_init_of_several_models_says_what_it_leaves_out(tmp_path: Path, capsys: 
     said = [line.split(": ", 1)[1] for line in err.splitlines()]
     assert [line.rsplit("]", 1)[-1].partition(":")[0] for line in said] == [
         ".model_loading_config.model_id", ".log_engine_metrics", ".deployment_config.max_ongoing_requests",
-        ".runtime_env",
+        ".runtime_env.pip",
     ]  # fmt: skip
     assert all("not taken over" in line for line in said)
+
+
+def test_init_names_each_field_that_it_leaves_out(tmp_path: Path, capsys: Any) -> None:
+    one = config(runtime_env={"env_vars": {"A": "1", "B": "${C}"}, "pip": ["x"]}, accelerator_type="L4")
+    listed = [
+        {"name": "LLMServer:Qwen--Qwen3-8B", "num_replicas": 3, "max_ongoing_requests": 7},
+        {"name": "OpenAiIngress", "num_replicas": 2},
+    ]
+    content = text(one, deployments=listed, runtime_env={"env_vars": {"D": "4"}, "working_dir": "https://h/c.zip"})
+    code, spec, err = init(tmp_path, capsys, content)
+    assert code == 0, err
+    assert spec["spec"]["engine"]["env"] == {"A": "1", "D": "4"}
+    assert spec["spec"]["replicas"]["max"] == 3
+    application = "applications[0]."
+    assert [line.split(": ")[1].removeprefix(application) for line in err.splitlines()] == [
+        "args.llm_configs[0].runtime_env.env_vars.B", "args.llm_configs[0].runtime_env.pip",
+        "deployments[0].max_ongoing_requests", "deployments[1].num_replicas", "runtime_env.working_dir",
+    ]  # fmt: skip
+
+
+def test_init_says_where_a_token_stands(tmp_path: Path, capsys: Any) -> None:
+    code, spec, err = init(tmp_path, capsys, text(config(**TOKEN, accelerator_type="L4")))
+    assert (code, spec) == (2, None)
+    where = "applications[0].args.llm_configs[0].runtime_env.env_vars.HF_TOKEN: a token must be in a Secret"
+    assert f"chat.yaml:15: {where}" in err
 
 
 @pytest.mark.parametrize(

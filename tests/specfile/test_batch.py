@@ -77,7 +77,7 @@ def test_a_batch_job_is_no_service() -> None:
         ("in.jsonl]", "**], format: jsonl", 'spec.output.path: is matched by the input "s3://bucket/**"'),
         ("bucket/in.jsonl", "anonymous@bucket/o*/*.parquet", "spec.output.path: is matched by the input"),
         ("bucket/out", "bucket/in.jsonl/", "spec.output.path: is also an input"),
-        ("bucket/out", "bucket/out, columns: {answer: q}}\n  sampling: {columns: {seed: q}", 'answer: "q" is a column of'),
+        ("bucket/out", "bucket/out, columns: {answer: q}}\n  sampling: {columns: {seed: q}", 'answer: "q" is a column'),
         ("bucket/out}", "bucket/out}\n  sampling: {columns: {seed: error}}", 'spec.output: "error" is a column of the'),
         ("bucket/out", "bucket/out, format: openai", "spec.output.format: openai requires spec.input.format: openai"),
         ('{template: "{{ text }}"}', "{}", "spec.prompt: requires template, column or messages for rows of jsonl"),
