@@ -177,6 +177,29 @@ def test_an_engine_argument_of_the_wrong_type_is_not_rendered(value: str, capsys
     assert value.partition("=")[0] in error
 
 
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"bits": 5}, "vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of "),
+        ({"group_size": 100}, " are not divisible by group_size 100"),
+        ({}, ""),
+        ({"group_size": -1, "bits": 8}, ""),
+    ],
+)
+def test_gptq_weights_that_no_kernel_takes(
+    figures: dict[str, int], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    quantized = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False, **figures}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, "quantization_config": quantized}))
+    code = app.run(
+        ["plan", "--model-config", str(file), "--model", "a/b", "--gpu", "H100-80GB", "--tp", "1", "--offline"]
+    )
+    out = capsys.readouterr().out
+    assert code == (1 if said else 0)
+    assert said in out.replace("\n", " ")
+
+
 def test_a_plan_imports_nothing_heavy() -> None:
     code = (
         "import sys, json; from rayllm_ctl.cli.app import run; code = run(sys.argv[1:]); "
