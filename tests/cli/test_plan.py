@@ -200,6 +200,30 @@ def test_gptq_weights_that_no_kernel_takes(
     assert said in out.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("config", "bits"),
+    [
+        ({"quant_method": "quark"}, 8),
+        ({"quant_method": "torchao"}, 8),
+        ({"quant_method": "gptq", "group_size": 128}, 4),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 0),
+        ({"quant_method": "torchao", "quant_type": {"default": "int4"}}, 0),
+    ],
+)
+def test_a_size_that_the_config_does_not_state_is_said_to_be_assumed(
+    config: dict[str, object], bits: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, "quantization_config": config}))
+    flags = ("--model-config", str(file), "--model", "a/b", "--gpu", "H100-80GB")
+    code, out, _ = run(capsys, *flags, "-o", "json")
+    assert code == 0
+    notes = [note for note in json.loads(out)["notes"] if "assumed" in note]
+    method = config["quant_method"]
+    said = f"config.json does not state how {method} weights are stored: {bits} bits are assumed"
+    assert notes == ([said] if bits else [])
+
+
 def test_a_plan_imports_nothing_heavy() -> None:
     code = (
         "import sys, json; from rayllm_ctl.cli.app import run; code = run(sys.argv[1:]); "
