@@ -215,6 +215,14 @@ def arguments(src: Sources) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def sampling_parameters(src: Sources) -> list[str]:
+    """Names of the parameters of a request: what SamplingParams takes, without what it sets itself."""
+    cls = class_named(src.first("sampling_params.py"), "SamplingParams")
+    if cls is None:
+        raise SystemExit(f"{src.package}: sampling_params.py has no SamplingParams")
+    return sorted(name for name in fields(cls) if not name.startswith("_") and name != "output_text_buffer_length")
+
+
 def literal_types(src: Sources) -> dict[str, set[str]]:
     """The types of the constants of each `Name = Literal[...]` in the modules of vllm.config."""
     found: dict[str, set[str]] = {}
@@ -385,6 +393,7 @@ def facts(package: Path) -> dict[str, Any]:
         "kvCacheDtypes": kv_dtypes,
         "quantization": quantization(src),
         "arguments": arguments(src),
+        "samplingParameters": sampling_parameters(src),
         **registry(src),
     }
 

@@ -98,6 +98,7 @@ def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFact
         removed=values["removed"],
         arguments=values["arguments"],
         kv_cache_dtypes=tuple(values["kvCacheDtypes"]),
+        sampling_parameters=frozenset(values["samplingParameters"]),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.gateway import Gateway
 from rayllm_ctl.model.jsonform import camel
@@ -49,8 +51,14 @@ def resolve(
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        raise invalid(problems, file, overrides, flags or {}, "rayllm-ctl deploy --help")
+        raise invalid(problems, file, overrides, flags or {}, _usage())
     return service
+
+
+def _usage() -> str:
+    """What to type for the flags of the command that runs."""
+    context = click.get_current_context(silent=True)
+    return f"{context.command_path if context else 'rayllm-ctl deploy'} --help"
 
 
 def invalid(

@@ -45,10 +45,12 @@ _SAMPLING_FIELDS = {
 }  # fmt: skip
 """Sampling parameters with a field of their own."""
 
-_ONE_ANSWER = ("n", "best_of")
+ONE_ANSWER = ("n", "best_of")
+"""Those of which 1 says what a batch job does anyway; the driver leaves them out."""
+
 _NO_COLUMN = ("logprobs", "prompt_logprobs", "stream", "output_kind")
-"""Sampling parameters for more than one answer per row, and for what the output has no column for. The driver rejects
-the same ones (rayllm_ctl/serving/batch/sampling.py)."""
+"""Sampling parameters for what the output has no column for. The driver rejects the same ones
+(rayllm_ctl/serving/batch/sampling.py)."""
 
 
 def validate_batch(batch: BatchJob) -> list[Problem]:
@@ -102,7 +104,7 @@ def _sampling(batch: BatchJob) -> Iterator[Problem]:
                 yield Problem(here, "not a valid name of a sampling parameter")
             elif name == "args" and parameter in _SAMPLING_FIELDS:
                 yield Problem(here, "has a field of its own", f"spec.sampling.{_SAMPLING_FIELDS[parameter]}")
-            elif parameter in _ONE_ANSWER and (name == "columns" or value[parameter] != 1):
+            elif parameter in ONE_ANSWER and (name == "columns" or value[parameter] != 1):
                 yield Problem(here, "is not supported: there is one answer per row", "a row for each answer")
             elif parameter in _NO_COLUMN:
                 yield Problem(here, "is not supported in a batch job: the output has no column for it", "remove it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rayllm_ctl.model.batch import ADDED_COLUMNS, BatchJob, Input, Prompt
 from rayllm_ctl.model.engineargs import holds_a_credential
@@ -18,6 +18,8 @@ MAX_INLINE_BYTES = 900 * 1024
 _EXTENSIONS = {
     "txt": "text", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet",
 }  # fmt: skip
+
+_WILDCARD = re.compile(r"[*?\[]")
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 
@@ -49,8 +51,12 @@ def input_format(given: Input) -> str | None:
         return given.format
     if given.prompts:
         return "text"
-    found = {_EXTENSIONS.get(path.rstrip("/").rpartition(".")[2].lower()) for path in given.paths}
+    found = {_format_of(path) for path in given.paths}
     return found.pop() if len(found) == 1 else None
+
+
+def _format_of(path: str) -> str | None:
+    return _EXTENSIONS.get(path.rstrip("/").rpartition(".")[2].lower())
 
 
 def output_format(batch: BatchJob) -> str:
@@ -81,12 +87,21 @@ def _input(batch: BatchJob) -> Iterator[Problem]:
     if form is None and given.paths:
         yield Problem(
             (*at, "format"),
-            "required: the extensions of the paths do not tell it",
+            _unknown_format(given.paths),
             "one of text, jsonl, csv, parquet, openai (--input-format)",
         )
     if given.prompts and form != "text":
         yield Problem((*at, "format"), f"must be text for prompts in the spec, not {form}")
     yield from _options(given, form)
+
+
+def _unknown_format(paths: Iterable[str]) -> str:
+    """Why the format does not follow from the extensions of the paths."""
+    formats = [found for path in paths if (found := _format_of(path))]
+    several = sorted(set(formats))
+    if len(several) > 1:
+        return f"required: the extensions of the paths differ ({', '.join(several)}), and an input has one format"
+    return "required: the extensions of the paths do not tell it"
 
 
 def _options(given: Input, form: str | None) -> Iterator[Problem]:
@@ -109,15 +124,7 @@ def _output(batch: BatchJob) -> Iterator[Problem]:
     yield from _location(batch, output.path, (*at, "path"), ("s3", "gs"))
     if any(character in output.path for character in "*?["):
         yield Problem((*at, "path"), "must be one folder, not a glob")
-    inputs = [path.replace(ANONYMOUS, "", 1) for path in batch.input.paths]
-    if output.path in inputs:
-        yield Problem((*at, "path"), "is also an input: answers would become rows")
-    elif any(_is_below(output.path, path) for path in inputs):
-        yield Problem(
-            (*at, "path"),
-            "is inside an input folder: answers would become rows",
-            "another folder, or files as the input, such as folder/*.jsonl",
-        )
+    yield from _among_inputs(batch)
     if output.path.partition("://")[2].startswith(ANONYMOUS):
         yield Problem(
             (*at, "path"),
@@ -131,7 +138,50 @@ def _output(batch: BatchJob) -> Iterator[Problem]:
                 f"is on volume {volume.name}, which is mounted read-only",
                 "spec.storage.volumes[].readOnly: false (--volume pvc:CLAIM:/data:rw)",
             )
-    form = output_format(batch)
+    yield from _columns(batch)
+
+
+def _among_inputs(batch: BatchJob) -> Iterator[Problem]:
+    """An output that would be read as input, now or when the job is submitted again, or that is not empty."""
+    output = batch.output.path.rstrip("/")
+    at: Path = ("spec", "output", "path")
+    another = "another folder for the output"
+    part = f"{output}/part-00000-000000.{'parquet' if output_format(batch) == 'parquet' else 'jsonl'}"
+    for given in batch.input.paths:
+        path = given.replace(ANONYMOUS, "", 1).rstrip("/")
+        wildcard = _WILDCARD.search(path)
+        folder = path[: wildcard.start()] if wildcard else path
+        if output == path:
+            yield Problem(at, "is also an input: answers would become rows", another)
+        elif wildcard is None and _is_below(output, path):
+            files = "another folder, or files as the input, such as folder/*.jsonl"
+            yield Problem(at, "is inside an input folder: answers would become rows", files)
+        elif _is_below(folder.rpartition("/")[0], output):
+            yield Problem(at, f"contains the input {quoted(given)}, and must be empty when the job starts", another)
+        elif wildcard and _glob(path).fullmatch(part):
+            yield Problem(at, f"is matched by the input {quoted(given)}: answers would become rows", another)
+        else:
+            continue
+        return
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A glob as the driver reads it (rayllm_ctl/serving/batch/inputs.py): only `**` goes beyond a slash."""
+    means = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
+    out = ""
+    for index, part in enumerate(parts):
+        out += (means.get(part) or part.replace("[!", "[^")) if index % 2 else re.escape(part)
+    try:
+        return re.compile(out)
+    except re.error:
+        return re.compile(re.escape(pattern))
+
+
+def _columns(batch: BatchJob) -> Iterator[Problem]:
+    """Names of the columns that the job adds to those of the input."""
+    output, form = batch.output, output_format(batch)
+    at: Path = ("spec", "output")
     if form == "openai" and batch.input.format != "openai":
         yield Problem((*at, "format"), "openai requires spec.input.format: openai")
     seen: dict[str, str] = {}
@@ -149,8 +199,32 @@ def _output(batch: BatchJob) -> Iterator[Problem]:
             )
         if not name:
             yield Problem((*at, "columns", column), "must be the name of a column")
+    yield from column_clashes(batch, _known_columns(batch))
     if form == "openai" and output.columns:
         yield Problem((*at, "columns"), "does not apply to openai: the fields of that format are fixed")
+
+
+def column_clashes(batch: BatchJob, known: Iterable[str]) -> Iterator[Problem]:
+    """Columns that the job adds, and that the input has as well. known: columns that every row must have."""
+    if output_format(batch) == "openai":
+        return
+    given = set(known)
+    for column in ADDED_COLUMNS:
+        name = batch.output.columns.get(column, column)
+        if name in given:
+            yield Problem(
+                ("spec", "output", "columns", column) if column in batch.output.columns else ("spec", "output"),
+                f"{quoted(name)} is a column of the input, and the output has those too",
+                f"--rename {column}=ANOTHER_NAME (spec.output.columns)",
+            )
+
+
+def _known_columns(batch: BatchJob) -> set[str]:
+    """Columns that the input must have by the spec, without those of the templates."""
+    if input_format(batch.input) == "text":
+        return {_TEXT}
+    named = (batch.prompt.column, batch.input.key_column, *batch.sampling.columns.values())
+    return {name for name in named if name}
 
 
 def _prompt(batch: BatchJob) -> Iterator[Problem]:

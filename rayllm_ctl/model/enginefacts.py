@@ -42,7 +42,7 @@ class EngineFacts:
     architectures: those that generate text; no_pipeline: those of them that cannot be split into pipeline stages;
     removed: those that were dropped, with the last version that had them.
     arguments: engine arguments with their types ("int|null", empty if unknown). kv_cache_dtypes: values of
-    --kv-cache-dtype.
+    --kv-cache-dtype. sampling_parameters: names that SamplingParams takes.
     """
 
     version: str
@@ -60,6 +60,7 @@ class EngineFacts:
     removed: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     kv_cache_dtypes: tuple[str, ...] = ()
+    sampling_parameters: frozenset[str] = frozenset()
 
     def batch_defaults_for(self, gpu: GPU) -> tuple[int, int]:
         """(max_num_batched_tokens, max_num_seqs) that an OpenAI-compatible server of this version takes on `gpu`."""

@@ -109,12 +109,16 @@ class RotaryCache:
 
 @dataclass(frozen=True)
 class Quantization:
-    """What a checkpoint says about its quantization, for the checks of method against version and GPU."""
+    """What a checkpoint says about its quantization, for the checks of method against version and GPU.
+
+    assumed: what the plan takes for the form of the weights where config.json states none.
+    """
 
     method: str
     description: str
     weight_bits: int
     kv_cache_dtype: str | None = None
+    assumed: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What the name and the tag of a container image say of its contents, by the conventions of those who publish them.
 
 Ray: {version}[-py312][-cu130|-gpu|-cpu][-aarch64], amd64 without the last part (docker/ray/README.md of Ray). vLLM:
-v{version}[-cu129|...]. In other names, a part such as ray2.60.0, vllm0.29.0 or cu130.
+v{version}[-cu129|...]. In other names, a part such as ray2.60.0, vllm0.29.0 or cu130. What is not built for CUDA has
+one of rocm, cpu, tpu, xpu, hpu or neuron in its name or its tag (vllm/vllm-openai-rocm, vllm/vllm-tpu, rocm/vllm).
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ _PYTHON = re.compile(r"(?:^|[-_.])py3\d+(?:$|[-_.])")
 _RAY = re.compile(r"(?:^|[-_.])ray[-_]?v?(\d+\.\d+(?:\.\d+)?)")
 _VLLM = re.compile(r"(?:^|[-_.])vllm[-_]?v?(\d+\.\d+(?:\.\d+)?)")
 _CUDA = re.compile(r"(?:^|[-_.+])cu(?:da)?[-_]?(\d\d)\.?(\d)(?!\d)")
+_PLATFORM = re.compile(r"(?:^|[-_.+])(rocm|cpu|tpu|xpu|hpu|neuron)(?=$|[-_.+]|\d)")
+_CUDA_ONLY = re.compile(r"(?:.*/)?(?:(?:rayproject|anyscale)/ray-llm|vllm/vllm-openai)")
 _ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "x86-64": "amd64", "amd64": "amd64"}
 
 
 @dataclass(frozen=True)
 class ImageTag:
     """ray, vllm: releases, as they are written there. cuda: of the toolkit. architecture: of the CPU, as Kubernetes
-    names it. None: it says nothing. lacks_vllm: an image of Ray alone."""
+    names it. platform: what it is built for, as vLLM names it (cuda, rocm, cpu, tpu, ...). None: it says nothing.
+    lacks_vllm: an image of Ray alone."""
 
     ray: str | None = None
     vllm: str | None = None
     cuda: tuple[int, int] | None = None
     architecture: str | None = None
     lacks_vllm: bool = False
+    platform: str | None = None
 
 
 def read_tag(image: str) -> ImageTag:
@@ -57,7 +62,20 @@ def read_tag(image: str) -> ImageTag:
         (int(cuda[1]), int(cuda[2])) if cuda else None,
         architecture,
         lacks_vllm=published is not None and published[1] != "ray-llm",
+        platform="cuda" if cuda else _platform(repository, tag),
     )
+
+
+def _platform(repository: str, tag: str) -> str | None:
+    """What an image without CUDA is built for: by its tag, else by its name, else by whose it is (rocm/vllm)."""
+    owner, _, name = repository.rpartition("/")
+    for part in (tag, name):
+        found = set(_PLATFORM.findall(part))
+        if found:
+            return found.pop() if len(found) == 1 else None
+    if _CUDA_ONLY.fullmatch(repository):
+        return "cuda"
+    return "rocm" if owner.rpartition("/")[2] == "rocm" else None
 
 
 def _without_digest(image: str) -> tuple[str, str, str]:

@@ -50,6 +50,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
         yield Refusal(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
     yield from _architecture(request)
     yield from _quantization(request)
+    yield from _gptq(request)
     yield from argument_problems(request.service, request.engine)
     if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
         known = request.engine.kv_cache_dtypes
@@ -108,6 +109,29 @@ def _architecture(request: Request) -> Iterator[Refusal]:
         later = f"--vllm-version {newest.version}" if newest and name in newest.architectures else ""
         message = f"vLLM {engine.version} does not support the architecture {name}"
         yield Refusal(Reason("architecture-unknown", message, later))
+
+
+_GPTQ_BITS = (2, 3, 4, 8)
+"""Widths for which vLLM has GPTQ kernels (quantization/gptq.py, 0.20; auto_gptq.py of 0.22 has fewer)."""
+
+
+def _gptq(request: Request) -> Iterator[Refusal]:
+    """Weights in GPTQ's format that no kernel takes, however many GPUs share them."""
+    for layer in {id(layer): layer for layer in request.facts.layers}.values():
+        for linear in layer.linears:
+            scheme = linear.scheme
+            if scheme is None or scheme.method != "gptq":
+                continue
+            message = ""
+            if scheme.bits not in _GPTQ_BITS:
+                message = (
+                    f"vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of {linear.name} have {scheme.bits}"
+                )
+            elif 0 < scheme.group < linear.inputs and linear.inputs % scheme.group:
+                message = f"the {linear.inputs} inputs of {linear.name} are not divisible by group_size {scheme.group}"
+            if message:
+                yield Refusal(Reason("quantization-shape", message))
+                return
 
 
 def _quantization(request: Request) -> Iterator[Refusal]:

@@ -20,6 +20,10 @@ _LEAST_CUDA = (((12, 1), (12, 9)), ((12, 0), (12, 8)), ((10, 3), (12, 9)), ((10,
 """The first CUDA release for GPUs of a compute capability and up, newest first (release notes of CUDA 11.8, 12.8 and
 12.9)."""
 
+_PLATFORMS = {"cuda": "NVIDIA GPUs", "rocm": "AMD GPUs", "cpu": "CPUs", "tpu": "TPUs", "xpu": "Intel GPUs",
+              "hpu": "Gaudi", "neuron": "Neuron"}  # fmt: skip
+"""What an image is built for. vLLM finds the devices of one platform only, that of its build (vllm/platforms)."""
+
 _DROPPED = ((13, 0), (7, 5))
 """CUDA 13.0 supports no GPU below this capability (its release notes)."""
 
@@ -37,6 +41,25 @@ def public_image_lacks(service: LLMService, gpu: GPUChoice | None, image: str) -
         return f"Ray's public image has {unsupported}"
     lacking = lacking_packages(service)
     return f"Ray's public image lacks {lacking} (rayllm-ctl image recipe)" if lacking else ""
+
+
+def _platform_problem(service: LLMService, gpu: GPUChoice | None, image: str, tag: ImageTag) -> Reason | None:
+    """Why an image for other devices than those of the plan does not run.
+
+    On CPUs an image with CUDA is not rejected: the Transformers engine runs there, and so may vLLM's own build in it.
+    """
+    if tag.platform is None or (service.accelerator.kind == "gpu" and gpu is None):
+        return None
+    if gpu is None:
+        wanted, allowed = "cpu", ("cpu", "cuda")
+    else:
+        wanted = "cuda" if gpu.resource == "nvidia.com/gpu" else "rocm"
+        allowed = (wanted,)
+    if tag.platform in allowed or (gpu is None and service.engine.kind == "transformers"):
+        return None
+    on = f"{gpu.name} is not one of them" if gpu else "the service runs on CPUs"
+    message = f"{image} is built for {_PLATFORMS[tag.platform]}, and {on}"
+    return Reason("image-platform", message, f"{_ANOTHER}, an image for {_PLATFORMS[wanted]}")
 
 
 def _cuda_problem(gpu: GPUChoice, tag: ImageTag) -> str:
@@ -64,6 +87,8 @@ def image_problem(service: LLMService, runtime: Runtime, gpu: GPUChoice | None) 
         if tag.lacks_vllm:
             message = f"{runtime.image} is Ray's image without vLLM and Transformers"
             return Reason("image-lacks-engine", message, "--image rayproject/ray-llm:TAG")
+        if other := _platform_problem(service, gpu, runtime.image, tag):
+            return other
         if gpu is not None and tag.architecture not in (None, gpu.host_architecture):
             message = f"{runtime.image} is built for {tag.architecture}, and nodes with {gpu.name} are"
             remedy = f"{_ANOTHER}, an image for {gpu.host_architecture}"

@@ -18,6 +18,7 @@ _SEARCHED_PIPELINE = (2, 3, 4, 6, 8)
 ACROSS_NODES = (
     "over an ordinary network TP reduces throughput: 2.32, 0.98 and 0.59 requests/s were measured at TP 1, 2 and 4"
 )
+PERMITTED = "For a fast network, --tp-across-nodes permits it"
 
 
 _MERGED_BLOCKS = (0, 14, 0)
@@ -53,8 +54,7 @@ def layout_problem(
     if tensor > gpu.max_per_node and not across_nodes:
         return Reason(
             "tensor-parallel-across-nodes",
-            f"TP {tensor} exceeds the {gpu.max_per_node} GPUs of a node with {gpu.name}; {ACROSS_NODES}. "
-            "For a fast network, --tp-across-nodes permits it",
+            f"TP {tensor} exceeds the {gpu.max_per_node} GPUs of a node with {gpu.name}; {ACROSS_NODES}. " + PERMITTED,
         )
     if pipeline > facts.layer_count:
         return Reason(

@@ -157,6 +157,8 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
     if gpu.vendor != "nvidia" and wanted.image is None:
         yield f"{gpu.name} requires an image built for it (--image): the default image is for NVIDIA GPUs"
     quantized = request.facts.quantization
+    if quantized and quantized.assumed:
+        yield f"config.json does not state how {quantized.method} weights are stored: {quantized.assumed} are assumed"
     if quantized and quantized.weight_bits == 8 and request.work(settings).fp8 and "fp8" not in gpu.flops:
         yield f"{gpu.name} does not support fp8 arithmetic: weights stay in 8 bits, computation is 16-bit"
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 import jinja2
-from jinja2 import meta
+from jinja2 import meta, nodes
 from jinja2.sandbox import SandboxedEnvironment
 
 from rayllm_ctl.model.batch import BatchJob
-from rayllm_ctl.model.batchfiles import input_format
+from rayllm_ctl.model.batchfiles import column_clashes, input_format
 from rayllm_ctl.model.problems import Path, Problem, quoted
 
-_SINGLE_BRACES = re.compile(r"\{\s*([A-Za-z_]\w*)?\s*\}")
+_SINGLE_BRACES = re.compile(r"(?<!\{)\{\s*([A-Za-z_]\w*)?\s*\}(?!\})")
 """A column as str.format, a shell or f-strings have it."""
 
 _TEXT = "text"
@@ -34,19 +34,29 @@ def template_problems(batch: BatchJob) -> Iterator[Problem]:
     ]
     environment = SandboxedEnvironment()
     columns: dict[Path, set[str]] = {}
+    required: set[str] = set()
     for path, text in templates:
         if text is None:
             continue
         try:
-            columns[path] = meta.find_undeclared_variables(environment.parse(text)) - set(environment.globals)
+            tree = environment.parse(text)
+            columns[path] = meta.find_undeclared_variables(tree) - set(environment.globals)
+            required |= columns[path] - _optional(tree)
         except jinja2.TemplateSyntaxError as error:
             line = f"line {error.lineno}: " if "\n" in text.strip("\n") else ""
             yield Problem(path, f"not a valid Jinja template: {line}{(error.message or '').rstrip('.')}")
     if len(columns) == sum(text is not None for _, text in templates):
-        yield from _columns(batch, columns)
+        yield from _columns(batch, columns, required)
 
 
-def _columns(batch: BatchJob, columns: dict[Path, set[str]]) -> Iterator[Problem]:
+def _optional(tree: nodes.Template) -> set[str]:
+    """Names for which a template has a default, or asks whether they are there."""
+    found = {one.node for one in tree.find_all(nodes.Filter) if one.name in ("default", "d")}
+    found |= {one.node for one in tree.find_all(nodes.Test) if one.name in ("defined", "undefined")}
+    return {one.name for one in found if isinstance(one, nodes.Name)}
+
+
+def _columns(batch: BatchJob, columns: dict[Path, set[str]], required: set[str]) -> Iterator[Problem]:
     """Prompts that are the same for every row, and columns that lines of text do not have."""
     at: Path = ("spec", "prompt")
     template, messages = batch.prompt.template, batch.prompt.messages
@@ -57,6 +67,7 @@ def _columns(batch: BatchJob, columns: dict[Path, set[str]]) -> Iterator[Problem
         hint = _meant(" ".join(message.content for message in messages))
         yield Problem((*at, "messages"), "use no column: every row would have the same prompt", hint)
     if input_format(batch.input) != _TEXT:
+        yield from column_clashes(batch, required)
         return
     for path, names in columns.items():
         for name in sorted(names - {_TEXT}):

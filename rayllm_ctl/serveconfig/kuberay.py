@@ -15,6 +15,7 @@ from rayllm_ctl.model.engineargs import holds_a_credential, names_a_secret
 from rayllm_ctl.model.kuberay import SERVE_PORT
 from rayllm_ctl.model.problems import Path, quoted
 from rayllm_ctl.model.serveoptions import GRPC_PORT, WORKER_PORTS, ServeProxies, port_problem
+from rayllm_ctl.serveconfig.placeholders import is_reference
 from rayllm_ctl.serveconfig.shapes import Report, as_number, shown
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104  what pods have to listen on
@@ -113,7 +114,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def _leaf(path: Path, value: Any, report: Report) -> None:
     """A scalar that KubeRay changes on its way to Ray, or that everyone can read."""
     named = "env_vars" in path and names_a_secret(str(path[-1]))
-    if isinstance(value, str) and value and (named or holds_a_credential(value)):
+    if isinstance(value, str) and value and not is_reference(value) and (named or holds_a_credential(value)):
         report.note(path, _EXPOSED, "put it in a Secret and mount that: --volume secret:NAME:/PATH")
     elif isinstance(value, int) and not -_BIGGEST <= value < _BIGGEST:
         report.note(path, "has more than 64 bits: KubeRay rounds it to a float", "quote it")

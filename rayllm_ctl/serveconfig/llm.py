@@ -7,13 +7,19 @@ engines/vllm/vllm_models.py and ray/llm/_internal/common (placement.py, utils/cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rayllm_ctl.model.engineargs import forbidden_args, names_a_secret, type_problem
-from rayllm_ctl.model.llmapplications import Pattern, is_of_ray_serve_llm, llm_entries, pattern_of
+from rayllm_ctl.model.llmapplications import (
+    Pattern,
+    deployment_options,
+    is_of_ray_serve_llm,
+    llm_entries,
+    pattern_of,
+)
 from rayllm_ctl.model.llmfields import LLMFields
-from rayllm_ctl.model.names import did_you_mean
+from rayllm_ctl.model.names import did_you_mean, nearest
 from rayllm_ctl.model.problems import Path, quoted
 from rayllm_ctl.serveconfig.deployment import (
     ACTOR_FIELDS,
@@ -76,6 +82,7 @@ def check(application: Mapping[str, Any], at: Path, fields: LLMFields, report: R
     _Rules(fields).arguments(application.get("args", {}), (*at, "args"), report)
     if len(report.problems) == 0:
         _ids(application, at, report)
+        _names(application, at, report)
 
 
 def _ids(application: Mapping[str, Any], at: Path, report: Report) -> None:
@@ -87,6 +94,25 @@ def _ids(application: Mapping[str, Any], at: Path, report: Report) -> None:
                 f"{quoted(str(entry.model_id))} is the id of another model of the application",
             )
         seen[entry.model_id] = entry.path
+
+
+def _names(application: Mapping[str, Any], at: Path, report: Report) -> None:
+    """Options for deployments that the builder does not make. Ray fails to build such an application
+    (ray/serve/_private/application_state.py)."""
+    built = deployment_options({**application, "deployments": ()})
+    for index, deployment in enumerate(application.get("deployments") or ()):
+        name = deployment["name"]
+        if name not in built:
+            known = ", ".join(built)
+            message = f"the application has no deployment {quoted(name)} (it has {known})"
+            report.reject((*at, "deployments", index, "name"), message, _nearest_deployment(name, built))
+
+
+def _nearest_deployment(name: str, built: Iterable[str]) -> str:
+    """The deployment that was probably meant, whose name begins with a prefix that people leave out."""
+    short = {one.partition(":")[2] or one: one for one in built}
+    near = nearest(name, (*short, *short.values()))
+    return f"did you mean {short.get(near, near)}?" if near else ""
 
 
 class _Rules:

@@ -18,6 +18,11 @@ _WHOLE = re.compile(
 _EXPANDED = frozenset({"env_vars", "chat_template"})
 
 
+def is_reference(value: str) -> bool:
+    """Whether a value is that of another variable, which Ray fills in in the pod: ${NAME}."""
+    return _ANYWHERE.fullmatch(value.strip()) is not None
+
+
 def placeholders(value: Any, path: Path = ()) -> Iterator[Problem]:
     """The keys and values below `path` that are placeholders, or contain one."""
     if path and path[-1] in _EXPANDED:

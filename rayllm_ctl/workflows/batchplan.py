@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.batch import BatchJob
+from rayllm_ctl.model.batchfields import ONE_ANSWER
 from rayllm_ctl.model.batchplan import BatchPlan
 from rayllm_ctl.model.batchservice import service_of
 from rayllm_ctl.model.factsources import FactSources
 from rayllm_ctl.model.gateway import CODE_PATH
+from rayllm_ctl.model.names import did_you_mean
 from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.problems import Problem
 from rayllm_ctl.workflows.authentication import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.plan import make_plan
 from rayllm_ctl.workflows.render import require
@@ -43,11 +47,12 @@ def make_batch_plan(
     from rayllm_ctl.planner.podtemplates import on_python_path
     from rayllm_ctl.render.prompts import template_problems
 
-    problems = list(template_problems(batch))
+    problems = [*template_problems(batch), *_sampling_problems(batch)]
     if problems:
         hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
         raise UsageError(
-            "\n".join(map(str, problems)), hint=(*hints, "rayllm-ctl explain batchjob.spec.prompt   (the fields)")
+            "\n".join(map(str, problems)),
+            hint=(*hints, f"rayllm-ctl explain batchjob.{_section(problems)}   (the fields)"),
         )
     service = service_of(batch)
     if batch.engine.serving_code == "mounted" and batch.cluster is None:
@@ -55,6 +60,29 @@ def make_batch_plan(
     plan = make_plan(service, facts, explain=explain, hand_sized=True)
     _check_adapters(batch, plan)
     return batch_plan(batch, plan)
+
+
+def _section(problems: Iterable[Problem]) -> str:
+    """The section of the spec in which the first problem is."""
+    return ".".join(map(str, next(iter(problems)).path[:2]))
+
+
+def _sampling_problems(batch: BatchJob) -> Iterator[Problem]:
+    """Parameters that the planned vLLM does not have: each row would fail."""
+    given = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
+    given |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
+    given = {name: path for name, path in given.items() if name not in ONE_ANSWER}
+    if not given:
+        return
+    from rayllm_ctl.catalog.engines import engine
+    from rayllm_ctl.catalog.releases import resolve
+
+    facts = engine(resolve(batch.engine).vllm_version)
+    known = facts.sampling_parameters
+    for name, path in given.items():
+        if name not in known:
+            hint = did_you_mean(name, sorted(known))
+            yield Problem(path, f'vLLM {facts.version} has no sampling parameter "{name}"', hint)
 
 
 def _check_adapters(batch: BatchJob, plan: Plan) -> None:

@@ -25,7 +25,9 @@ from rayllm_ctl.model.severalmodels import model_resource
 from rayllm_ctl.model.validation import validate
 from rayllm_ctl.planner.applications import ServedModels, model_workers, node_labels, served_models
 from rayllm_ctl.planner.deployment import deployed
+from rayllm_ctl.planner.parallelism import PERMITTED
 from rayllm_ctl.serveconfig.llmservice import FileModel, bundles, models, placement_problems
+from rayllm_ctl.serveconfig.placeholders import is_reference
 from rayllm_ctl.serveconfig.placement import actor_resources
 from rayllm_ctl.serveconfig.sizing import replica_bounds
 from rayllm_ctl.workflows.plan import model_configs, plan_one
@@ -33,7 +35,13 @@ from rayllm_ctl.workflows.planwarnings import TOKEN_VARIABLES, warned
 from rayllm_ctl.workflows.render import require
 
 _FLAG = re.compile(r"(--[a-z-]+) ([^\s;,]+)( (?=--)|)")
-_ARGUMENTS = {flag.partition(" ")[0]: argument for argument, (_, flag) in OWN_FIELD.items()}
+_FIELDS = {
+    **{flag: f"engine_kwargs.{argument}" for argument, (_, flag) in OWN_FIELD.items() if argument != "hf_token"},
+    "--replicas": "deployment_config.num_replicas",
+    "--min-replicas": "deployment_config.autoscaling_config.min_replicas",
+    "--max-replicas": "deployment_config.autoscaling_config.max_replicas",
+}
+"""Flags that describe a model, and the fields of a configuration of Ray Serve LLM."""
 
 Place = Callable[[Problem], str]
 """A problem of the file as a line of text, with its line in the file."""
@@ -165,8 +173,8 @@ def _planned(
         plan = _plan(model, base, runtime, facts, apart)
         require(plan, accept_risk=accept_risk)
     except UserError as error:
-        hints = tuple(_FLAG.sub(lambda flag: _as_field(model, flag), hint) for hint in error.hints)
-        raise type(error)(place(Problem(model.at, error.message)), hint=hints) from error
+        hints = tuple(_in_file(model, hint) for hint in error.hints)
+        raise type(error)(place(Problem(model.at, _in_file(model, error.message))), hint=hints) from error
     problems = list(placement_problems(model, plan.pods.gpus_per_worker if plan.pods else 0))
     if problems:
         raise UsageError("\n".join(map(place, problems)), hint=tuple(one.hint for one in problems if one.hint))
@@ -181,10 +189,14 @@ def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSourc
     if model.hardware != "gpu":
         return _plan_on(model, None, runtime, facts, apart, ())
     kinds = _kinds(model, base.accelerator.gpu)
+    plans: dict[str, Plan] = {}
     for index, gpu in enumerate(kinds):
-        plan = _plan_on(model, gpu.name, runtime, facts, apart, kinds[index:])
+        plan = plans[gpu.name] = _plan_on(model, gpu.name, runtime, facts, apart, kinds[index:])
         if plan.runs:
             break
+    else:
+        # Why it does not run is said of the GPU that the name means elsewhere.
+        plan = plans.get(gpus.canonical(model.ray_type), plan) if len(kinds) > 1 and model.ray_type else plan
     if len(kinds) > 1 and plan.gpu is not None:
         names = " or ".join(one.name for one in kinds)
         note = f"{model.ray_type} may be {names}: planned for {plan.gpu.name}, and others with as much memory"
@@ -199,16 +211,27 @@ def _plan_on(
     if apart and not bundles(model):
         resources = {**service.scheduling.ray_resources, model_resource(model.name): 1.0}
         service = replace(service, scheduling=replace(service.scheduling, ray_resources=resources))
-    has_token = model.is_of_a_bucket or model.engine_token or not model.env.keys().isdisjoint(TOKEN_VARIABLES)
+    # A reference is no token: without --hf-token-secret the pods have no variable that it could be the value of.
+    given = any(name in TOKEN_VARIABLES and not is_reference(value) for name, value in model.env.items())
+    has_token = model.is_of_a_bucket or model.engine_token or given
     plan = warned(service, plan_one(service, runtime, facts, False, True), needs_token=not has_token)
     if plan.gpu is not None and len(kinds) > 1:
         plan = replace(plan, gpu=replace(plan.gpu, node_labels=node_labels(kinds)))
     return deployed(plan, service, runtime)
 
 
+def _in_file(model: FileModel, text: str) -> str:
+    """What a plan says, with the fields of the file in place of flags that do not go with it."""
+    return _FLAG.sub(lambda flag: _as_field(model, flag), text.replace(f" {PERMITTED}", ""))
+
+
 def _as_field(model: FileModel, flag: re.Match[str]) -> str:
     """A flag of a suggestion as what to write into the file."""
-    field = f"engine_kwargs.{_ARGUMENTS[flag[1]]}: {flag[2]}" if flag[1] in _ARGUMENTS else flag[0].rstrip()
+    field = flag[0].rstrip()
+    if flag[1] in _FIELDS:
+        field = f"{_FIELDS[flag[1]]}: {flag[2]}"
+    elif flag[1] == "--engine-arg":
+        field = f"engine_kwargs.{flag[2].replace('=', ': ', 1)}"
     if flag[1] == "--gpu" and model.ray_type is not None:
         catalog = gpus.load()
         kind = catalog[flag[2]].ray_accelerator_type if flag[2] in catalog else None
@@ -306,5 +329,5 @@ def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
             f"  {plan.verdict}: weights {memory.weights_bytes / GIB:.1f} GiB and KV cache "
             f"{memory.kv_cache_bytes.typical / GIB:.1f} GiB per GPU, context {plan.engine.max_model_len:,} tokens"
         )
-    yield from (f"  {reason.message}" for reason in plan.reasons if plan.verdict == "risky")
-    yield from (f"  {note}" for note in (*plan.warnings, *plan.notes))
+    yield from (f"  {_in_file(model, reason.message)}" for reason in plan.reasons if plan.verdict == "risky")
+    yield from (f"  {_in_file(model, note)}" for note in (*plan.warnings, *plan.notes))

@@ -8,7 +8,8 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.llmapplications import pattern_of
-from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.names import INGRESS_DEPLOYMENT
+from rayllm_ctl.model.problems import Path, Problem
 from rayllm_ctl.model.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.validation import validate
 from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
@@ -56,14 +57,21 @@ def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
     service = _service(found, given.service)
     problems = validate(service)
     if problems:
-        raise UsageError("\n".join(map(str, problems)), hint=tuple(one.hint for one in problems if one.hint))
+        places = _variables(config.data, found)
+        lines = [
+            config.place(replace(one, path=places[str(one.path[-1])]))
+            if one.path[:3] == ("spec", "engine", "env") and one.path[-1] in places
+            else str(one)
+            for one in problems
+        ]
+        raise UsageError("\n".join(lines), hint=tuple(one.hint for one in problems if one.hint))
     lost = [*_lost(found), *_lost_around(config.data)]
     return service, tuple(config.lines(lost))
 
 
 def _service(found: Sequence[FileModel], base: LLMService) -> LLMService:
     planned = [_one(model, base) for model in found]
-    env = {name: value for model in found for name, value in _env(model).items()}
+    env = {name: value for model in found for name, value in model.env.items() if not _is_reference(value)}
     engine = replace(base.engine, env={**env, **base.engine.env})
     if len(planned) == 1:
         (one,) = planned
@@ -92,9 +100,38 @@ def _entry(model: FileModel, one: LLMService) -> ModelEntry:
     )  # fmt: skip
 
 
-def _env(model: FileModel) -> Mapping[str, str]:
-    found = (model.entry.config.get("runtime_env") or {}).get("env_vars") or {}
-    return {name: value for name, value in found.items() if "${" not in value}
+def _is_reference(value: str) -> bool:
+    """Whether Ray would fill in other variables, which Kubernetes does not."""
+    return "${" in value
+
+
+def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[str, Path]:
+    """Where the variables of the service stand in the file."""
+    places: dict[str, Path] = {}
+    for model in found:
+        application = model.at[:2]
+        whole = config["applications"][model.at[1]]
+        owners = [(application, whole), (model.at, model.entry.config)]
+        options = ("deployment_config", "ray_actor_options")
+        owners.append(((*model.at, *options), model.entry.options.get(options[1]) or {}))
+        for position, deployment in enumerate(whole.get("deployments") or ()):
+            at = (*application, "deployments", position, options[1])
+            owners.append((at, deployment.get(options[1]) or {}))
+        for at, owner in owners:
+            for name in (owner.get("runtime_env") or {}).get("env_vars") or {}:
+                places[name] = (*at, "runtime_env", "env_vars", name)
+    return places
+
+
+def _lost_env(at: Path, owner: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a spec file does not have of a runtime environment, whose variables become spec.engine.env."""
+    found = owner.get("runtime_env") or {}
+    for key in found:
+        if key != "env_vars":
+            yield Problem((*at, "runtime_env", key), "not taken over")
+    for name, value in (found.get("env_vars") or {}).items():
+        if _is_reference(value):
+            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not fill it in")
 
 
 def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
@@ -108,21 +145,42 @@ def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
                 f"not taken over: clients ask for the model as {given}, its name on the hub",
             )
         for key in config:
-            if key not in _TAKEN and not (key == "runtime_env" and not _rest_of_env(config)):
+            if key not in (*_TAKEN, "runtime_env"):
                 yield Problem((*model.at, key), "not taken over")
+        yield from _lost_env(model.at, config)
         for key in model.entry.options:
-            if key not in ("autoscaling_config", "num_replicas"):
+            if key == "ray_actor_options":
+                yield from _lost_of_actor((*model.at, "deployment_config", key), model.entry.options[key] or {})
+            elif key not in ("autoscaling_config", "num_replicas"):
                 yield Problem((*model.at, "deployment_config", key), "not taken over: it is planned, or Ray's default")
-        for key in model.options.get("autoscaling_config") or {}:
+        for key in model.entry.options.get("autoscaling_config") or {}:
             if key not in _REPLICAS:
                 yield Problem((*model.at, "deployment_config", "autoscaling_config", key), "not taken over")
         if model.engine_token is not None:
             yield Problem((*model.at, "engine_kwargs", "hf_token"), "not taken over: --hf-token-secret NAME/KEY")
 
 
-def _rest_of_env(config: Mapping[str, Any]) -> bool:
-    found = config.get("runtime_env") or {}
-    return bool(found.keys() - {"env_vars"}) or any("${" in value for value in (found.get("env_vars") or {}).values())
+def _lost_of_actor(at: Path, options: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in options:
+        if key != "runtime_env":
+            yield Problem((*at, key), "not taken over: it is planned, or Ray's default")
+    yield from _lost_env(at, options)
+
+
+def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a spec file does not have of the options of a deployment: of those of a model it has the replicas."""
+    of_a_model = deployment["name"] != INGRESS_DEPLOYMENT
+    for key, value in deployment.items():
+        if key == "name" or (of_a_model and key == "num_replicas"):
+            continue
+        if of_a_model and key == "autoscaling_config":
+            for field in value or ():
+                if field not in _REPLICAS:
+                    yield Problem((*at, key, field), "not taken over")
+        elif of_a_model and key == "ray_actor_options":
+            yield from _lost_of_actor((*at, key), value or {})
+        else:
+            yield Problem((*at, key), "not taken over: it is planned, or Ray's default")
 
 
 def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
@@ -139,7 +197,10 @@ def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
             if key != "llm_configs":
                 yield Problem((*at, "args", key), "not taken over: the ingress is planned")
         for key in application:
-            if key not in ("name", "import_path", "args", "route_prefix", "deployments"):
+            if key not in ("name", "import_path", "args", "route_prefix", "deployments", "runtime_env"):
                 yield Problem((*at, key), "not taken over")
+        yield from _lost_env(at, application)
+        for position, deployment in enumerate(application.get("deployments") or ()):
+            yield from _lost_of_deployment((*at, "deployments", position), deployment)
         if application.get("route_prefix", "/") != "/":
             yield Problem((*at, "route_prefix"), "not taken over: the API is at /v1")

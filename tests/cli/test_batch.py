@@ -102,10 +102,15 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*TEMPLATED, "Summarize: {}"), "did you mean {{ text }}?"),
         ((*TEMPLATED, "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
         ((*TEMPLATED, "{{ range(3) }}"), "uses no column"),
+        ((*TEMPLATED, "{% set t = 1 %}{{ t }}"), "hint: --prompt 'Summarize: {{ text }}', where text is a column"),
+        ((*TEMPLATED, "{{ a }}", "--rename", "answer=a"), 'spec.output.columns.answer: "a" is a column of the input'),
+        ((*TEMPLATED, "{{ error }}"), 'spec.output: "error" is a column of the input, and the output has those too'),
         ((*TEXT, "--prompt", "{{ title }}"), 'spec.prompt.template: "title" is not a column: lines of text have one'),
         ((*TEXT, "--prompt-column", "title"), '--prompt-column: "title" is not a column: lines of text have one, text'),
         ((*SUBMIT, "--sampling-arg", "n=2"), "--sampling-arg n: is not supported: there is one answer per row"),
         ((*SUBMIT, "--sampling-arg", "logprobs=1"), "is not supported in a batch job: the output has no column for it"),
+        ((*SUBMIT, "--sampling-arg", "temprature=1"), 'parameter "temprature"\n\nhint: did you mean temperature?'),
+        ((*SUBMIT, "--vllm-version", "0.22.0", "--sampling-arg", "best=1"), 'vLLM 0.22.0 has no sampling parameter'),
         ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
         ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
         (
@@ -128,9 +133,12 @@ def test_what_is_rejected_before_anything_is_applied(
     "flags",
     [
         ("--sampling-arg", "n=1"),
+        ("--sampling-arg", "best_of=1"),
+        ("--sampling-arg", "min_p=0.1", "--sampling-arg", "presence_penalty=1", "--sampling-arg", "ignore_eos=true"),
         ("--input", "s3://anonymous@public/in.jsonl"),
         ("--lora-path", "s3://anonymous@public/adapters", "--adapter", "a"),
         ("--system", "You are { brief }."),
+        ("--system", "You are {{ error | default('brief') }}{% if answer is defined %}.{% endif %}"),
     ],
 )
 def test_what_is_accepted_as_it_was_meant(run: Run, flags: tuple[str, ...]) -> None:

@@ -134,6 +134,12 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
     assert words in err
 
 
+@pytest.mark.parametrize("command", ["plan", "render", "init"])
+def test_the_hint_for_a_wrong_flag_names_the_command_that_ran(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([command, "--model", "Qwen/Qwen3-8B", "--tp", "0"]) == 2
+    assert f"hint: rayllm-ctl {command} --help" in capsys.readouterr().err
+
+
 def test_prices_of_ones_own_change_the_choice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("prices: {RTX-4090: 0.01}\n")
@@ -169,6 +175,53 @@ def test_an_engine_argument_of_the_wrong_type_is_not_rendered(value: str, capsys
     out, error = capsys.readouterr()
     assert out == ""
     assert value.partition("=")[0] in error
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"bits": 5}, "vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of "),
+        ({"group_size": 100}, " are not divisible by group_size 100"),
+        ({}, ""),
+        ({"group_size": -1, "bits": 8}, ""),
+    ],
+)
+def test_gptq_weights_that_no_kernel_takes(
+    figures: dict[str, int], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    quantized = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False, **figures}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, "quantization_config": quantized}))
+    code = app.run(
+        ["plan", "--model-config", str(file), "--model", "a/b", "--gpu", "H100-80GB", "--tp", "1", "--offline"]
+    )
+    out = capsys.readouterr().out
+    assert code == (1 if said else 0)
+    assert said in out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("config", "bits"),
+    [
+        ({"quant_method": "quark"}, 8),
+        ({"quant_method": "torchao"}, 8),
+        ({"quant_method": "gptq", "group_size": 128}, 4),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 0),
+        ({"quant_method": "torchao", "quant_type": {"default": "int4"}}, 0),
+    ],
+)
+def test_a_size_that_the_config_does_not_state_is_said_to_be_assumed(
+    config: dict[str, object], bits: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, "quantization_config": config}))
+    flags = ("--model-config", str(file), "--model", "a/b", "--gpu", "H100-80GB")
+    code, out, _ = run(capsys, *flags, "-o", "json")
+    assert code == 0
+    notes = [note for note in json.loads(out)["notes"] if "assumed" in note]
+    method = config["quant_method"]
+    said = f"config.json does not state how {method} weights are stored: {bits} bits are assumed"
+    assert notes == ([said] if bits else [])
 
 
 def test_a_plan_imports_nothing_heavy() -> None:

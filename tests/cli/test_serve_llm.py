@@ -172,6 +172,15 @@ def test_suggestions_are_written_as_fields_of_the_file(render: Render) -> None:
     assert "--tp" not in hint
 
 
+def test_what_does_not_fit_names_no_flag_that_is_rejected_and_the_gpu_that_a_name_means(render: Render) -> None:
+    code, _, err = render(text(config(tp=16, accelerator_type="H100")))
+    assert code == 1
+    assert "TP 16 exceeds the 8 GPUs of a node with H100-80GB" in err
+    assert "--tp" not in err
+    _, _, err = render(text(config(engine_kwargs={"kv_cache_memory_bytes": 1, "block_size": 0}, accelerator_type="L4")))
+    assert "--engine-arg" not in err
+
+
 @pytest.mark.parametrize(
     ("placement", "words"),
     [
@@ -301,9 +310,34 @@ def test_init_of_several_models_says_what_it_leaves_out(tmp_path: Path, capsys: 
     said = [line.split(": ", 1)[1] for line in err.splitlines()]
     assert [line.rsplit("]", 1)[-1].partition(":")[0] for line in said] == [
         ".model_loading_config.model_id", ".log_engine_metrics", ".deployment_config.max_ongoing_requests",
-        ".runtime_env",
+        ".runtime_env.pip",
     ]  # fmt: skip
     assert all("not taken over" in line for line in said)
+
+
+def test_init_names_each_field_that_it_leaves_out(tmp_path: Path, capsys: Any) -> None:
+    one = config(runtime_env={"env_vars": {"A": "1", "B": "${C}"}, "pip": ["x"]}, accelerator_type="L4")
+    listed = [
+        {"name": "LLMServer:Qwen--Qwen3-8B", "num_replicas": 3, "max_ongoing_requests": 7},
+        {"name": "OpenAiIngress", "num_replicas": 2},
+    ]
+    content = text(one, deployments=listed, runtime_env={"env_vars": {"D": "4"}, "working_dir": "https://h/c.zip"})
+    code, spec, err = init(tmp_path, capsys, content)
+    assert code == 0, err
+    assert spec["spec"]["engine"]["env"] == {"A": "1", "D": "4"}
+    assert spec["spec"]["replicas"]["max"] == 3
+    application = "applications[0]."
+    assert [line.split(": ")[1].removeprefix(application) for line in err.splitlines()] == [
+        "args.llm_configs[0].runtime_env.env_vars.B", "args.llm_configs[0].runtime_env.pip",
+        "deployments[0].max_ongoing_requests", "deployments[1].num_replicas", "runtime_env.working_dir",
+    ]  # fmt: skip
+
+
+def test_init_says_where_a_token_stands(tmp_path: Path, capsys: Any) -> None:
+    code, spec, err = init(tmp_path, capsys, text(config(**TOKEN, accelerator_type="L4")))
+    assert (code, spec) == (2, None)
+    where = "applications[0].args.llm_configs[0].runtime_env.env_vars.HF_TOKEN: a token must be in a Secret"
+    assert f"chat.yaml:15: {where}" in err
 
 
 @pytest.mark.parametrize(
@@ -327,7 +361,8 @@ def test_init_takes_either_a_spec_or_a_serve_configuration(tmp_path: Path, capsy
 
 
 GATED = "meta-llama/Llama-3.1-8B-Instruct"
-TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
+TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "a-token"}}}
+REFERENCE = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
 
 
 @pytest.mark.parametrize(
@@ -336,6 +371,9 @@ TOKEN = {"runtime_env": {"env_vars": {"HF_TOKEN": "${HF_TOKEN}"}}}
         ({}, {}, (), True),
         ({}, {}, ("--hf-token-secret", "hf/token"), False),
         (TOKEN, {}, (), False),
+        (REFERENCE, {}, (), True),
+        ({}, REFERENCE, (), True),
+        (REFERENCE, {}, ("--hf-token-secret", "hf/token"), False),
         ({}, TOKEN, (), False),
         ({"deployment_config": {"ray_actor_options": TOKEN}}, {}, (), False),
         ({"engine_kwargs": {"hf_token": "hf_x"}}, {}, (), False),
@@ -349,6 +387,8 @@ def test_a_gated_model_without_a_token_is_announced(
     code, _, err = render(text(config(GATED, **fields), **application), *H100, *flags)
     assert code == 0, err
     assert (f"{GATED} is gated on the Hugging Face Hub" in err) is gated
+    written = any("a-token" in str(one) or "hf_x" in str(one) for one in (fields, application))
+    assert ("looks like a credential" in err) is written
 
 
 @pytest.mark.parametrize(

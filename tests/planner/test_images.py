@@ -35,6 +35,11 @@ def planned(gpu: str, image: str | None, **engine: Any) -> Plan:
         ("GB200", "registry.example/own:1-x86_64", "image-architecture", "nodes with GB200 are arm64"),
         ("L4", f"{RAY}-py312-cu130-aarch64", "image-architecture", "built for arm64, and nodes with L4 are amd64"),
         ("L4", f"rayproject/ray:{DEFAULT.ray}-py312-gpu", "image-lacks-engine", "without vLLM"),
+        ("MI300X", f"{RAY}-py312-cu130", "image-platform", "built for NVIDIA GPUs, and MI300X is not one of them"),
+        ("H100-80GB", "registry.example/serving:rocm6.4", "image-platform", "built for AMD GPUs, and H100-80GB is not"),
+        ("H100-80GB", "rocm/vllm:latest", "image-platform", "built for AMD GPUs"),
+        ("H100-80GB", "vllm/vllm-tpu:nightly", "image-platform", "built for TPUs"),
+        ("MI300X", "registry.example/vllm:0.29.0-cpu", "image-platform", "built for CPUs"),
     ],
 )  # fmt: skip
 def test_an_image_that_cannot_run_on_the_nodes_is_rejected(gpu: str, image: str, code: str, said: str) -> None:
@@ -52,6 +57,8 @@ def test_an_image_that_cannot_run_on_the_nodes_is_rejected(gpu: str, image: str,
         ("T4", f"{RAY}-py312-cu130"),
         ("H100-80GB", f"{RAY}-py312-cu118"),
         ("GH200-96GB", f"{RAY}-py312-cu130-aarch64"),
+        ("MI300X", "registry.example/ray-llm:rocm6.4"),
+        ("MI300X", "registry.example/own:1"),
     ],
 )
 def test_an_image_that_runs_on_the_nodes_is_taken(gpu: str, image: str) -> None:
@@ -71,6 +78,21 @@ def test_the_public_image_is_not_taken_where_it_does_not_run(gpu: str, why: str)
     assert deployment is not None
     assert deployment.runtime.image is None
     assert why in deployment.runtime.image_note
+
+
+@pytest.mark.parametrize(
+    ("image", "codes"),
+    [
+        ("registry.example/ray-llm:rocm6.4", ["image-platform"]),
+        ("vllm/vllm-tpu:nightly", ["image-platform"]),
+        ("registry.example/ray-vllm-cpu:2.60.0", []),
+        (f"{RAY}-py312-cu130", []),
+    ],
+)
+def test_images_for_cpus(image: str, codes: list[str]) -> None:
+    service = LLMService("q", Model("Qwen/Qwen3-8B"), engine=Engine(image=image), accelerator=Accelerator("cpu"))
+    plan = make_plan(service, OFFLINE)
+    assert [reason.code for reason in plan.reasons if reason.code.startswith("image-")] == codes
 
 
 def test_what_is_not_known_of_an_image_is_said() -> None:

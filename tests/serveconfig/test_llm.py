@@ -120,6 +120,30 @@ def test_the_arguments_of_the_builder(args: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("LLMServer:n", "did you mean LLMServer:m?"),
+        ("LLMServer", ""),
+        ("m", "did you mean LLMServer:m?"),
+        ("OpenAIIngress", "did you mean OpenAiIngress?"),
+        ("Ingress", "did you mean OpenAiIngress?"),
+    ],
+)
+def test_options_of_a_deployment_that_the_builder_does_not_make(name: str, meant: str) -> None:
+    said = rejected(f"{HEAD}  deployments:\n  - name: OpenAiIngress\n  - name: {name}\n")
+    assert said.startswith("f:9: applications[0].deployments[1].name: the application has no deployment ")
+    assert f'"{name}" (it has LLMServer:m, OpenAiIngress)' in said
+    assert meant in said
+
+
+def test_deployments_that_the_builder_makes_and_those_of_others_are_taken() -> None:
+    named = "  deployments: [{name: 'LLMServer:m'}, {name: OpenAiIngress}]\n"
+    assert read(HEAD + named) == ()
+    assert read(config("deployment_config: {name: other}") + named.replace(":m", ":other")) == ()
+    assert read("applications:\n- import_path: my.app:build\n  deployments: [{name: X}]\n") == ()
+
+
+@pytest.mark.parametrize(
     ("builder", "words"),
     [
         ("ray.serve.llm:build_dp_openai_app", "in groups that share its experts"),

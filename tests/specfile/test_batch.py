@@ -70,6 +70,15 @@ def test_a_batch_job_is_no_service() -> None:
         ("s3://bucket/out", "s3://bucket/in.jsonl", "spec.output.path: is also an input"),
         ("bucket/out", "bucket/out, columns: {anwser: x}", "spec.output.columns.anwser: is not an added column"),
         ("bucket/out", "bucket/out, columns: {answer: error}", 'spec.output.columns.error: "error" is the name of'),
+        ("bucket/in.jsonl]", "bucket/in.jsonl, s3://bucket/b.csv]", "the extensions of the paths differ (csv, jsonl)"),
+        ("bucket/in.jsonl", "bucket/out/*.jsonl", 'spec.output.path: contains the input "s3://bucket/out/*.jsonl"'),
+        ("bucket/in.jsonl", "bucket/out/b/c.jsonl", 'spec.output.path: contains the input "s3://bucket/out/b/c.jsonl"'),
+        ("s3://bucket/out", "s3://bucket", 'spec.output.path: contains the input "s3://bucket/in.jsonl"'),
+        ("in.jsonl]", "**], format: jsonl", 'spec.output.path: is matched by the input "s3://bucket/**"'),
+        ("bucket/in.jsonl", "anonymous@bucket/o*/*.parquet", "spec.output.path: is matched by the input"),
+        ("bucket/out", "bucket/in.jsonl/", "spec.output.path: is also an input"),
+        ("bucket/out", "bucket/out, columns: {answer: q}}\n  sampling: {columns: {seed: q}", 'answer: "q" is a column'),
+        ("bucket/out}", "bucket/out}\n  sampling: {columns: {seed: error}}", 'spec.output: "error" is a column of the'),
         ("bucket/out", "bucket/out, format: openai", "spec.output.format: openai requires spec.input.format: openai"),
         ('{template: "{{ text }}"}', "{}", "spec.prompt: requires template, column or messages for rows of jsonl"),
         ('"{{ text }}"', '"{{ text }}", column: a', "spec.prompt: must have one of template, column, messages"),
@@ -96,6 +105,22 @@ def test_a_batch_job_is_no_service() -> None:
 )  # fmt: skip
 def test_problems(old: str, new: str, problem: str) -> None:
     assert problem in problems(old, new)
+
+
+@pytest.mark.parametrize("given", ["s3://bucket/*.jsonl", "s3://bucket/[a-n]*/*.jsonl", "s3://bucket/outer/in.jsonl"])
+def test_an_output_beside_the_input_is_valid(given: str) -> None:
+    text = START.replace("s3://bucket/in.jsonl", f"'{given}'")
+    assert isinstance(load_any(text, source="job.yaml"), BatchJob)
+
+
+def test_lines_of_text_have_a_column_that_no_answer_can_be_called() -> None:
+    renamed = START.replace("bucket/out}", "bucket/out, columns: {answer: text}}").replace("in.jsonl", "in.txt")
+    with pytest.raises(UsageError) as caught:
+        load_any(renamed, source="job.yaml")
+    assert (
+        'spec.output.columns.answer: "text" is a column of the input, and the output has those' in caught.value.message
+    )
+    assert "--rename answer=ANOTHER_NAME" in caught.value.hints[0]
 
 
 def test_lines_of_openai_files_name_their_adapter() -> None:

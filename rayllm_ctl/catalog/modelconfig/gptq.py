@@ -37,7 +37,9 @@ def read_gptq(fields: Fields) -> Quantizer:
     head = fields.flag("lm_head")
     ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
     rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), Rule(scheme, _quantized_modules(fields)))
-    return Quantizer("gptq", rules, ignored, description=f"GPTQ {bits} bit, groups of {group}", head=head)
+    assumed = "" if fields.has("bits") else f"{bits} bits"
+    about = f"GPTQ {bits} bit, groups of {group}"
+    return Quantizer("gptq", rules, ignored, description=about, head=head, assumed=assumed)
 
 
 def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[Rule]:

@@ -92,7 +92,8 @@ def _torchao(fields: Fields) -> Quantizer:
         scheme = Scheme("torchao", 4, group=int(group[1]) if group else 128, scale_bytes=2, zero_points=True)
     else:
         scheme = Scheme("torchao", 8, scale_bytes=4)
-    return Quantizer("torchao", (Rule(replace(scheme, method="torchao")),), _skipped(fields), description="torchao")
+    return Quantizer("torchao", (Rule(replace(scheme, method="torchao")),), _skipped(fields), description="torchao",
+                     assumed="" if fields.has("quant_type") else "8 bits")  # fmt: skip
 
 
 def _quark(fields: Fields) -> Quantizer:
@@ -102,7 +103,8 @@ def _quark(fields: Fields) -> Quantizer:
         scheme = replace(MXFP4, method="quark")
     else:
         scheme = Scheme("quark", 8, floating="fp8" in kind, group=-1 if granularity == "per_tensor" else 0)
-    return Quantizer("quark", (Rule(scheme),), _skipped(fields), description=f"Quark {kind}"[:60])
+    return Quantizer("quark", (Rule(scheme),), _skipped(fields), description=f"Quark {kind}"[:60],
+                     assumed="" if weights.has("dtype") else "8 bits")  # fmt: skip
 
 
 def _compressed(fields: Fields) -> Quantizer:

@@ -31,6 +31,7 @@ class Quantizer:
     experts_only: bool = False
     head: bool = False
     kv_cache_dtype: str | None = None
+    assumed: str = ""
 
     @property
     def by_layer(self) -> bool:
@@ -51,4 +52,4 @@ class Quantizer:
 
     def facts(self) -> Quantization:
         bits = [rule.scheme.bits for rule in self.rules if rule.scheme]
-        return Quantization(self.method, self.description, min(bits, default=16), self.kv_cache_dtype)
+        return Quantization(self.method, self.description, min(bits, default=16), self.kv_cache_dtype, self.assumed)
