@@ -67,9 +67,10 @@ def read_tag(image: str) -> ImageTag:
 
 
 def _platform(repository: str, tag: str) -> str | None:
-    """What an image without CUDA is built for: by its tag, else by its name, else by whose it is (rocm/vllm)."""
+    """What an image without CUDA is built for: by its tag, else by its name where that is one of vLLM's
+    (vllm-openai-rocm, vllm-cpu-release-repo), else by whose it is (rocm/vllm)."""
     owner, _, name = repository.rpartition("/")
-    for part in (tag, name):
+    for part in (tag, name if name.startswith("vllm") else ""):
         found = set(_PLATFORM.findall(part))
         if found:
             return found.pop() if len(found) == 1 else None

@@ -35,6 +35,7 @@ from rayllm_ctl.model.imagetags import ImageTag, read_tag
         ("vllm/vllm-openai-rocm:v0.29.0", ImageTag(vllm="0.29.0", platform="rocm")),
         ("vllm/vllm-openai:v0.29.0", ImageTag(vllm="0.29.0", platform="cuda")),
         ("rocm/vllm:latest", ImageTag(platform="rocm")),
+        ("registry.example/serving-cpu:1.0", ImageTag()),
         ("rayproject/ray:2.60.0-py312-cpu", ImageTag("2.60.0", None, None, "amd64", lacks_vllm=True, platform="cpu")),
         ("registry.example/own:tpu", ImageTag(platform="tpu")),
         ("registry.example/own:cpu-or-tpu", ImageTag()),
