@@ -21,6 +21,7 @@ import pytest
 from e2e.chats import Chat
 from e2e.harness import STAND_IN, Bench, Object, Target, Watched
 from e2e.holds import Holds
+from e2e.running import Running
 
 pytestmark = [pytest.mark.xdist_group("held"), pytest.mark.incremental]
 
@@ -409,12 +410,11 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
 
 def test_a_deletion_waits_for_the_answers_that_are_being_written(service: Service) -> None:
     full = service.fill()
-    deleting = service.bench.start("delete", NAME, "-n", service.bench.namespace)
-    service.bench.wait("the replicas end", lambda: "STOPPING" in service.replicas().values(), timeout=180)
+    deleting = Running(service.bench, "delete", NAME, "-n", service.bench.namespace)
+    deleting.says("to answer the last requests")
     service.holds.wait(*full)
     service.holds.release(*full)
     assert answered(full) == dict.fromkeys(full, True)
-    _, err = deleting.communicate(timeout=300)
-    assert deleting.returncode == 0, err
-    assert "to answer the last requests" in err, err
+    code, err = deleting.ended()
+    assert code == 0, err
     assert service.bench.items("pods", "ray.io/cluster") == []

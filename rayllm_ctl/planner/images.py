@@ -50,11 +50,8 @@ def _platform_problem(service: LLMService, gpu: GPUChoice | None, image: str, ta
     """
     if tag.platform is None or (service.accelerator.kind == "gpu" and gpu is None):
         return None
-    if gpu is None:
-        wanted, allowed = "cpu", ("cpu", "cuda")
-    else:
-        wanted = "cuda" if gpu.resource == "nvidia.com/gpu" else "rocm"
-        allowed = (wanted,)
+    wanted = "cpu" if gpu is None else "cuda" if gpu.resource == "nvidia.com/gpu" else "rocm"
+    allowed = {wanted, "cuda"} if gpu is None else {wanted}
     if tag.platform in allowed or (gpu is None and service.engine.kind == "transformers"):
         return None
     on = f"{gpu.name} is not one of them" if gpu else "the service runs on CPUs"

@@ -58,13 +58,13 @@ def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
     problems = validate(service)
     if problems:
         places = _variables(config.data, found)
-        lines = [
+        texts = [
             config.place(replace(one, path=places[str(one.path[-1])]))
             if one.path[:3] == ("spec", "engine", "env") and one.path[-1] in places
             else str(one)
             for one in problems
         ]
-        raise UsageError("\n".join(lines), hint=tuple(one.hint for one in problems if one.hint))
+        raise UsageError("\n".join(texts), hint=tuple(one.hint for one in problems if one.hint))
     lost = [*_lost(found), *_lost_around(config.data)]
     return service, tuple(config.lines(lost))
 
