@@ -337,7 +337,7 @@ def test_init_says_where_a_token_stands(tmp_path: Path, capsys: Any) -> None:
     code, spec, err = init(tmp_path, capsys, text(config(accelerator_type="L4") | TOKEN))
     assert (code, spec) == (2, None)
     where = "applications[0].args.llm_configs[0].runtime_env.env_vars.HF_TOKEN: a token must be in a Secret"
-    assert f"chat.yaml:15: {where}" in err
+    assert f"chat.yaml:16: {where}" in err
 
 
 @pytest.mark.parametrize(
