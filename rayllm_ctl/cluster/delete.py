@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +12,7 @@ from rayllm_ctl.cluster.ending import GRACE_SECONDS, Ending
 from rayllm_ctl.cluster.failures import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.ownership import OwnedResources
+from rayllm_ctl.cluster.parallel import Tasks
 from rayllm_ctl.cluster.permissions import missing, not_permitted
 from rayllm_ctl.cluster.revisions import delete_revisions, revisions
 from rayllm_ctl.cluster.services import find, not_found
@@ -65,6 +66,8 @@ def delete_service(
     if wait and service is not None:
         try:
             yield from ending.end_replicas(service, deadline)
+            # Before KubeRay and the garbage collector delete them, with the grace period of their spec.
+            left.end_pods(ending.emptied)
         except (KeyboardInterrupt, GeneratorExit):  # the latter where what is said of it is interrupted
             if ending.begun:
                 for _ in delete_all(cluster, doomed, background=left.clears_redis()):
@@ -75,7 +78,7 @@ def delete_service(
             yield applied
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
-        yield from _wait(left, doomed, deadline, timeout, ending.emptied)
+        yield from _wait(left, doomed, deadline, timeout)
 
 
 def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
@@ -102,10 +105,7 @@ def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry
     return [first, *(item for item in found if item.uid != first.uid)]
 
 
-def _wait(
-    left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float, emptied: Collection[str]
-) -> Iterator[Applied | Noted]:
-    """emptied: the RayClusters in whose pods no replica runs."""
+def _wait(left: _Leftovers, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
     pending = list(doomed)
     pods_before: int | None = None
     told: set[str] = set()
@@ -116,7 +116,6 @@ def _wait(
             yield Applied(item.kind, item.name, item.namespace, "deleted")
         pending = [item for item in pending if item not in gone]
         parts = [*left.ray_clusters(), *left.pods()]
-        left.hasten(part for part in parts if _cluster_of(part) in emptied and not _cleans_up(part))
         cleanups = [part for part in parts if _cleans_up(part)]
         pods = sum(part["kind"] == "Pod" for part in parts) - len(cleanups)
         for note in map(left.cleanup_note, cleanups):
@@ -168,17 +167,23 @@ class _Leftovers:
             if owned.owns_pod(pod)
         ]
 
-    def hasten(self, parts: Iterable[Mapping[str, Any]]) -> None:
-        """Shorten the grace period of pods that are ending and have nothing to finish, if the user may."""
-        for part in parts:
-            metadata = part["metadata"]
-            grace = metadata.get("deletionGracePeriodSeconds") or 0
-            if part["kind"] == "Pod" and "deletionTimestamp" in metadata and grace > GRACE_SECONDS:
-                with suppress(NotFoundError, ForbiddenError):
-                    self.cluster.delete(
-                        "Pod", metadata["name"], self.namespace, uid=metadata["uid"], background=True,
-                        grace_seconds=GRACE_SECONDS,
-                    )  # fmt: skip
+    def end_pods(self, clusters: Collection[str]) -> None:
+        """Delete the pods of RayClusters in which no replica runs, if the user may.
+
+        KubeRay replaces none of them: while they end, it counts them, and their RayCluster is deleted next.
+        """
+
+        def end(pod: Mapping[str, Any]) -> None:
+            metadata = pod["metadata"]
+            with suppress(NotFoundError, ForbiddenError):
+                self.cluster.delete(
+                    "Pod", metadata["name"], self.namespace, uid=metadata["uid"], background=True,
+                    grace_seconds=GRACE_SECONDS,
+                )  # fmt: skip
+
+        if clusters:
+            with Tasks() as tasks:
+                tasks.map(end, [pod for pod in self.pods() if _cluster_of(pod) in clusters and not _cleans_up(pod)])
 
     def cleanup_note(self, pod: Mapping[str, Any]) -> str:
         """What to say of the pod in which KubeRay clears the Redis of a RayCluster. It tries once."""

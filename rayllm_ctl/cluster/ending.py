@@ -3,8 +3,10 @@
 Where all pods are deleted at once, Ray's head ends first, and the workers stay, with their GPUs, although they have no
 request: their Ray waits until Serve has moved replicas and proxies away, at most RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S
 (ray/_private/node.py of Ray 2.60). Serve's proxies stay for 30 s, as long as the head; then nothing ends them until Ray
-accepts the loss of the GCS, 60 s later. So Serve ends the replicas first, each as soon as it has answered its requests:
-it deletes applications that its configuration no longer has. Pods in which nothing runs have nothing to wait for.
+accepts the loss of the GCS, 60 s later. So Serve ends the replicas first, each as soon as it has answered its
+requests: it deletes applications that its configuration no longer has. Pods in which nothing runs have nothing to wait
+for, and get a short grace period with their deletion: a kubelet does not shorten one that has begun (seen with
+Kubernetes 1.36).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.workload import WorkloadKind
 
 POLL_SECONDS = 0.5
+QUIET_SECONDS = 2.0
+"""How long replicas without requests take to end, of which nothing is said."""
+
 PATIENCE_SECONDS = 15.0
 """How long KubeRay may take to pass the configuration on to Serve; its operator may be down."""
 
@@ -33,6 +38,7 @@ GRACE_SECONDS = 2
 """What pods get in which no replica runs."""
 
 _NO_APPLICATIONS = "applications: []\n"
+_DELETING = "DELETING"
 
 
 class Ending:
@@ -69,7 +75,7 @@ class Ending:
         name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
         dashboard = dashboard_of(self._cluster, self._cluster.get(kuberay.RAY_CLUSTER, ray_cluster, namespace))
         # On a RayCluster that never served, Serve may not have been started.
-        if not _replicas(dashboard, started=active_cluster(service) == ray_cluster):
+        if not _statuses(dashboard, started=active_cluster(service) == ray_cluster):
             return True
         manifest = applied_manifest(service)
         if manifest is None:
@@ -84,24 +90,26 @@ class Ending:
 
 
 def _wait(dashboard: Dashboard, name: str, deadline: float) -> Generator[Noted, None, bool]:
-    begun, told = time.monotonic(), 0
+    begun, told = time.monotonic(), False
     while time.monotonic() < deadline:
-        states = _replicas(dashboard)
-        if not states:
+        statuses = _statuses(dashboard)
+        if not statuses:
             return True
-        ending = "STOPPING" in states
-        if not ending and not told and time.monotonic() - begun > PATIENCE_SECONDS:
+        waited = time.monotonic() - begun
+        if _DELETING not in statuses and waited > PATIENCE_SECONDS:
             yield Noted(f"KubeRay does not pass the change on to Serve: the replicas of {name} end with their pods")
             return False
-        if ending and len(states) != told:
-            told = len(states)
-            yield Noted(f"waiting for {told} replica{'s' if told > 1 else ''} of {name} to answer the last requests")
+        if _DELETING in statuses and waited > QUIET_SECONDS and not told:
+            told = True
+            yield Noted(f"waiting for the replicas of {name} to answer the last requests")
         time.sleep(POLL_SECONDS)
     return False
 
 
-def _replicas(dashboard: Dashboard, *, started: bool = True) -> list[str]:
-    """The states of all replicas that there are. Raises UserError as read_state does."""
+def _statuses(dashboard: Dashboard, *, started: bool = True) -> list[str]:
+    """The status of each application that there is. Raises UserError as read_state does.
+
+    One that is being deleted has no deployments in Serve's answer, and stays there until its last replica has ended.
+    """
     applications = read_state(dashboard, started=started).get("applications") or {}
-    deployments = [one for app in applications.values() for one in (app.get("deployments") or {}).values()]
-    return [str(one.get("state")) for deployment in deployments for one in deployment.get("replicas") or ()]
+    return [str(app.get("status")) for app in applications.values()]
