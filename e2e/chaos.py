@@ -221,10 +221,33 @@ def test_the_loss_of_a_pod(service: Service, kind: str, how: str) -> None:
     assert event.noticed()[0] <= ANSWER + 1, event.states
 
 
+def operators(bench: Bench) -> list[Object]:
+    """The pods of the KubeRay operator."""
+    found: list[Object] = json.loads(bench.kubectl("get", "pods", "-A", "-l", OPERATOR, "-o", "json"))["items"]
+    return found
+
+
 def restart_operator(bench: Bench) -> None:
-    """Kill the KubeRay operator, and wait for the next one."""
-    assert "deleted" in bench.kubectl("delete", "pods", "-A", "-l", OPERATOR, "--grace-period=0", "--force")
-    bench.kubectl("rollout", "status", "deployment", "-n", "kuberay-system", "-l", OPERATOR, "--timeout=110s")
+    """Kill the KubeRay operator, and wait until another one is Ready.
+
+    Its Deployment would not do: its status is that of the killed one until its controller has looked.
+    """
+    killed = {uid(pod) for pod in operators(bench)}
+    assert killed
+    bench.kubectl("delete", "pods", "-A", "-l", OPERATOR, "--grace-period=0", "--force")
+    bench.wait(
+        "another operator", lambda: any(is_ready(pod) for pod in operators(bench) if uid(pod) not in killed), 110
+    )
+
+
+def uid(pod: Object) -> str:
+    return str(pod["metadata"]["uid"])
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the condition Ready of a pod is True."""
+    conditions = pod["status"].get("conditions", ())
+    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
 
 def test_the_operator_restarts(service: Service) -> None:
@@ -294,10 +317,9 @@ def beside_redis(service: Service) -> str:
     nodes: dict[str, str] = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bench.items("pods")}
     head, keep = service.pods("head")[0], nodes["redis"]
     other = next(one for one in nodes.values() if one != keep)
-    operators = json.loads(bench.kubectl("get", "pods", "-A", "-l", OPERATOR, "-o", "json"))["items"]
     bench.kubectl("cordon", other)
     try:
-        if any(pod["spec"]["nodeName"] == other for pod in operators):
+        if any(pod["spec"].get("nodeName") == other for pod in operators(bench)):
             restart_operator(bench)
         if nodes[head] != keep:
             bench.kubectl("delete", "pod", head, "-n", bench.namespace)
