@@ -302,6 +302,27 @@ def test_a_kind_without_a_rule_is_unknown(run: Run, tmp_path: Path) -> None:
     assert run("diff", "--local", str(old), str(new), "--fail-on", "unknown").code == 6
 
 
+def test_a_service_without_requests_asks_for_no_resources(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, namespace in ((old, "one"), (new, "two")):
+        head = "{rayStartParams: {}, template: {spec: {containers: [{name: h, image: x}]}}}"
+        spec = f"{{rayClusterConfig: {{headGroupSpec: {head}}}}}"
+        metadata = f"{{name: w, namespace: {namespace}}}"
+        file.write_text(f"{{apiVersion: ray.io/v1, kind: RayService, metadata: {metadata}, spec: {spec}}}\n")
+    result = run("diff", "--local", str(old), str(new))
+    assert "KubeRay starts a RayCluster. Its pods ask for no resources\n" in result.out
+
+
+def test_a_policy_rules_out_what_stops_answering(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, count in ((old, 1), (new, 0)):
+        file.write_text(
+            f"{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: w}}, spec: {{replicas: {count}}}}}\n"
+        )
+    result = run("diff", "--local", str(old), str(new), "--fail-on", "outage")
+    assert (result.code, "outage: Deployment w" in result.err) == (6, True)
+
+
 MANIFEST = "{apiVersion: v1, kind: Service, metadata: {name: a, labels: {team: chat}}, spec: {type: ClusterIP}}\n"
 PATCHING = """resources: [../base]
 patches:
