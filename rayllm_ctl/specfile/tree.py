@@ -6,15 +6,19 @@ This reader works on PyYAML's events instead, so that each of these is an error 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.scalars import parse_scalar
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
+
+_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\{\{[^{}]*\}\}")
 
 
 @dataclass
@@ -48,6 +52,8 @@ def read(text: str, source: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
+        if left := _placeholder(text, mark):
+            raise UsageError(f"{where}: the placeholder {quoted(left)} was not replaced by a value") from None
         raise UsageError(f"{where}: not valid YAML: {error.problem or error.context}", hint=_hint(error)) from None
     except yaml.YAMLError as error:
         # The characters that YAML does not allow have no mark.
@@ -82,6 +88,13 @@ def _events(text: str) -> Iterator[Any]:
 
     events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return events
+
+
+def _placeholder(text: str, mark: Any) -> str:
+    """A placeholder of a template in the line of `mark`: its braces are YAML's own."""
+    lines = text.splitlines()
+    found = _PLACEHOLDER.search(lines[mark.line]) if mark and mark.line < len(lines) else None
+    return found[0] if found else ""
 
 
 def _hint(error: Any) -> str:

@@ -375,6 +375,9 @@ def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
     assert f"{patching}/kustomization.yaml changes what it lists" in above.err
     program(overlay / "bin", "kustomize", "sys.exit('no such base')")
     assert "failed: no such base" in run("diff", "--local", base, patching).err
+    said = "Warning: old\\nError: bad patch <\\na: b\\n>"
+    program(overlay / "bin", "kustomize", f"sys.exit('{said}')")
+    assert "failed: Error: bad patch <\n  a: b\n  >\n" in run("diff", "--local", base, patching).err
 
 
 def test_flux_has_kustomizations_that_are_objects(run: Run, tmp_path: Path) -> None:
