@@ -62,7 +62,7 @@ CLUSTER = {"kind": "RayCluster", "metadata": {"name": "demo-a"}}
 POD = {"kind": "Pod", "metadata": {"name": "demo-a-head", "labels": {"ray.io/cluster": "demo-a"}}}
 RUNS = {**CLUSTER, "status": {"conditions": [{"type": "HeadPodReady", "status": "True"}]}}
 SERVES = {"kind": "RayService", "metadata": {"name": "demo"}, "status": {"numServeEndpoints": 1}}
-TOLD = {"serve__demo-a_json": {"applications": {"llm": {}}}}
+TOLD: dict[str, object] = {"serve__demo-a_json": {"applications": {"llm": {}}}}
 
 
 @pytest.mark.parametrize(
