@@ -1,8 +1,7 @@
 """Changes that the API server rejects: fields that cannot change once an object is there.
 
-Source: Kubernetes 1.36, pkg/apis/core/validation/validation.go (ValidateConfigMapUpdate, ValidateSecretUpdate),
-pkg/apis/apps/validation/validation.go (ValidateDeploymentUpdate and those of the other kinds),
-pkg/apis/rbac/validation/validation.go (ValidateRoleBindingUpdate).
+The API server says of them "field is immutable when `immutable` is set", "spec.selector: field is immutable",
+"cannot change roleRef", and "updates to statefulset spec for fields other than ... are forbidden".
 """
 
 from __future__ import annotations
