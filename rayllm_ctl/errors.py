@@ -56,7 +56,7 @@ class UserError(Exception):
     def __init__(self, message: str, *, hint: str | Sequence[str] = (), exit_code: int | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hints: tuple[str, ...] = (hint,) if isinstance(hint, str) else tuple(hint)
+        self.hints: tuple[str, ...] = tuple(one for one in ([hint] if isinstance(hint, str) else hint) if one)
         if exit_code is not None:
             self.exit_code = exit_code
 

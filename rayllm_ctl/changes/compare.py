@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
+from rayllm_ctl.changes import outages
 from rayllm_ctl.changes.masking import comparable
 from rayllm_ctl.model.changes import Action, Consequence, Explain, Explanation, ObjectDiff, Running
 
@@ -18,10 +19,11 @@ def compare(
 ) -> ObjectDiff:
     """The change from `before` to `after`; one of them may be None: the object is created or deleted."""
     old, new = comparable(before, after)
+    action: Action
     if old is None:
-        action, explanation = _whole("created", "not there yet")
+        action, explanation = "created", Explanation((), (Consequence("created", "not there yet"),))
     elif new is None:
-        action, explanation = _whole("deleted", _PRUNED)
+        action, explanation = "deleted", _deleted(old)
     elif old == new:
         action, explanation = "unchanged", Explanation()
     else:
@@ -40,5 +42,7 @@ def compare(
     )
 
 
-def _whole(action: Literal["created", "deleted"], message: str) -> tuple[Action, Explanation]:
-    return action, Explanation((), (Consequence(action, message),))
+def _deleted(old: Mapping[str, Any]) -> Explanation:
+    lost = outages.deleted(old)
+    message = f"{_PRUNED}; {lost}" if lost else _PRUNED
+    return Explanation((), (Consequence("deleted", message, outage=bool(lost)),))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.changes import outages
 from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
+from rayllm_ctl.changes.rejected import rejected
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
 from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
@@ -23,16 +25,22 @@ _AT_ONCE = (
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
     """What becomes of each change, and what that comes to."""
     kind = str(after.get("kind") or "")
-    judged: list[Judged] = [(one, _effect(kind, one)) for one in differences(before, after) if one.path[0] != "status"]
+    judged: list[Judged] = [(one, _effect(after, one)) for one in differences(before, after) if one.path[0] != "status"]
+    refused = rejected(before, after, (one for one, _ in judged))
+    if refused is not None:
+        # A request is rejected as a whole.
+        return Explanation(named((one, "rejected") for one, _ in judged), (refused,))
     if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
         return _of_code(before, after, judged)
     effects = {effect for _, effect in judged}
-    consequences = []
-    if "restart" in effects:
-        strategy = mapping(after, "spec", "strategy") or mapping(after, "spec", "updateStrategy")
-        at_once = strategy.get("type") == "Recreate"
-        how = "stops all its pods, then starts new ones" if at_once else "replaces its pods step by step"
-        consequences.append(Consequence("restart", f"the {kind} {how}", outage=at_once))
+    consequences = [Consequence("in-place", message, outage=True) for message in outages.changed(before, after)]
+    if "restart" in effects and outages.replicas(after):
+        alone = outages.replaces_all(after)
+        how = "stops all its pods, then starts new ones" if alone else "replaces its pods step by step"
+        consequences.append(Consequence("restart", f"the {kind} {how}", outage=alone))
+    if "not-rolled-out" in effects:
+        message = "running pods keep what they have: updateStrategy OnDelete applies a changed template to later ones"
+        consequences.append(Consequence("not-rolled-out", message))
     if "unknown" in effects:
         consequences.append(Consequence("unknown", f"what the controller of {kind or 'the object'} does is not known"))
     if judged and not consequences:
@@ -56,9 +64,12 @@ def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[J
     return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
 
 
-def _effect(kind: str, found: Difference) -> Effect:
-    if found.path[0] == "metadata" or kind in (*_OF_FILES, *_AT_ONCE):
+def _effect(after: Mapping[str, Any], found: Difference) -> Effect:
+    kind = after.get("kind")
+    if found.path[0] in ("metadata", "apiVersion") or kind in (*_OF_FILES, *_AT_ONCE):
         return "in-place"
     if kind not in _WITH_TEMPLATE:
         return "unknown"
-    return "restart" if found.path[:2] == ("spec", "template") else "in-place"
+    if found.path[:2] != ("spec", "template"):
+        return "in-place"
+    return "not-rolled-out" if mapping(after, "spec", "updateStrategy").get("type") == "OnDelete" else "restart"

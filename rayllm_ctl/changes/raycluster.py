@@ -12,6 +12,7 @@ from typing import Any
 
 from rayllm_ctl.changes.clusterhash import Part, part_of
 from rayllm_ctl.changes.fields import Difference, differences, mapping
+from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
@@ -25,7 +26,7 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
         part == "hash" or _group(one) for one, part in found
     )
     judged: list[Judged] = [
-        (one, "in-place") for one in differences(mapping(before, "metadata"), mapping(after, "metadata"), ("metadata",))
+        (one, "in-place") for one in differences(before, after) if one.path[0] not in ("spec", "status")
     ]
     judged += [
         (Difference(("spec", *one.path), one.old, one.new), _effect(one, part, recreates)) for one, part in found
@@ -50,7 +51,10 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
         message = "changes that running pods have not taken over are rolled out now, if there are any: all pods restart"
         consequences.append(Consequence("recreate", message, outage=True))
     if "suspend" in {part for _, part in found}:
-        consequences.append(Consequence("in-place", "KubeRay deletes all pods or starts them again", outage=True))
+        consequences.append(suspension(new.get("suspend") is True))
+    if (stopped := stopped_groups(old, new)) and "recreate" not in effects:
+        message = f"KubeRay deletes all workers of group {', '.join(stopped)}: nothing that runs there answers"
+        consequences.append(Consequence("in-place", message, outage=True))
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no running pod restarts"))
     return Explanation(named(judged), tuple(consequences))
@@ -64,7 +68,9 @@ def _starts_to_recreate(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Part:
     part = part_of(one, old, new, running.kuberay)
     # The autoscaler and KubeRay read the bounds where they stand here, so there is nothing to propagate.
-    return "ignored" if part == "bounds" else part
+    if part == "bounds" or (part == "hash" and one.path[2:] == ("suspend",)):
+        return "ignored"
+    return part
 
 
 def _group(one: Difference) -> bool:

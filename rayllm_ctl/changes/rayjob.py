@@ -31,7 +31,7 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Runni
     waits_for_id = mapping(after, "spec").get("submissionMode") == "InteractiveMode"
     read = _READ_AGAIN | ({("jobId",)} if waits_for_id else set())
     judged: list[Judged] = [
-        (one, "in-place" if one.path[0] == "metadata" or one.path[1:2] in read else "not-rolled-out")
+        (one, "in-place" if one.path[0] != "spec" or one.path[1:2] in read else "not-rolled-out")
         for one in differences(before, after)
         if one.path[0] != "status"
     ]

@@ -13,9 +13,11 @@ from typing import Any
 from rayllm_ctl.changes import serve
 from rayllm_ctl.changes.clusterhash import Part, part_of, version
 from rayllm_ctl.changes.fields import Difference, differences, mapping
+from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.kuberay import is_suspended
 from rayllm_ctl.model.rayoptions import INCREMENTAL
 
 _CONFIG = "rayClusterConfig"
@@ -44,9 +46,7 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
     replaced = "hash" in parts and strategy != "None"
 
     file = _serve_changes(old, new, running)
-    outside = [
-        one for one in differences(_without(before), _without(after)) if one.path[0] in ("metadata", "spec")
-    ]  # fmt: skip
+    outside = [one for one in differences(_without(before), _without(after)) if one.path[0] != "status"]
     judged: list[Judged] = [(one, _outside(one)) for one in outside]
     pending = running.clusters[1] if len(running.clusters) > 1 else ""
     elsewhere = replaced or bool(pending)
@@ -63,7 +63,10 @@ def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Runnin
         consequences.append(_held_back(running))
     held_back = _strategy_changed(old, new)
     effects = {effect for _, effect in judged}
-    consequences += _same_cluster(effects, parts, replaced, running, maybe_replaced=bool(held_back))
+    stopped = stopped_groups(old_config, new_config) if "bounds" in parts else []
+    consequences += _same_cluster(effects, parts, replaced, running, stopped, maybe_replaced=bool(held_back))
+    if ("suspend" in parts and not replaced) or any(one.path == ("spec", "suspend") for one in outside):
+        consequences.append(suspension(is_suspended(after), running.clusters))
     consequences += held_back
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no pod and no replica restarts"))
@@ -171,16 +174,24 @@ def _held_back(running: Running) -> Consequence:
 
 
 def _same_cluster(
-    effects: set[Effect], parts: set[Part], replaced: bool, running: Running, *, maybe_replaced: bool
+    effects: set[Effect],
+    parts: set[Part],
+    replaced: bool,
+    running: Running,
+    stopped: list[str],
+    *,
+    maybe_replaced: bool,
 ) -> Iterator[Consequence]:
     if replaced:
         return
     live, stays = (running.clusters[0], running.clusters[-1]) if running.clusters else ("the live RayCluster",) * 2
     if "bounds" in effects:
+        none = f"; without workers of group {', '.join(stopped)} nothing that runs there answers" if stopped else ""
         yield Consequence(
             "bounds",
             f"KubeRay does not carry replica bounds to {stays}: rayllm-ctl deploy writes them there, "
-            "kubectl apply, Argo CD and Flux do not",
+            f"kubectl apply, Argo CD and Flux do not{none}",
+            outage=bool(stopped),
             unless="changes that were held back start another RayCluster" if maybe_replaced else None,
         )
     if "appended" in parts and "hash" not in parts:
@@ -190,8 +201,6 @@ def _same_cluster(
         if "appended" in parts and "hash" not in parts:
             late = "gets the new ones with the worker group, for pods that are created later"
         yield Consequence("not-rolled-out", f"KubeRay ignores tolerations when it compares: {live} {late}")
-    if "suspend" in parts:
-        yield Consequence("in-place", f"KubeRay deletes all pods of {live} or starts them again", outage=True)
 
 
 def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Consequence]:

@@ -29,6 +29,7 @@ _RULES = (
     "not-rolled-out",
     "deleted",
     "no-capacity",
+    "rejected",
     "unknown",
 )
 

@@ -17,7 +17,7 @@ _COLORS: dict[Effect, str] = {
     "new-cluster": "error",
     "with-new-cluster": "dim", "recreate": "error", "deleted": "error", "restart": "warning",
     "not-rolled-out": "warning", "bounds": "warning", "in-place": "ok", "created": "ok",
-    "unknown": "warning",
+    "rejected": "error", "unknown": "warning",
 }  # fmt: skip
 _LONG = 60
 _WIDE = 44

@@ -254,6 +254,7 @@ class ServiceContext:
             self._serve(name, role),
             frozenset(pod.name for pod in pods if self.node_down(pod)),
             self.by_serve,
+            unseen=self.unread("Pod") and not pods,
         )
 
     def _serve(self, name: str, role: str) -> ServeState:

@@ -12,7 +12,7 @@ from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ReplicasOf, ServiceContext
 from rayllm_ctl.health.finding import Finding
-from rayllm_ctl.health.normal import normal_health, normal_servers, unverified_health
+from rayllm_ctl.health.normal import normal_health, normal_servers, unread_health, unverified_health
 from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health
 from rayllm_ctl.health.rules import (
@@ -188,6 +188,8 @@ def _troubled(context: ServiceContext, findings: list[Finding]) -> Health:
 
 def _absent(context: ServiceContext) -> Health:
     """There is no RayService: its pods may still be on their way out, KubeRay's objects vanish before them."""
+    if context.unread(context.kind):
+        return unread_health(context)
     left = [pod for pod in context.pods if pod.deleted is not None]
     if left or any(fields.deleted(item) is not None for item in context.ray_clusters):
         return _deleting(context, f"{context.name} is deleted; {len(left)} pods are still terminating")

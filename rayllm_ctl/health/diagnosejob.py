@@ -184,6 +184,10 @@ def _end(context: JobContext, outcome: Outcome, findings: list[Finding]) -> str:
 
 
 def _absent(context: JobContext) -> BatchHealth:
+    if context.unread(context.kind):
+        why = "; ".join([f"whether there is a batch job {context.name} is unknown: its RayJob could not be read",
+                         *context.snapshot.notes[:2]])  # fmt: skip
+        return _health(context, JobState.UNKNOWN, why, [])
     left = len(context.pods) + len(context.submitters)
     if left:
         return _health(context, JobState.DELETING, f"{context.name} is deleted; {left} pods are still terminating", [])

@@ -66,6 +66,11 @@ def unverified_health(context: ServiceContext) -> Health:
     return _unknown(context, f"{said} its pods run is unknown")
 
 
+def unread_health(context: ServiceContext) -> Health:
+    """The object that a service is cannot be read: what is left without it does not tell whether it exists."""
+    return _unknown(context, f"whether there is a {context.kind} {context.name} is unknown: it could not be read")
+
+
 def _serving_well(context: ServiceContext, active: RayCluster) -> Health:
     service = context.service
     assert service is not None

@@ -94,7 +94,7 @@ def replica_step(
 def _fate(cluster: RayCluster, name: str) -> str:
     pod = next((one for one in cluster.pods if one.name == name), None)
     if pod is None:
-        return ", which is gone" if cluster.pods else ""
+        return "" if cluster.unseen else ", which is gone"
     return "" if pod.alive else ", which is being deleted"
 
 

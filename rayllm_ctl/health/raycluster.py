@@ -18,7 +18,8 @@ was restarted finds its replicas again; and a changed user configuration needs n
 @dataclass(frozen=True)
 class RayCluster:
     """`role` is active, pending or retired. `item` None: the object could not be read. `lost`: pods on a node that is
-    down. `by_serve`: whether Ray Serve runs the model, and not vLLM's own server."""
+    down. `by_serve`: whether Ray Serve runs the model, and not vLLM's own server. `unseen`: its pods could not be read.
+    """
 
     name: str
     role: str
@@ -28,6 +29,7 @@ class RayCluster:
     serve: ServeState
     lost: frozenset[str]
     by_serve: bool = True
+    unseen: bool = False
 
     @property
     def subject(self) -> str:
@@ -46,11 +48,6 @@ class RayCluster:
     @property
     def workers(self) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.live_pods if not pod.head)
-
-    @property
-    def head_pod_ready(self) -> bool:
-        """What KubeRay says of the head pod."""
-        return self.item is not None and fields.condition(self.item, "HeadPodReady").get("status") == "True"
 
     @property
     def answers_without_head(self) -> bool:
@@ -89,10 +86,11 @@ class RayCluster:
         """
         up = {pod.name for pod in self.pods if pod.running} - self.lost
         if self.serve.from_status:
-            somewhere = not self.workers_wanted or any(pod.name in up for pod in self.workers)
+            candidates = self.workers if self.workers_wanted else self.pods
+            somewhere = self.unseen or any(pod.name in up for pod in candidates)
             return int(somewhere and deployment.status in ("HEALTHY", "UPSCALING", "DOWNSCALING"))
         return sum(
-            replica.state in RUNNING and (not self.pods or not replica.pod or replica.pod in up)
+            replica.state in RUNNING and (self.unseen or (replica.pod in up if replica.pod else bool(up)))
             for replica in deployment.replicas
         )
 

@@ -19,6 +19,7 @@ Effect = Literal[
     "with-new-cluster",
     "recreate",
     "deleted",
+    "rejected",
     "unknown",
 ]
 """What becomes of a change:
@@ -32,6 +33,7 @@ new-cluster       KubeRay starts a second RayCluster, and deletes the first when
 with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
 recreate          KubeRay deletes all pods of the RayCluster and creates them again
 deleted           an object goes away, and what it runs with it
+rejected          the API server does not take it: the object stays as it is
 unknown           of an object of a kind whose controller is not known
 """
 

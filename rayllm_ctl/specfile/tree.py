@@ -6,15 +6,19 @@ This reader works on PyYAML's events instead, so that each of these is an error 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.problems import quoted
 from rayllm_ctl.model.scalars import parse_scalar
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
+
+_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\{\{[^{}]*\}\}")
 
 
 @dataclass
@@ -44,10 +48,12 @@ def read(text: str, source: str) -> Node:
     import yaml
 
     try:
-        return _Reader(_events(text), source).document()
+        return _Reader(text, source).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
+        if left := _placeholder(text, mark):
+            raise UsageError(f"{where}: {left}") from None
         raise UsageError(f"{where}: not valid YAML: {error.problem or error.context}", hint=_hint(error)) from None
     except yaml.YAMLError as error:
         # The characters that YAML does not allow have no mark.
@@ -84,6 +90,13 @@ def _events(text: str) -> Iterator[Any]:
     return events
 
 
+def _placeholder(text: str, mark: Any) -> str:
+    """What to say of a placeholder of a template in the line of `mark`: its braces are YAML's own. Empty: none is."""
+    lines = text.splitlines()
+    found = _PLACEHOLDER.search(lines[mark.line]) if mark and mark.line < len(lines) else None
+    return f"the placeholder {quoted(found[0])} was not replaced by a value" if found else ""
+
+
 def _hint(error: Any) -> str:
     found = str(error.problem or "")
     if "\\t" in found or "'\\t'" in found:
@@ -94,8 +107,9 @@ def _hint(error: Any) -> str:
 
 
 class _Reader:
-    def __init__(self, events: Iterator[Any], source: str) -> None:
-        self._events = events
+    def __init__(self, text: str, source: str) -> None:
+        self._text = text
+        self._events = _events(text)
         self._source = source
 
     def document(self) -> Node:
@@ -146,7 +160,7 @@ class _Reader:
         import yaml
 
         if not isinstance(event, yaml.ScalarEvent):
-            raise self._error(event, "a key must be a string")
+            raise self._error(event, _placeholder(self._text, event.start_mark) or "a key must be a string")
         if event.value == "<<" and event.implicit[0]:
             raise self._error(event, "merge keys (<<) are not supported; write the values out")
         key = self._node(event, 0).value

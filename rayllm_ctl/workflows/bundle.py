@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.health import fields, rayjob, rayservice
 from rayllm_ctl.model.apikinds import KINDS
-from rayllm_ctl.model.health import Snapshot
-from rayllm_ctl.model.kuberay import RAY_CLUSTER
+from rayllm_ctl.model.health import Object, Snapshot
+from rayllm_ctl.model.kuberay import CLUSTER, RAY_CLUSTER
 
 ARCHIVES = (".tar.gz", ".tgz")
 """How the names of archives end."""
@@ -77,8 +78,10 @@ def read_bundle(path: Path) -> Snapshot:
     meta = _meta(path)
     unread = meta.get("unread")
     if not isinstance(unread, list):
-        # Without the list (an older release), pods and RayClusters are all that there were: its notes say otherwise.
-        found = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER}
+        # Without the list (an older release), these are all that there were, unless KubeRay or Serve tells of pods.
+        found = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER, rayservice.KIND, rayjob.KIND}
+        if _lacks_pods(objects, serve.values()):
+            found.remove("Pod")
         unread = list({kind.name for kind in KINDS.values()} - found)
     notes, queue = meta.get("notes"), meta.get("queue")
     return Snapshot(
@@ -90,6 +93,21 @@ def read_bundle(path: Path) -> Snapshot:
         unread=frozenset(map(str, unread)),
         queue=queue if isinstance(queue, Mapping) else {},
     )
+
+
+def _lacks_pods(objects: Iterable[Object], serve: Iterable[Any]) -> bool:
+    """Whether there is no pod of a RayCluster, although KubeRay or Serve tells of some that run."""
+    for item in objects:
+        if fields.kind(item) == "Pod" and fields.label(item, CLUSTER):
+            return False
+    told = any(isinstance(answer, Mapping) and answer.get("applications") for answer in serve)
+    return told or any(fields.kind(item) in (RAY_CLUSTER, rayservice.KIND) and _runs(item) for item in objects)
+
+
+def _runs(item: Object) -> bool:
+    """Whether the status of a RayCluster or RayService tells of pods that run."""
+    counts = (fields.integer(item, "status", key) for key in ("readyWorkerReplicas", "numServeEndpoints"))
+    return any(counts) or fields.condition(item, "HeadPodReady").get("status") == "True"
 
 
 _COLLECT = "rayllm-ctl bundle NAME -o FILE.tar.gz"

@@ -223,12 +223,6 @@ def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> O
     """`item` with what is specific to objects that run a service: the RayCluster that one starts, what it needs."""
     if item.kind not in WORKLOADS:
         return item
-    if item.action == "deleted":
-        gone = tuple(
-            replace(one, message=f"{one.message}; its pods go with it", outage=True)
-            for one in item.explanation.consequences
-        )
-        return replace(item, explanation=Explanation((), gone))
     if item.action == "created":
         starts = Consequence("created", "KubeRay starts a RayCluster")
         return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster, running),)))
@@ -247,7 +241,8 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, 
 
     manifest = item.after or {}
     extra = first_requests(manifest)
-    message = f"{starts.message}. Its pods ask for {', '.join(f'{amount} {name}' for name, amount in extra.items())}"
+    asked = ", ".join(f"{amount} {name}" for name, amount in extra.items()) or "no resources"
+    message = f"{starts.message}. Its pods ask for {asked}"
     found = all_nodes(cluster) if cluster is not None else None
     if found is None:
         if cluster is not None:

@@ -16,6 +16,8 @@ FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _GROUP = "kustomize.config.k8s.io/"
 _LISTING = frozenset({"apiVersion", "kind", "metadata", "resources"})
 _TIMEOUT = 120
+_LINES = 10
+"""Of an error that are shown."""
 
 
 def is_kustomization(document: Mapping[str, Any], file: Path) -> bool:
@@ -78,9 +80,17 @@ def build(folder: Path) -> str:
     except OSError as error:
         raise UsageError(f"{shown} cannot be run: {error.strerror}") from None
     if ended.returncode:
-        reason = next(iter(reversed(ended.stderr.strip().splitlines())), f"it ended with {ended.returncode}")
+        reason = _cause(ended.stderr) or f"it ended with {ended.returncode}"
         raise UsageError(f"{shown} failed: {reason}")
     return ended.stdout
+
+
+def _cause(said: str) -> str:
+    """What a program said from its first error on: an error may quote a file in the lines that follow."""
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    first = next((index for index, line in enumerate(lines) if line.lower().startswith("error")), 0)
+    shown = lines[first : first + _LINES]
+    return "\n  ".join([*shown, "..."] if len(lines) > first + _LINES else shown)
 
 
 def _command(folder: Path) -> list[str] | None:

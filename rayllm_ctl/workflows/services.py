@@ -52,7 +52,8 @@ def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:
     for kind in WORKLOADS.values():
         if any(item.get("kind") == kind.name and kind.is_service(item) for item in mine):
             return kind
-    return RAY_SERVICE
+    # Of several that it may be, one of which it is not known.
+    return next((kind for kind in WORKLOADS.values() if kind.name in snapshot.unread), RAY_SERVICE)
 
 
 def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Iterator[Checked]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.changes.compare import compare
 from rayllm_ctl.changes.objects import explain
 from rayllm_ctl.model.changes import Running
 
@@ -54,3 +55,126 @@ def test_what_the_controller_of_another_kind_does_is_unknown(kind: str) -> None:
     assert found.consequences[0].message == f"what the controller of {kind} does is not known"
     labelled = {**item(kind), "metadata": {"name": "a", "labels": {"b": "c"}}}
     assert [one.effect for one in explain(item(kind), labelled, Running()).changes] == ["in-place"]
+
+
+def route(*rules: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return item("HTTPRoute", spec={"rules": list(rules), **spec})
+
+
+def rule(path: str, *backends: str, **parts: Any) -> dict[str, Any]:
+    return {"matches": [{"path": {"value": path}}], "backendRefs": [{"name": one, **parts} for one in backends]}
+
+
+def ingress(backends: dict[str, str], **spec: Any) -> dict[str, Any]:
+    paths = [{"path": path, "backend": {"service": {"name": name}}} for path, name in backends.items()]
+    return item("Ingress", spec={"rules": [{"host": "a.example", "http": {"paths": paths}}], **spec})
+
+
+def service(port: int = 80, **spec: Any) -> dict[str, Any]:
+    return item("Service", spec={"selector": {"app": "a"}, "ports": [{"port": port}], **spec})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outage", "words"),
+    [
+        (item("Deployment", spec={"replicas": 1}), item("Deployment", spec={"replicas": 0}), True, "scaled to zero"),
+        (item("StatefulSet", spec={}), item("StatefulSet", spec={"replicas": 0}), True, "scaled to zero"),
+        (item("Deployment", spec={"replicas": 0}), item("Deployment", spec={"replicas": 1}), False, "at once"),
+        (service(), service(selector={"app": "b"}), True, "other pods (app=b)"),
+        (service(), service(selector={"app": "a", "track": "new"}), True, "other pods (app=a, track=new)"),
+        (service(), service(selector=None), True, "without a selector"),
+        (service(selector={"app": "a", "track": "old"}), service(), False, "at once"),
+        (service(80), service(81), True, "port 80"),
+        (service(), service(ports=[{"port": 80}, {"port": 81}]), False, "at once"),
+        (service(), service(ports=[{"port": 80, "targetPort": 9}]), True, "80 (to 9)"),
+        (service(type="LoadBalancer"), service(), True, "as a LoadBalancer"),
+        (service(), service(type="ExternalName", externalName="b.example"), True, "as a ClusterIP"),
+        (ingress({"/": "a"}), ingress({"/": "b"}), True, "requests to a.example/ go to another Service"),
+        (ingress({"/": "a", "/x": "a"}), ingress({"/": "a"}), True, "nothing answers at a.example/x"),
+        (ingress({"/": "a"}), ingress({"/": "a", "/x": "b"}), False, "at once"),
+        (ingress({}, ingressClassName="a"), ingress({}, ingressClassName="b"), True, "another controller"),
+        (route(rule("/", "a")), route(rule("/", "b")), True, "another Service"),
+        (route(rule("/", "a")), route(rule("/", "a", weight=0)), True, "nothing answers at /"),
+        (route(rule("/", "a", weight=9)), route(rule("/", "a", "b", weight=1)), False, "at once"),
+        (route(parentRefs=[{"name": "a"}]), route(parentRefs=[{"name": "b"}]), True, "taken from a Gateway"),
+        (route(hostnames=["a", "b"]), route(hostnames=["b"]), True, "nothing answers at a any more"),
+        (route(hostnames=["a"]), route(), False, "at once"),
+    ],
+)  # fmt: skip
+def test_what_stops_answering_is_an_outage(before: Any, after: Any, outage: bool, words: str) -> None:
+    (only,) = explain(before, after, Running()).consequences
+    assert (only.effect, only.outage) == ("in-place", outage)
+    assert words in only.message
+
+
+def rolled(kind: str, image: str, **spec: Any) -> dict[str, Any]:
+    return item(kind, spec={"template": {"image": image}, **spec})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "effects"),
+    [
+        ("Deployment", {"replicas": 1}, [("restart", False)]),
+        ("Deployment", {"replicas": 1, "strategy": {"rollingUpdate": {"maxUnavailable": 1}}}, [("restart", True)]),
+        ("Deployment", {"replicas": 1, "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}},
+         [("restart", True)]),
+        ("Deployment", {"replicas": 4, "strategy": {"rollingUpdate": {"maxUnavailable": "50%"}}}, [("restart", False)]),
+        ("StatefulSet", {"replicas": 1}, [("restart", True)]),
+        ("StatefulSet", {"replicas": 2}, [("restart", False)]),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, [("not-rolled-out", False)]),
+        ("DaemonSet", {}, [("restart", False)]),
+    ],
+)  # fmt: skip
+def test_whether_a_pod_is_left_while_others_are_replaced(kind: str, spec: Any, effects: Any) -> None:
+    found = explain(rolled(kind, "a", **spec), rolled(kind, "b", **spec), Running())
+    assert [(one.effect, one.outage) for one in found.consequences] == effects
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "outage"),
+    [
+        ("Service", {}, True), ("Ingress", {}, True), ("HTTPRoute", {}, True), ("Gateway", {}, True),
+        ("Deployment", {}, True), ("Deployment", {"replicas": 0}, False), ("RayService", {}, True),
+        ("RayCluster", {}, True), ("RayJob", {}, True), ("Namespace", {}, True), ("ConfigMap", {}, False),
+        ("NetworkPolicy", {}, False),
+    ],
+)  # fmt: skip
+def test_deleting_what_answers_is_an_outage(kind: str, spec: Any, outage: bool) -> None:
+    found = compare(item(kind, spec=spec), None, explain, Running())
+    assert (found.action, found.outage) == ("deleted", outage)
+
+
+FROZEN = {"immutable": True}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (item("ConfigMap", data={"a": "1"}, **FROZEN), item("ConfigMap", data={"a": "2"}, **FROZEN), "is immutable"),
+        (item("Secret", data={"a": "MQ=="}, **FROZEN), item("Secret", data={"a": "Mg=="}, **FROZEN), "is immutable"),
+        (item("ConfigMap", binaryData={"a": "MQ=="}, **FROZEN), item("ConfigMap", **FROZEN), "is immutable"),
+        (item("ConfigMap", data={"a": "1"}, **FROZEN), item("ConfigMap", data={"a": "1"}), "is immutable"),
+        (item("Secret", type="Opaque"), item("Secret", type="kubernetes.io/tls"), "cannot change type"),
+        (item("Deployment", spec={"selector": {"matchLabels": {"a": "b"}}, "replicas": 1}),
+         item("Deployment", spec={"selector": {"matchLabels": {"a": "c"}}, "replicas": 0}), "spec.selector"),
+        (item("StatefulSet", spec={"serviceName": "a"}), item("StatefulSet", spec={"serviceName": "b"}),
+         "spec.serviceName"),
+        (item("RoleBinding", roleRef={"name": "a"}), item("RoleBinding", roleRef={"name": "b"}), "roleRef.name"),
+    ],
+)  # fmt: skip
+def test_what_the_api_server_rejects_changes_nothing(before: Any, after: Any, words: str) -> None:
+    found = explain(before, after, Running())
+    (only,) = found.consequences
+    assert {one.effect for one in found.changes} == {only.effect} == {"rejected"}
+    assert (words in only.message, only.outage) == (True, False)
+    assert only.hints[0].startswith(f"a {after['kind']} with a new name")
+
+
+def test_what_an_immutable_object_may_change_is_taken() -> None:
+    labelled = {**item("ConfigMap", data={"a": "1"}, **FROZEN), "metadata": {"name": "a", "labels": {"b": "c"}}}
+    found = explain(item("ConfigMap", data={"a": "1"}, **FROZEN), labelled, Running())
+    assert [one.effect for one in found.consequences] == ["in-place"]
+    typed = explain(item("Secret"), item("Secret", type="Opaque"), Running())
+    assert [one.effect for one in typed.consequences] == ["in-place"]
+    sealed = explain(item("ConfigMap", data={"a": "1"}), item("ConfigMap", data={"a": "2"}, **FROZEN), Running())
+    assert [one.effect for one in sealed.consequences] == ["in-place"]

@@ -60,3 +60,28 @@ def test_metadata_alone_restarts_nothing() -> None:
     found = explain(item, other, Running())
     assert [one.effect for one in found.changes] == ["in-place"]
     assert explain(item, item, Running()) == Explanation()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "spec", "outage"),
+    [
+        (("suspend",), True, {}, True),
+        (("suspend",), None, {"suspend": True}, False),
+        ((*WORKER, "minReplicas"), 0, {"enableInTreeAutoscaling": False}, True),
+        ((*WORKER, "maxReplicas"), 0, {}, True),
+        ((*WORKER, "minReplicas"), 0, {}, False),
+        ((*WORKER, "suspend"), True, {}, True),
+        ((*WORKER, "maxReplicas"), 1, {}, False),
+    ],
+)
+def test_workers_that_stop_are_an_outage(path: tuple[str | int, ...], value: Any, spec: Any, outage: bool) -> None:
+    (only,) = change(*path, value=value, **spec)[1].consequences
+    assert (only.effect, only.outage) == ("in-place", outage)
+    assert ("deletes all" in only.message) is outage
+
+
+def test_another_version_of_the_api_is_a_change_that_restarts_nothing() -> None:
+    item = ray_cluster()
+    found = explain(item, {**item, "apiVersion": "ray.io/v1alpha1"}, Running())
+    assert [(one.field, one.effect) for one in found.changes] == [("apiVersion", "in-place")]
+    assert [one.message for one in found.consequences] == ["no running pod restarts"]

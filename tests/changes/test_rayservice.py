@@ -226,3 +226,28 @@ def test_what_does_not_serve_is_not_said_to_serve(clusters: tuple[str, ...]) -> 
     said = messages(spec_change(*BOX, "image", value="ray:2", running=running))
     assert "KubeRay starts another RayCluster in place of qwen-aaaaa, which does not serve" in said
     assert "serves until" not in said
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "effect", "outage"),
+    [
+        (("suspend",), True, "in-place", True),
+        ((*CONFIG, "suspend"), True, "in-place", True),
+        ((*WORKER, "maxReplicas"), 0, "bounds", True),
+        ((*WORKER, "maxReplicas"), 1, "bounds", False),
+    ],
+)
+def test_pods_that_stop_are_an_outage(path: tuple[str | int, ...], value: Any, effect: str, outage: bool) -> None:
+    (only,) = spec_change(*path, value=value).consequences
+    assert (only.effect, only.outage) == (effect, outage)
+
+
+def test_a_service_that_is_resumed_is_no_outage() -> None:
+    (only,) = spec_change("suspend", value=None, before=ray_service(suspend=True)).consequences
+    assert (only.message, only.outage) == ("KubeRay starts the pods of the RayCluster again", False)
+
+
+def test_another_version_of_the_api_is_a_change_that_restarts_nothing() -> None:
+    found = explain(ray_service(), {**ray_service(), "apiVersion": "ray.io/v1alpha1"}, LIVE)
+    assert effects(found) == {"apiVersion": "in-place"}
+    assert messages(found) == "no pod and no replica restarts"

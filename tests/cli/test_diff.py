@@ -316,6 +316,27 @@ def test_a_kind_without_a_rule_is_unknown(run: Run, tmp_path: Path) -> None:
     assert run("diff", "--local", str(old), str(new), "--fail-on", "unknown").code == 6
 
 
+def test_a_service_without_requests_asks_for_no_resources(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, namespace in ((old, "one"), (new, "two")):
+        head = "{rayStartParams: {}, template: {spec: {containers: [{name: h, image: x}]}}}"
+        spec = f"{{rayClusterConfig: {{headGroupSpec: {head}}}}}"
+        metadata = f"{{name: w, namespace: {namespace}}}"
+        file.write_text(f"{{apiVersion: ray.io/v1, kind: RayService, metadata: {metadata}, spec: {spec}}}\n")
+    result = run("diff", "--local", str(old), str(new))
+    assert "KubeRay starts a RayCluster. Its pods ask for no resources\n" in result.out
+
+
+def test_a_policy_rules_out_what_stops_answering(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    for file, count in ((old, 1), (new, 0)):
+        file.write_text(
+            f"{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: w}}, spec: {{replicas: {count}}}}}\n"
+        )
+    result = run("diff", "--local", str(old), str(new), "--fail-on", "outage")
+    assert (result.code, "outage: Deployment w" in result.err) == (6, True)
+
+
 MANIFEST = "{apiVersion: v1, kind: Service, metadata: {name: a, labels: {team: chat}}, spec: {type: ClusterIP}}\n"
 PATCHING = """resources: [../base]
 patches:
@@ -368,6 +389,9 @@ def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
     assert f"{patching}/kustomization.yaml changes what it lists" in above.err
     program(overlay / "bin", "kustomize", "sys.exit('no such base')")
     assert "failed: no such base" in run("diff", "--local", base, patching).err
+    said = "Warning: old\\nError: bad patch <\\na: b\\n>"
+    program(overlay / "bin", "kustomize", f"sys.exit('{said}')")
+    assert "failed: Error: bad patch <\n  a: b\n  >\n" in run("diff", "--local", base, patching).err
 
 
 def test_a_kustomization_that_lists_one_that_changes_objects_is_built(

@@ -51,7 +51,7 @@ def test_deployments_that_hold_a_model(serve: dict[str, Any], models: list[str])
 
 
 def cluster(serve: dict[str, Any]) -> RayCluster:
-    return RayCluster("c", "active", None, read_cluster_spec({}), (), read_serve(serve), frozenset())
+    return RayCluster("c", "active", None, read_cluster_spec({}), (), read_serve(serve), frozenset(), unseen=True)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.health import diagnose, diagnose_cluster, diagnose_job
+from rayllm_ctl.model.batchstatus import JobState
 from rayllm_ctl.model.health import Health, Snapshot, State
 from rayllm_ctl.model.jsonform import to_json
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, job_folders, load_case
@@ -199,6 +200,41 @@ def test_objects_that_could_not_be_read_are_neither_missing_nor_well(folder: Pat
         assert "not verified" in health.message, told
     if "Pod" in kinds and any(item["kind"] == "Pod" for item in whole.objects):
         assert not health.replicas_verified or health.state in (State.NOT_FOUND, State.DELETING), told
+
+
+@pytest.mark.parametrize("folder", case_folders(), ids=lambda folder: folder.name)
+def test_nothing_runs_without_pods_whatever_serve_says(folder: Path) -> None:
+    """Pods were read, and there are none: Serve does not notice that their node is gone for minutes."""
+    health = _reader(folder)(without(load_case(folder), "Pod"), NAME, NAMESPACE)
+    assert health.state is not State.READY
+    assert health.replicas_running == 0
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["by Serve", "by KubeRay's copy"])
+def test_a_service_that_lost_all_its_pods_has_no_head(serving: Snapshot, answered: bool) -> None:
+    case = without(serving, "Pod")
+    health = diagnose(case if answered else dataclasses.replace(case, serve={}), NAME, NAMESPACE)
+    assert (health.state, [cause.code for cause in health.causes]) == (State.DEGRADED, ["HeadDown"])
+
+
+@pytest.mark.parametrize(
+    ("reader", "kind"), [(diagnose, "RayService"), (diagnose_cluster, "RayCluster")], ids=["Serve", "servers"]
+)
+def test_a_service_whose_object_could_not_be_read_may_exist(
+    serving: Snapshot, reader: Callable[[Snapshot, str, str], Health], kind: str
+) -> None:
+    health = reader(dataclasses.replace(without(serving, kind), unread=frozenset({kind})), NAME, NAMESPACE)
+    assert (health.state, health.causes) == (State.UNKNOWN, ())
+    assert health.message.startswith(f"whether there is a {kind} {NAME} is unknown")
+    assert reader(without(serving, kind), NAME, NAMESPACE).state is State.NOT_FOUND
+
+
+def test_a_batch_job_whose_object_could_not_be_read_may_exist() -> None:
+    case = without(load_case(job_folders()[0]), "RayJob")
+    unknown = diagnose_job(dataclasses.replace(case, unread=frozenset({"RayJob"})), NAME, NAMESPACE)
+    assert unknown.state is JobState.UNKNOWN
+    assert "could not be read" in unknown.message
+    assert diagnose_job(case, NAME, NAMESPACE).state in (JobState.NOT_FOUND, JobState.DELETING)
 
 
 _OF_A_RAYJOB = frozenset({"BatchFailed", "JobStopped", "BackoffLimitExceeded"})

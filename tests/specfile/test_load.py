@@ -281,3 +281,16 @@ def test_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=words):
             load_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("left", ["${MODEL_ID}", "{{ model }}"])
+def test_a_placeholder_that_breaks_the_yaml_is_named(left: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(f"apiVersion: rayllm.io/v1alpha1\nspec:\n  model: {{id: {left}}}\n", source="q.yaml")
+    assert caught.value.message == f'q.yaml:3: the placeholder "{left}" was not replaced by a value'
+
+
+def test_an_error_without_advice_has_no_hint() -> None:
+    with pytest.raises(UsageError, match="not valid YAML") as caught:
+        load("a: {\n  b: c\n", source="q.yaml")
+    assert caught.value.hints == ()

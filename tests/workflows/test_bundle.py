@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.health import State
 from rayllm_ctl.workflows.bundle import read_bundle
+from rayllm_ctl.workflows.status import from_bundle
 
 
 def write(folder: Path, **files: object) -> Path:
@@ -54,3 +56,39 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, files: dict[str, object], 
     with pytest.raises(UsageError, match=said) as refused:
         read_bundle(write(tmp_path, **files))
     assert refused.value.hints
+
+
+CLUSTER = {"kind": "RayCluster", "metadata": {"name": "demo-a"}}
+POD = {"kind": "Pod", "metadata": {"name": "demo-a-head", "labels": {"ray.io/cluster": "demo-a"}}}
+RUNS = {**CLUSTER, "status": {"conditions": [{"type": "HeadPodReady", "status": "True"}]}}
+SERVES = {"kind": "RayService", "metadata": {"name": "demo"}, "status": {"numServeEndpoints": 1}}
+TOLD: dict[str, object] = {"serve__demo-a_json": {"applications": {"llm": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("items", "more", "unread"),
+    [
+        ([CLUSTER], {}, False),
+        ([RUNS], {}, True),
+        ([SERVES], {}, True),
+        ([CLUSTER], TOLD, True),
+        ([RUNS, SERVES, POD], TOLD, False),
+        ([RUNS], {"meta_json": {"time": "2026-03-01T12:00:00Z", "unread": []}}, False),
+    ],
+)
+def test_pods_that_an_old_bundle_lacks_are_missing_only_where_none_is_told_of(
+    tmp_path: Path, items: list[object], more: dict[str, object], unread: bool
+) -> None:
+    snapshot = read_bundle(write(tmp_path, objects_json={"items": items}, **more))
+    assert ("Pod" in snapshot.unread) is unread
+    assert "RayService" not in snapshot.unread
+
+
+def test_what_could_not_be_read_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    meta = {"time": "2026-03-01T12:00:00Z", "namespace": "llm", "unread": ["RayService"]}
+    write(tmp_path, objects_json={"items": []}, meta_json=meta)
+    assert from_bundle(tmp_path, "demo", None).health.state is State.UNKNOWN
+    write(tmp_path, meta_json={**meta, "unread": ["RayCluster"]})
+    assert from_bundle(tmp_path, "demo", None).health.state is State.UNKNOWN
+    write(tmp_path, meta_json={**meta, "unread": []})
+    assert from_bundle(tmp_path, "demo", None).health.state is State.NOT_FOUND

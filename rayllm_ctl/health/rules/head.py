@@ -23,8 +23,8 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     head = cluster.head
     if head is not None and (head.ready or not _head_lost(context, cluster)):
         return None
-    if head is None and not cluster.pods and (cluster.item is None or cluster.head_pod_ready):
-        return None  # pods cannot be read
+    if head is None and not cluster.pods and (cluster.item is None or cluster.unseen):
+        return None  # its cluster is gone as well, or pods cannot be read
     losses = [loss for loss in latest_losses(context, cluster) if loss.head]
     since = losses[0].moment if losses else head.created if head else None
     leaving = next((pod for pod in cluster.pods if pod.head and pod.deleted is not None), None)

@@ -15,7 +15,7 @@ def head_down(context: JobContext) -> Finding | None:
     if job is None or job.deployment != "Running" or cluster is None:
         return None
     head = cluster.head
-    if (head is not None and head.ready) or (head is None and not cluster.pods and cluster.head_pod_ready):
+    if (head is not None and head.ready) or (head is None and cluster.unseen):
         return None
     what = f"{head.subject} is not ready" if head else "there is no head pod"
     return finding(

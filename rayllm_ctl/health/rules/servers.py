@@ -49,7 +49,7 @@ def servers_lost(context: ServiceContext, cluster: RayCluster) -> Finding | None
     """No server of a service that has served takes requests: what was lost, since when, and what is being done."""
     if not has_served(context) or context.endpoints or context.operator.running is False:
         return None
-    if not cluster.pods and not context.slices:
+    if cluster.unseen and not context.slices:
         return None  # neither can be read
     losses = latest_losses(context, cluster)
     first = losses[0] if losses else None

@@ -1,0 +1,58 @@
+"""Changes that the API server rejects: fields that cannot change once an object is there.
+
+The API server says of them "field is immutable when `immutable` is set", "spec.selector: field is immutable",
+"cannot change roleRef", and "updates to statefulset spec for fields other than ... are forbidden".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rayllm_ctl.changes.fields import Difference, format_path, mapping
+from rayllm_ctl.model.changes import Consequence
+
+_OF_FILES = ("ConfigMap", "Secret")
+_DEFAULT_TYPE = "Opaque"
+_WITH_SELECTOR = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_OF_STATEFUL_SETS = frozenset(
+    {
+        "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds",
+        "persistentVolumeClaimRetentionPolicy",
+    }
+)  # fmt: skip
+"""The fields of a StatefulSet's spec that can change."""
+
+
+def rejected(before: Mapping[str, Any], after: Mapping[str, Any], found: Iterable[Difference]) -> Consequence | None:
+    """What the API server says to a change of an object, where it rejects it; None where it takes it."""
+    kind = str(after.get("kind") or "")
+    frozen = before.get("immutable") is True and kind in _OF_FILES
+    held = [one.path for one in found if _held(kind, one, frozen)]
+    if not held:
+        return None
+    metadata = mapping(after, "metadata")
+    name, namespace = (str(metadata.get(key) or "") for key in ("name", "namespace"))
+    of = f" -n {namespace}" if namespace else ""
+    what = "is immutable" if frozen else f"cannot change {format_path(held[0])}"
+    return Consequence(
+        "rejected",
+        f"the API server rejects the change: {kind} {name} {what}; it stays as it is",
+        hints=(
+            f"a {kind} with a new name, which its users then name",
+            f"kubectl delete {kind.lower()} {name}{of}    # then apply it again",
+        ),
+    )
+
+
+def _held(kind: str, found: Difference, frozen: bool) -> bool:
+    path = found.path
+    if kind in _OF_FILES and frozen:
+        return path[0] in ("data", "binaryData", "stringData", "immutable")
+    if kind == "Secret":
+        return path == ("type",) and (found.old or _DEFAULT_TYPE) != (found.new or _DEFAULT_TYPE)
+    if kind == "StatefulSet" and path[0] == "spec":
+        return path[1] not in _OF_STATEFUL_SETS
+    if kind in ("RoleBinding", "ClusterRoleBinding"):
+        return path[0] == "roleRef"
+    return kind in _WITH_SELECTOR and path[:2] == ("spec", "selector")
