@@ -14,7 +14,7 @@ from rayllm_ctl.model.labels import MANAGER, RESTARTED
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import DEPLOY, TINY
-from tests.cluster.fakeapi import FakeAPI, Request
+from tests.cluster.fakeapi import Answer, FakeAPI, Request
 from tests.conftest import Golden
 
 
@@ -290,11 +290,13 @@ def test_restart_replaces_the_workers_of_a_ray_cluster_one_at_a_time(run: Run, a
     api.put(**{**pod, "metadata": {**pod["metadata"], "name": "tiny-server-2", "uid": "second"}})
     running: list[int] = []
 
-    def replace(request: Request) -> None:
+    def replace(request: Request) -> Answer:
         name = request.path.rpartition("/")[2]
         running.append(len(api.names("Pod")))
         old = api.stored("Pod", name)
         api.put(**{**old, "metadata": {**old["metadata"], "name": f"{name}-new", "uid": f"{name}-new"}})
+        api.remove("Pod", name)
+        return 200, {"kind": "Status", "status": "Success"}
 
     api.answer("DELETE", "/pods/", replace)
     result = run("restart", "tiny")

@@ -268,7 +268,8 @@ class FakeAPI:
         item = self._objects[key]
         if uid != item["metadata"]["uid"]:
             return status(409, "the UID in the precondition does not match", "Conflict")
-        if item["metadata"].get("finalizers"):
+        kubelet = kind.name == "Pod"  # removes pods; here the test does
+        if kubelet or item["metadata"].get("finalizers"):
             self._store(
                 key, kind, {**item, "metadata": {**item["metadata"], "deletionTimestamp": "2026-11-21T10:00:00Z"}}
             )

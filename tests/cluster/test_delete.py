@@ -168,7 +168,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     # Of the RayCluster before an upgrade, which may still answer.
     api.put(kind="RayCluster", metadata={"name": "tiny-old", "labels": {"ray.io/originated-from-cr-name": "tiny"}})
     pod(api, "old", "tiny-old", **leaving)
-    gone = [(kind, name) for kind in ("RayCluster", "Pod") for name in api.names(kind) if name != "worker"]
+    gone = [(kind, name) for kind in ("RayCluster", "Pod") for name in api.names(kind)]
     gone.append(("Pod", "head"))
     cleanup = api.stored("Pod", "cleanup")
     cleanup["metadata"]["labels"]["ray.io/node-type"] = "redis-cleanup"
@@ -222,7 +222,13 @@ def test_where_serve_was_never_started_no_replica_runs(api: FakeAPI, cluster: Cl
     api.put(**{**service, "status": {"pendingServiceStatus": {"rayClusterName": "tiny-bcdfg"}}})
     api.answer("GET", REPLICAS, (200, {"controller_info": {}, "proxies": {}, "applications": {}}))
     pod(api, "worker", deletionTimestamp="2026-11-21T10:00:00Z", deletionGracePeriodSeconds=140)
-    api.answer("GET", "llm/pods$", lambda _request: api.remove("RayCluster", "tiny-bcdfg"))
+
+    def look(_request: Request) -> None:
+        api.remove("RayCluster", "tiny-bcdfg")
+        if api.count("DELETE", "/pods/worker"):
+            api.remove("Pod", "worker")
+
+    api.answer("GET", "llm/pods$", look)
     list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert api.count("DELETE", "/pods/worker") == 1
 
