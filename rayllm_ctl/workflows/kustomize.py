@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ _LISTING = frozenset({"apiVersion", "kind", "metadata", "resources"})
 _TIMEOUT = 120
 _LINES = 10
 """Of an error that are shown."""
+
+_SECRET = re.compile("secret|stringData|/data/", re.IGNORECASE)
+"""In an error that quotes a Secret or a patch of one, which is not repeated."""
 
 
 def is_kustomization(document: Mapping[str, Any], file: Path) -> bool:
@@ -80,6 +84,8 @@ def build(folder: Path) -> str:
     except OSError as error:
         raise UsageError(f"{shown} cannot be run: {error.strerror}") from None
     if ended.returncode:
+        if _SECRET.search(ended.stderr):
+            raise UsageError(f"{shown} failed, and what it said may quote a Secret", hint=shown)
         reason = _cause(ended.stderr) or f"it ended with {ended.returncode}"
         raise UsageError(f"{shown} failed: {reason}")
     return ended.stdout

@@ -392,6 +392,11 @@ def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
     said = "Warning: old\\nError: bad patch <\\na: b\\n>"
     program(overlay / "bin", "kustomize", f"sys.exit('{said}')")
     assert "failed: Error: bad patch <\n  a: b\n  >\n" in run("diff", "--local", base, patching).err
+    program(overlay / "bin", "kustomize", "sys.exit('Error: bad patch <kind: Secret\\nstringData: {key: word-7}>')")
+    result = run("diff", "--local", base, patching)
+    assert result.code == 2
+    assert "word-7" not in result.err
+    assert f"hint: {overlay / 'bin'}/kustomize build {patching}" in result.err
 
 
 def test_a_kustomization_that_lists_one_that_changes_objects_is_built(
