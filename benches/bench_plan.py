@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.workflows.plan.model import make_plan
 
 MODELS = ("Qwen/Qwen3-32B", "meta-llama/Llama-3.1-70B-Instruct", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-120b")
 LIMITS_MS = {"plan in process": 10.0, "search over all GPUs": 150.0}

@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from rayllm_ctl.cli.app import run
+
 _COLLECT_AFTER = 100_000
 """New objects between two runs of the garbage collector. At Python's 700 it runs dozens of times while modules are
 imported, and finds nothing."""
@@ -16,8 +18,6 @@ imported, and finds nothing."""
 def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
     gc.set_threshold(_COLLECT_AFTER)
-    from rayllm_ctl.cli.app import run
-
     for stream in (sys.stdout, sys.stderr):
         # Arguments, YAML and JSON are UTF-8 whatever the locale and PYTHONIOENCODING say. Bytes of an argument that
         # are not UTF-8 become surrogates, which are escaped.

@@ -21,13 +21,13 @@ from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
 from rayllm_ctl.planner.memory import evidence
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.model import make_plan
 
 ROOT = Path(__file__).resolve().parent.parent
 GIB = 2**30

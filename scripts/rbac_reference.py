@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.workflows.rbac import COMMANDS, ROLES, rules
+from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES, rules
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "rbac.md"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rayllm_ctl.model.batch import BatchJob
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.schema import text
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.calibration import Calibration
-from rayllm_ctl.model.jsonform import camel, to_json
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.model.text.json_form import camel, to_json
+from rayllm_ctl.model.text.yaml_text import dump
 
 _MAX_BYTES = 1_000_000
 _NAMES = {camel(one.name): one.name for one in fields(Calibration)}

@@ -15,7 +15,7 @@ from typing import Any
 from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.enginefacts import BatchDefault, EngineFacts
+from rayllm_ctl.model.plan.engine_facts import BatchDefault, EngineFacts
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.+]*|\+[\w.]+)?")
 

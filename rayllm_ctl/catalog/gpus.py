@@ -7,6 +7,7 @@ usual build of such a server, not one machine.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ from typing import Any
 from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog import prices as price_lists
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
-from rayllm_ctl.model.quantities import GIB, gib
+from rayllm_ctl.model.kube.quantities import GIB, gib
+from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
 
 _SAME_MIB = 1024
 """Memory of two kinds of GPU that differ by less is taken as the same size."""
@@ -52,8 +53,6 @@ def canonical(name: str) -> str:
     found = names.get(_key(name))
     if found:
         return found
-    import difflib
-
     close = difflib.get_close_matches(_key(name), names, n=12, cutoff=0.5)
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
     meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""

@@ -7,6 +7,7 @@ scripts/catalog_models.py. A look-up parses one or two lines, never the file.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -59,8 +60,6 @@ def models() -> Iterator[CatalogModel]:
 
 def nearest(model_id: str, count: int = 3) -> tuple[str, ...]:
     """Names that `model_id` was probably meant to be: the same name of any organization first, then similar ones."""
-    import difflib
-
     wanted = model_id.rstrip("/").rpartition("/")[2].lower()
     known = names()
     by_name: dict[str, str] = {}

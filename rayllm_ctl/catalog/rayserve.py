@@ -12,10 +12,10 @@ from typing import Any
 
 from rayllm_ctl.catalog import data, gpus
 from rayllm_ctl.catalog.engines import changed, engine
-from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.engineargs import FRONTEND_ARGUMENTS
-from rayllm_ctl.model.llmfields import LLMFields
-from rayllm_ctl.model.releases import is_older
+from rayllm_ctl.model.kube.releases import is_older
+from rayllm_ctl.model.plan.deployment import Runtime
+from rayllm_ctl.model.plan.llm_fields import LLMFields
+from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS
 
 _LISTS = ("deployment", "accelerators")
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.imagetags import read_tag
-from rayllm_ctl.model.rayfeatures import OLDEST_RAY, RayFeature
-from rayllm_ctl.model.releases import is_older
-from rayllm_ctl.model.service import Engine
+from rayllm_ctl.model.kube.image_tags import read_tag
+from rayllm_ctl.model.kube.releases import is_older
+from rayllm_ctl.model.plan.deployment import Runtime
+from rayllm_ctl.model.plan.ray_features import OLDEST_RAY, RayFeature
+from rayllm_ctl.model.spec.service import Engine
 
 
 @dataclass(frozen=True)

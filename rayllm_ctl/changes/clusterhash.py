@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rayllm_ctl.changes.fields import Difference, Path, mappings
-from rayllm_ctl.model.quantities import parse_quantity
+from rayllm_ctl.model.kube.quantities import parse_quantity
 
 Part = Literal["hash", "bounds", "placement", "appended", "suspend", "ignored"]
 """hash: counts. bounds: limits of a worker group. placement: tolerations and scheduling gates. appended: a worker group

@@ -7,7 +7,7 @@ from typing import Any
 
 from rayllm_ctl.changes import outages
 from rayllm_ctl.changes.masking import comparable
-from rayllm_ctl.model.changes import Action, Consequence, Explain, Explanation, ObjectDiff, Running
+from rayllm_ctl.model.observed.changes import Action, Consequence, Explain, Explanation, ObjectDiff, Running
 
 _PRUNED = (
     "no longer rendered: rayllm-ctl deploy deletes it, Argo CD and Flux do where pruning is on, kubectl apply leaves it"

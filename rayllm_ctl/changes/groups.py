@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.changes.fields import mappings
-from rayllm_ctl.model.changes import Consequence
+from rayllm_ctl.model.observed.changes import Consequence
 
 
 def suspension(suspended: bool, clusters: Sequence[str] = ()) -> Consequence:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rayllm_ctl.changes.fields import Path, format_path
 from rayllm_ctl.changes.serve import Judged
-from rayllm_ctl.model.changes import FieldChange
+from rayllm_ctl.model.observed.changes import FieldChange
 
 _WHERE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), place)

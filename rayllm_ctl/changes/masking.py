@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.changes.fields import mapping
-from rayllm_ctl.model.content import content
+from rayllm_ctl.model.kube.content import content
 
 MASK = "***"
 """What stands for a value of a Secret; with a word where it changes, as in `kubectl diff`."""

@@ -10,8 +10,8 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.rejected import rejected
 from rayllm_ctl.changes.serve import Judged
-from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
-from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.model.kube.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
 _OF_FILES = ("ConfigMap", "Secret")

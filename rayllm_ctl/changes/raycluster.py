@@ -15,7 +15,7 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
-from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 
 
 def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:

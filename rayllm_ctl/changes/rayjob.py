@@ -14,7 +14,7 @@ from typing import Any
 from rayllm_ctl.changes.fields import differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
-from rayllm_ctl.model.changes import Consequence, Explanation, Running
+from rayllm_ctl.model.observed.changes import Consequence, Explanation, Running
 
 _READ_AGAIN = frozenset(
     (name,)

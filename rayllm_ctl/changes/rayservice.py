@@ -16,9 +16,9 @@ from rayllm_ctl.changes.fields import Difference, differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
-from rayllm_ctl.model.changes import Consequence, Effect, Explanation, Running
-from rayllm_ctl.model.kuberay import is_suspended
-from rayllm_ctl.model.rayoptions import INCREMENTAL
+from rayllm_ctl.model.kube.kuberay import is_suspended
+from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 
 _CONFIG = "rayClusterConfig"
 _FILE = "serveConfigV2"

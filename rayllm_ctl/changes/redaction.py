@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.changes.masking import LAST_APPLIED, MASK
-from rayllm_ctl.model.written import written
+from rayllm_ctl.model.kube.written import written
 
 _LAST_WORDS = frozenset(
     {"token", "password", "passwd", "pwd", "passphrase", "secret", "credential", "credentials", "authorization",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rayllm_ctl.changes.fields import Difference, format_path, mapping
-from rayllm_ctl.model.changes import Consequence
+from rayllm_ctl.model.observed.changes import Consequence
 
 _OF_FILES = ("ConfigMap", "Secret")
 _DEFAULT_TYPE = "Opaque"

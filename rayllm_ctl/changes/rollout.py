@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.changes import Consequence, Running, Unread
-from rayllm_ctl.model.quantities import format_estimate
+from rayllm_ctl.model.kube.quantities import format_estimate
+from rayllm_ctl.model.observed.changes import Consequence, Running, Unread
 
 
 @dataclass(frozen=True)

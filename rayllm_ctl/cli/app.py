@@ -70,8 +70,21 @@ COMMANDS: dict[str, dict[str, str]] = {
 }
 
 
+TOPICS: dict[str, tuple[str, ...]] = {
+    "plan": ("init", "plan", "models", "gpus", "image", "explain"),
+    "render": ("render",),
+    "rollout": ("deploy", "apply", "diff", "scale", "restart", "suspend", "resume", "history", "rollback", "delete"),
+    "observe": ("status", "watch", "top", "wait", "events", "logs", "bundle"),
+    "access": ("chat", "endpoint", "port-forward", "keys", "serve-config", "dashboard"),
+    "batch": ("batch",),
+    "bench": ("bench",),
+    "setup": ("check", "rbac", "version", "completion"),
+}
+"""The folder of cli/commands/ in which the module of a command is."""
+
+
 class LazyGroup(click.Group):
-    """Commands are modules of rayllm_ctl.cli with an attribute `command`, imported when they run."""
+    """Commands are modules of cli/commands/TOPIC/ with an attribute `command`, imported when they run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for section in COMMANDS.values() for name in section]
@@ -79,7 +92,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"rayllm_ctl.cli.{cmd_name.replace('-', '_')}")
+        topic = next(topic for topic, names in TOPICS.items() if cmd_name in names)
+        module = importlib.import_module(f"rayllm_ctl.cli.commands.{topic}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
@@ -88,7 +102,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if not name.startswith("-") and name not in self.list_commands(ctx):
-            from rayllm_ctl.model.names import did_you_mean
+            from rayllm_ctl.model.kube.names import did_you_mean
 
             meant = did_you_mean(name, (f'"{one}"' for one in self.list_commands(ctx)))
             raise click.UsageError(f'unknown command "{name}"' + (f", {meant}" if meant else ""), ctx)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from rayllm_ctl.cli.gathered import gathered
+from rayllm_ctl.cli.option_groups import gathered
 from rayllm_ctl.cli.values import (
     Duration,
     KeyValue,
@@ -18,8 +18,8 @@ from rayllm_ctl.cli.values import (
     TolerationSpec,
     VolumeSpec,
 )
-from rayllm_ctl.model.factsources import FactSources
-from rayllm_ctl.model.kuberayversions import DEFAULT
+from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+from rayllm_ctl.model.spec.fact_sources import FactSources
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
-from rayllm_ctl.workflows.deploy import runs_a_service
-from rayllm_ctl.workflows.usage import how_to_use
+from rayllm_ctl.workflows.rollout.deploy import runs_a_service
+from rayllm_ctl.workflows.rollout.next_steps import how_to_use
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.gateway import Gateway
-from rayllm_ctl.model.jsonform import camel
-from rayllm_ctl.model.names import service_name
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.service import LLMService, Model, Replicas
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.kube.names import service_name
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.gateway import Gateway
+from rayllm_ctl.model.spec.service import LLMService, Model, Replicas
+from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.model.text.problems import Problem
 
 
 def resolve(

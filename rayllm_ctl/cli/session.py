@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.kubeflags import KubeFlags
+from rayllm_ctl.cli.kube_flags import KubeFlags
 from rayllm_ctl.model.events import Applied, Event, Observed, Ready
-from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.model.text.json_form import to_json
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-    from rayllm_ctl.console.progress import Progress
+    from rayllm_ctl.console.observe.progress import Progress
     from rayllm_ctl.console.style import Printer
-    from rayllm_ctl.model.changes import Diff
+    from rayllm_ctl.model.observed.changes import Diff
 
 
 def connect(kube: KubeFlags) -> Cluster:
@@ -36,7 +36,7 @@ def connect(kube: KubeFlags) -> Cluster:
 
 def object_name(kind: str, name: str) -> str:
     """An object as `-o name` prints it: rayservice.ray.io/qwen, configmap/qwen."""
-    from rayllm_ctl.model.apikinds import kind as kind_of
+    from rayllm_ctl.model.kube.api_kinds import kind as kind_of
 
     group = kind_of(kind).group
     return f"{kind.lower()}{f'.{group}' if group else ''}/{name}"
@@ -54,7 +54,7 @@ def print_data(data: Any, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        from rayllm_ctl.model.yamltext import dump
+        from rayllm_ctl.model.text.yaml_text import dump
 
         click.echo(dump(data), nl=False)
 
@@ -69,14 +69,14 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
         for manifest in manifests:
             click.echo(object_name(manifest["kind"], manifest["metadata"]["name"]))
     else:
-        from rayllm_ctl.model.yamltext import dump_all
+        from rayllm_ctl.model.text.yaml_text import dump_all
 
         click.echo(dump_all(manifests), nl=False)
 
 
 def print_meaning(ctx: click.Context, diff: Diff) -> None:
     """What a change does to what runs, on standard error, before it is made."""
-    from rayllm_ctl.console.diff import format_meaning
+    from rayllm_ctl.console.rollout.diff import format_meaning
     from rayllm_ctl.console.style import Printer
 
     style = Printer.for_error(ctx.meta.get("rayllm.color", "auto"))
@@ -117,7 +117,7 @@ class Display:
 @contextmanager
 def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
     """A display for the events of one command; its document is written when all went well."""
-    from rayllm_ctl.console.progress import choose
+    from rayllm_ctl.console.observe.progress import choose
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))

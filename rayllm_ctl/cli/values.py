@@ -6,12 +6,12 @@ from typing import Any, ClassVar, cast, get_args
 
 import click
 
-from rayllm_ctl.model.kuberayversions import known_version
-from rayllm_ctl.model.problems import quoted
-from rayllm_ctl.model.quantities import parse_duration, parse_quantity
-from rayllm_ctl.model.scalars import parse_scalar
-from rayllm_ctl.model.service import TaintEffect, Toleration, Volume
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.kube.kuberay_versions import known_version
+from rayllm_ctl.model.kube.quantities import parse_duration, parse_quantity
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.service import TaintEffect, Toleration, Volume
+from rayllm_ctl.model.text.problems import quoted
+from rayllm_ctl.model.text.scalars import parse_scalar
 
 
 class Duration(click.ParamType[float]):

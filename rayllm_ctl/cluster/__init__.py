@@ -1,6 +1,6 @@
 """The only package that talks to the Kubernetes API."""
 
-from rayllm_ctl.cluster.client import Cluster
-from rayllm_ctl.cluster.config import connect
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.connect import connect
 
 __all__ = ["Cluster", "connect"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from functools import cached_property
 
-from rayllm_ctl.health import fields
-from rayllm_ctl.health.clusterspec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rayservice import Service, read_service
-from rayllm_ctl.health.serve import ServeState
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.health import Object
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.objects.rayservice import Service, read_service
+from rayllm_ctl.health.objects.serve import ServeState
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Object
 
 
 class ClusterContext(ServiceContext):

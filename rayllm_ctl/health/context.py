@@ -7,18 +7,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from rayllm_ctl.health import fields, rayservice
-from rayllm_ctl.health.clusterspec import ClusterSpec, read_cluster_spec
-from rayllm_ctl.health.events import EventLog
-from rayllm_ctl.health.node import Node, read_nodes
-from rayllm_ctl.health.operator import Operator, is_operator, read_operator
-from rayllm_ctl.health.pod import Pod, read_pod
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rayservice import Service, read_service
-from rayllm_ctl.health.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.health import Object, Snapshot
-from rayllm_ctl.model.serveanswer import NO_CONTROLLER, lacks_controller
+from rayllm_ctl.health.objects import fields, rayservice
+from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
+from rayllm_ctl.health.objects.events import EventLog
+from rayllm_ctl.health.objects.node import Node, read_nodes
+from rayllm_ctl.health.objects.operator import Operator, is_operator, read_operator
+from rayllm_ctl.health.objects.pod import Pod, read_pod
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.objects.rayservice import Service, read_service
+from rayllm_ctl.health.objects.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Object, Snapshot
+from rayllm_ctl.model.observed.serve_answer import NO_CONTROLLER, lacks_controller
 
 NEVER = float("inf")
 

@@ -6,21 +6,23 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.diagnose import merged
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.jobcontext import JobContext
-from rayllm_ctl.health.pod import Pod
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.health.objects.rayjob import RayJob
 from rayllm_ctl.health.progress import step
-from rayllm_ctl.health.rayjob import RayJob
-from rayllm_ctl.health.rules import AFTERMATH_RULES, CLUSTER_RULES, POD_RULES, job, jobremarks, reconciling, refusals
+from rayllm_ctl.health.rules import AFTERMATH_RULES, CLUSTER_RULES, POD_RULES, reconciling, refusals
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.jobs import job
+from rayllm_ctl.health.rules.jobs import remarks as jobremarks
 from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.statustree import pod_node
-from rayllm_ctl.model.batchstatus import BatchHealth, JobState, Outcome
-from rayllm_ctl.model.health import Snapshot
-from rayllm_ctl.model.labels import BATCH
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.kube.labels import BATCH
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.observed.health import Snapshot
 
 JobRule = Callable[[JobContext], Finding | None]
 

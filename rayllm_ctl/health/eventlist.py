@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from rayllm_ctl.health.events import EventLog
-from rayllm_ctl.model.health import Cause, Object
-from rayllm_ctl.model.serviceevents import ServiceEvent
+from rayllm_ctl.health.objects.events import EventLog
+from rayllm_ctl.model.observed.health import Cause, Object
+from rayllm_ctl.model.observed.service_events import ServiceEvent
 
 _QUOTED = 500
 """Characters of an event that a cause quotes at least."""

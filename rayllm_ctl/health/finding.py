@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.health import Cause
+from rayllm_ctl.model.observed.health import Cause
 
 
 @dataclass(frozen=True)

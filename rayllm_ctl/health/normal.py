@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import finding
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.progress import step
-from rayllm_ctl.health.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health, notes
 from rayllm_ctl.health.rules.outage import is_rolling_out, is_waking, outage_since
 from rayllm_ctl.health.rules.overdue import repeated_warnings
 from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.health import Health, State
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Health, State
 
 _YOUNG = 120.0
 """Seconds in which a service may have nothing to show but its own object."""

@@ -11,7 +11,7 @@ from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.rules.outage import outage_since
 from rayllm_ctl.health.serving import is_serving
 from rayllm_ctl.health.statustree import replica_counts, status_tree
-from rayllm_ctl.model.health import Health, State, queue_of
+from rayllm_ctl.model.observed.health import Health, State, queue_of
 
 
 def make_health(

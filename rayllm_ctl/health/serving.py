@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.serve import Deployment, Replica
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.objects.serve import Deployment, Replica
+from rayllm_ctl.model.kube import kuberay
 
 
 def is_serving(context: ServiceContext) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.changes.raycluster import explain
+from rayllm_ctl.health import diagnose_cluster
+from rayllm_ctl.health.clustercontext import ClusterContext
+from rayllm_ctl.health.external import external_addresses
 from rayllm_ctl.kinds.common import (
     EXPOSURE,
     FORGET,
@@ -13,11 +17,11 @@ from rayllm_ctl.kinds.common import (
     RECORD,
     SECURITY,
 )  # fmt: skip
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.changes import Explanation, Running
-from rayllm_ctl.model.external import ExternalAddress
-from rayllm_ctl.model.health import Health, Object, Snapshot
-from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import MODEL
+from rayllm_ctl.model.observed.changes import Explanation, Running
+from rayllm_ctl.model.observed.external import ExternalAddress
+from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
 _KIND = kuberay.RAY_CLUSTER
@@ -27,21 +31,14 @@ _PARTS = (Right("list", "Pod"), Right("list", "EndpointSlice"))
 
 def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     # Imported on use, as for RayService.
-    from rayllm_ctl.health import diagnose_cluster
-
     return diagnose_cluster(snapshot, name, namespace)
 
 
 def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
-    from rayllm_ctl.health.clustercontext import ClusterContext
-    from rayllm_ctl.health.external import external_addresses
-
     return external_addresses(ClusterContext(snapshot, name, namespace))
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
-    from rayllm_ctl.changes.raycluster import explain
-
     return explain(before, after, running)
 
 

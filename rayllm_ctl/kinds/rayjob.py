@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from rayllm_ctl.changes.rayjob import explain
 from rayllm_ctl.kinds.common import OPERATOR, REASONS
-from rayllm_ctl.model.changes import Explanation, Running
-from rayllm_ctl.model.health import Object
+from rayllm_ctl.model.observed.changes import Explanation, Running
+from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.workload import Right, Rights
 
 JobActivity = Literal["list", "status", "follow", "logs", "cancel", "resume", "output"]
@@ -36,6 +37,4 @@ JOB_RIGHTS: Mapping[JobActivity, Rights] = {
 
 def explain_job(before: Object, after: Object, running: Running) -> Explanation:
     """What becomes of each change of a RayJob. Imported on use, as for RayService."""
-    from rayllm_ctl.changes.rayjob import explain
-
     return explain(before, after, running)

@@ -9,6 +9,8 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
+import uvloop
+
 from rayllm_ctl.loadtest.conditions import conditions
 from rayllm_ctl.loadtest.connection import clock
 from rayllm_ctl.loadtest.driver import Driver
@@ -26,8 +28,6 @@ def measure(settings: Settings, report: Report, tokenizer: Tokenizer | None = No
     """The results of all loads. An interrupt (Ctrl-C, SIGTERM) ends the test: the result of what was measured is the
     last one, with `interrupted` true."""
     try:
-        import uvloop
-
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:
         runner = asyncio.Runner()

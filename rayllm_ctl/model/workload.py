@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.changes import Explain
-from rayllm_ctl.model.external import ExternalAddress
-from rayllm_ctl.model.health import Health, Object, Snapshot
+from rayllm_ctl.model.observed.changes import Explain
+from rayllm_ctl.model.observed.external import ExternalAddress
+from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 
 Activity = Literal[
     "apply", "bounds", "follow", "record", "history", "restart", "suspend", "status", "list", "events", "follow-events",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.hardware import GPU, INSTANCE_TYPE_LABEL
-from rayllm_ctl.model.plan import Reason, Verdict
-from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.planner.checks import build_caveats, gpu_problems
-from rayllm_ctl.planner.cost import replica_price
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
+from rayllm_ctl.model.plan.plan import Reason, Verdict
+from rayllm_ctl.planner.engine.checks import build_caveats, gpu_problems
+from rayllm_ctl.planner.engine.parallelism import layout_problem
+from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.settings import resolve, resolve_load, round_context
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.memory.options import read_options
-from rayllm_ctl.planner.parallelism import layout_problem
 from rayllm_ctl.planner.request import Candidate, Request, Shape
-from rayllm_ctl.planner.settings import resolve, resolve_load, round_context
-from rayllm_ctl.planner.sizing import size
-from rayllm_ctl.planner.throughput import speed, throughput
+from rayllm_ctl.planner.speed.cost import replica_price
+from rayllm_ctl.planner.speed.sizing import size
+from rayllm_ctl.planner.speed.throughput import speed, throughput
 
 _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rayllm_ctl.model.plan import CandidateSummary, Reason
-from rayllm_ctl.model.quantities import gib
+from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.plan.plan import CandidateSummary, Reason
 from rayllm_ctl.planner.memory import Formula
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.suggest import effect

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from rayllm_ctl.model.deployment import Runtime
-from rayllm_ctl.model.engineargs import OWN_FIELD
-from rayllm_ctl.model.plan import Band, Cost, Plan, Reason, Suggestion, UnknownCost, Verdict
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.severalmodels import each_model
-from rayllm_ctl.planner.deployment import behind_an_ingress, deployed, longest, with_notes
+from rayllm_ctl.model.plan.deployment import Runtime
+from rayllm_ctl.model.plan.plan import Band, Cost, Plan, Reason, Suggestion, UnknownCost, Verdict
+from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.spec.several_models import each_model
+from rayllm_ctl.planner.deployment.deployment import behind_an_ingress, deployed, longest, with_notes
 
 _FIELDS = {
     **{flag: field.removeprefix("spec.") for field, flag in OWN_FIELD.values()},

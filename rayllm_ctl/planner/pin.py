@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Engine, LLMService, ModelEngine, PodResources, WorkerResources
-from rayllm_ctl.model.severalmodels import each_model, short_name
-from rayllm_ctl.model.transformers import TransformersOptions
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import Engine, LLMService, ModelEngine, PodResources, WorkerResources
+from rayllm_ctl.model.spec.several_models import each_model, short_name
+from rayllm_ctl.model.spec.transformers import TransformersOptions
 
 
 def pinned(service: LLMService, plan: Plan) -> LLMService:

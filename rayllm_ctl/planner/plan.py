@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rayllm_ctl.model.calibration import Calibration, calibrated_part
-from rayllm_ctl.model.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
-from rayllm_ctl.model.quantities import gib
-from rayllm_ctl.model.service import Resources
-from rayllm_ctl.planner.checks import Refusal, request_problems
-from rayllm_ctl.planner.cost import cost
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.plan.calibration import Calibration, calibrated_part
+from rayllm_ctl.model.plan.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
+from rayllm_ctl.model.spec.service import Resources
+from rayllm_ctl.planner.deployment.pods import gpu_pods, memory_problem, size_notes
+from rayllm_ctl.planner.engine.checks import Refusal, request_problems
+from rayllm_ctl.planner.engine.parallelism import ACROSS_NODES, gpus_of_a_node
+from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.settings import engine_settings, resolve
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
-from rayllm_ctl.planner.parallelism import ACROSS_NODES, gpus_of_a_node
-from rayllm_ctl.planner.pods import gpu_pods, memory_problem, size_notes
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search
-from rayllm_ctl.planner.settings import engine_settings, resolve
-from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.speed.cost import cost
+from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
 
 _SHOWN = 2

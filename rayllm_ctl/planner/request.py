@@ -6,18 +6,18 @@ from dataclasses import field
 from functools import cached_property
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.calibration import Calibration
-from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Reason, Throughput, Verdict
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Reason, Throughput, Verdict
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.engine.parallelism import Division
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.memory.checkpoint import unexplained_bytes
 from rayllm_ctl.planner.memory.options import read_options
-from rayllm_ctl.planner.parallelism import Division
-from rayllm_ctl.planner.work import ModelWork, model_work
+from rayllm_ctl.planner.speed.work import ModelWork, model_work
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.parallelism import node_layouts, staged_layouts
 from rayllm_ctl.planner.evaluate import evaluate, hopeless, longest_sure_context
-from rayllm_ctl.planner.parallelism import node_layouts, staged_layouts
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 
 CONTEXT_WITHOUT_A_WISH = 131072

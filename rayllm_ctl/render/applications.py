@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.applications import Applications
-from rayllm_ctl.model.labels import service_labels
+from rayllm_ctl.model.kube.labels import service_labels
+from rayllm_ctl.model.plan.applications import Applications
 from rayllm_ctl.render.templating import fill
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.batch import SETTINGS_PATH, SETTINGS_VOLUME
-from rayllm_ctl.model.batchplan import BatchDeployment
-from rayllm_ctl.model.deployment import CodeVolume
-from rayllm_ctl.model.labels import batch_labels
-from rayllm_ctl.model.service import Volume
+from rayllm_ctl.model.kube.labels import batch_labels
+from rayllm_ctl.model.plan.batch import BatchDeployment
+from rayllm_ctl.model.plan.deployment import CodeVolume
+from rayllm_ctl.model.spec.batch import SETTINGS_PATH, SETTINGS_VOLUME
+from rayllm_ctl.model.spec.service import Volume
 from rayllm_ctl.render.manifests import Manifest
+from rayllm_ctl.render.patches import patched, with_pod_templates
 from rayllm_ctl.render.servingcode import batch_code
 from rayllm_ctl.render.templating import fill
 from rayllm_ctl.render.values import Pods, Software
@@ -89,6 +90,4 @@ def _changed(manifests: list[Manifest], deployment: BatchDeployment) -> list[Man
     pods, patches = deployment.pod_options, deployment.patches
     if not (pods.head.pod_template or pods.worker.pod_template or patches):
         return manifests
-    from rayllm_ctl.render.patches import patched, with_pod_templates
-
     return patched(with_pod_templates(manifests, pods), patches)

@@ -10,9 +10,9 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import CodeVolume
-from rayllm_ctl.model.labels import BENCH_APPLICATION, COMPONENT, INSTANCE, MANAGED_BY, MANAGER, NAME
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.kube.labels import BENCH_APPLICATION, COMPONENT, INSTANCE, MANAGED_BY, MANAGER, NAME
+from rayllm_ctl.model.plan.deployment import CodeVolume
+from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.render.batch import MAX_CONFIG_MAP_BYTES
 from rayllm_ctl.render.manifests import Manifest
 from rayllm_ctl.render.templating import fill

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.loadtest.__main__ import MARK
-from rayllm_ctl.model.benchoffline import OfflineLoad
+from rayllm_ctl.model.bench.offline import OfflineLoad
 from rayllm_ctl.render.bench import job_metadata
 from rayllm_ctl.render.manifests import Manifest
 from rayllm_ctl.render.templating import fill

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.model.deployment import Deployment
-from rayllm_ctl.model.plan import Plan
+from rayllm_ctl.model.plan.deployment import Deployment
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.render.owntemplates import added, explained
+from rayllm_ctl.render.patches import patched, with_pod_templates
 from rayllm_ctl.render.templating import fill, text
 from rayllm_ctl.render.values import values_of
 
@@ -44,8 +46,6 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
     if template_dir is None:
         rendered = list(_objects(values, None).values())
     else:
-        from rayllm_ctl.render.owntemplates import added, explained
-
         with explained(template_dir):
             rendered = [*_objects(values, template_dir).values(), *added(template_dir, values)]
     assert plan.deployment is not None  # or there would be no values
@@ -67,11 +67,7 @@ def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest
     """`manifests` with the changes that the spec makes to the objects themselves; most specs make none."""
     pods, patches = deployment.pod_options, deployment.patches
     if pods.head.pod_template or pods.worker.pod_template:
-        from rayllm_ctl.render.patches import with_pod_templates
-
         manifests = with_pod_templates(manifests, pods)
     if patches:
-        from rayllm_ctl.render.patches import patched
-
         manifests = patched(manifests, patches)
     return manifests

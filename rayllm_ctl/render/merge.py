@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 DIRECTIVE = "$patch"
 """The key that says what a mapping does to its place: delete, replace or merge (the default)."""

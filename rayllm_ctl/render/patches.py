@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.names import nearest
-from rayllm_ctl.model.patches import Patch, PatchTarget
-from rayllm_ctl.model.podoptions import PodOptions, Pods
-from rayllm_ctl.model.problems import Path, Problem
-from rayllm_ctl.render.goform import as_written
-from rayllm_ctl.render.jsonpatch import json_patch
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.spec.patches import Patch, PatchTarget
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.text.problems import Path, Problem
+from rayllm_ctl.render.helm.go_form import as_written
+from rayllm_ctl.render.json_patch import json_patch
 from rayllm_ctl.render.merge import PatchError, strategic_merge
 
 _IDENTITY: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.kuberayversions import DEFAULT
-from rayllm_ctl.model.podoptions import PodOptions, Pods
-from rayllm_ctl.model.podsecurity import violations
-from rayllm_ctl.model.problems import Path, Problem
-from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+from rayllm_ctl.model.kube.pod_security import violations
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.spec.security import PodSecurity
+from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.render.schema import part_problems
 
 _POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")

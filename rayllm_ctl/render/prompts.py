@@ -9,9 +9,9 @@ import jinja2
 from jinja2 import meta, nodes
 from jinja2.sandbox import SandboxedEnvironment
 
-from rayllm_ctl.model.batch import BatchJob
-from rayllm_ctl.model.batchfiles import column_clashes, input_format
-from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.checks.batch_files import column_clashes, input_format
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _SINGLE_BRACES = re.compile(r"(?<!\{)\{\s*([A-Za-z_]\w*)?\s*\}(?!\})")
 """A column as str.format, a shell or f-strings have it."""

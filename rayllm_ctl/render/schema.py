@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.model import problems as model
-from rayllm_ctl.model.kuberay import GROUP_NAME
-from rayllm_ctl.model.kuberayversions import DEFAULT
-from rayllm_ctl.model.names import did_you_mean
-from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.kube.kuberay import GROUP_NAME
+from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+from rayllm_ctl.model.kube.names import did_you_mean
+from rayllm_ctl.model.text import problems as model
+from rayllm_ctl.model.text.problems import Problem
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from rayllm_ctl import __version__
-from rayllm_ctl.model.deployment import CodeVolume
-from rayllm_ctl.model.gateway import CODE_ARCHIVE, INGRESS_PATH, SERVING_PATH
-from rayllm_ctl.model.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.model.kube.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.model.plan.deployment import CodeVolume
+from rayllm_ctl.model.spec.gateway import CODE_ARCHIVE, INGRESS_PATH, SERVING_PATH
 from rayllm_ctl.render.syntax import imported_modules, normal_form
 
 PACKAGE = Path(__file__).parents[1] / "serving"

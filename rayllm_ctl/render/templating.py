@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.model.yamltext import flow
+from rayllm_ctl.model.text.yaml_text import flow
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment

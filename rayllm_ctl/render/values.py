@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.deployment import (
+from rayllm_ctl.model.kube.labels import service_labels
+from rayllm_ctl.model.plan.deployment import (
     Autoscaler,
     CodeVolume,
     IngressApplication,
@@ -21,16 +22,15 @@ from rayllm_ctl.model.deployment import (
     ServeApplication,
     WorkerGroup,
 )
-from rayllm_ctl.model.labels import service_labels
-from rayllm_ctl.model.operations import PodDisruptionBudget
-from rayllm_ctl.model.rayoptions import RayOptions, Upgrade
-from rayllm_ctl.model.serveoptions import ServeProxies
-from rayllm_ctl.model.service import Mode, Volume
-from rayllm_ctl.model.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
+from rayllm_ctl.model.plan.operations import PodDisruptionBudget
+from rayllm_ctl.model.plan.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
+from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade
+from rayllm_ctl.model.spec.serve_options import ServeProxies
+from rayllm_ctl.model.spec.service import Mode, Volume
 from rayllm_ctl.render.servingcode import ingress_code, models_code
 
 if TYPE_CHECKING:
-    from rayllm_ctl.model.plan import Plan
+    from rayllm_ctl.model.plan.plan import Plan
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.llmapplications import pattern_of
-from rayllm_ctl.model.llmfields import LLMFields
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.serveoptions import ServeProxies
+from rayllm_ctl.model.plan.llm_applications import pattern_of
+from rayllm_ctl.model.plan.llm_fields import LLMFields
+from rayllm_ctl.model.spec.serve_options import ServeProxies
+from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.serveconfig import document, kuberay, llm, schema
 from rayllm_ctl.serveconfig.document import Document
 from rayllm_ctl.serveconfig.placeholders import placeholders

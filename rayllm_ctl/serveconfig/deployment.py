@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.model.problems import Path
+from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.placement import bundles_hold_the_actor, resources
 from rayllm_ctl.serveconfig.runtimeenv import runtime_env
 from rayllm_ctl.serveconfig.shapes import (

@@ -13,9 +13,9 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.engineargs import names_a_secret
-from rayllm_ctl.model.problems import Path, Problem, quoted
-from rayllm_ctl.model.scalars import parse_scalar
+from rayllm_ctl.model.spec.checks.engine_args import names_a_secret
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
+from rayllm_ctl.model.text.scalars import parse_scalar
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 20_000

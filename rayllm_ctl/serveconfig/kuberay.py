@@ -11,10 +11,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from rayllm_ctl.model.engineargs import holds_a_credential, names_a_secret
-from rayllm_ctl.model.kuberay import SERVE_PORT
-from rayllm_ctl.model.problems import Path, quoted
-from rayllm_ctl.model.serveoptions import GRPC_PORT, WORKER_PORTS, ServeProxies, port_problem
+from rayllm_ctl.model.kube.kuberay import SERVE_PORT
+from rayllm_ctl.model.spec.checks.engine_args import holds_a_credential, names_a_secret
+from rayllm_ctl.model.spec.serve_options import GRPC_PORT, WORKER_PORTS, ServeProxies, port_problem
+from rayllm_ctl.model.text.problems import Path, quoted
 from rayllm_ctl.serveconfig.placeholders import is_reference
 from rayllm_ctl.serveconfig.shapes import Report, as_number, shown
 

@@ -9,9 +9,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rayllm_ctl.model.deployment import ServeApplication
-from rayllm_ctl.model.plan import EngineSettings
-from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.plan.deployment import ServeApplication
+from rayllm_ctl.model.plan.plan import EngineSettings
+from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.serveconfig.llmservice import FileModel
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rayllm_ctl.model.engineargs import type_problem
-from rayllm_ctl.model.problems import Path
+from rayllm_ctl.model.spec.checks.engine_args import type_problem
+from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.deployment import replica_bounds_fit
 from rayllm_ctl.serveconfig.shapes import Report, Rule, as_number, shown
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _ANYWHERE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_.-]*(?::?[-?+=][^}]*)?\}")
 _WHOLE = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.model.problems import Path
+from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.shapes import Report, as_number, entries, number
 
 

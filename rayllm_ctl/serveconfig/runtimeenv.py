@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlparse
 
-from rayllm_ctl.model.names import did_you_mean
-from rayllm_ctl.model.problems import Path
+from rayllm_ctl.model.kube.names import did_you_mean
+from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.shapes import (
     IGNORED,
     Report,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rayllm_ctl.model.problems import Path, quoted
+from rayllm_ctl.model.text.problems import Path, quoted
 from rayllm_ctl.serveconfig.deployment import DEPLOYMENT, LOGGING
 from rayllm_ctl.serveconfig.runtimeenv import runtime_env
 from rayllm_ctl.serveconfig.shapes import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from rayllm_ctl.model.names import did_you_mean
-from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.kube.names import did_you_mean
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 IGNORED = "unknown field: Ray ignores it"
 """What is noted of a field that Ray does not know."""

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.llmapplications import pattern_of
-from rayllm_ctl.model.problems import Path
-from rayllm_ctl.model.replicagroups import Group, Unit
+from rayllm_ctl.model.plan.llm_applications import pattern_of
+from rayllm_ctl.model.plan.replica_groups import Group, Unit
+from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.placement import actor_resources
 from rayllm_ctl.serveconfig.schema import DEFAULT_APPLICATION
 from rayllm_ctl.serveconfig.shapes import as_number

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.explanation import FieldExplanation
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.spec.explanation import FieldExplanation
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.specfile.explain import explain
 from rayllm_ctl.specfile.write import to_document
 

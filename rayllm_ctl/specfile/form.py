@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from rayllm_ctl.model import service as model
-from rayllm_ctl.model.jsonform import camel
-from rayllm_ctl.model.specform import Unit, Wrapped
+from rayllm_ctl.model.spec import service as model
+from rayllm_ctl.model.spec.form import Unit, Wrapped
+from rayllm_ctl.model.text.json_form import camel
 
 METADATA = ("name", "namespace")
 """The fields of a model that stand below metadata; the rest stands below spec."""

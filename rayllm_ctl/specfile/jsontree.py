@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.scalars import parse_scalar
+from rayllm_ctl.model.text.scalars import parse_scalar
 from rayllm_ctl.specfile.tree import MAX_DEPTH, Keys, Node
 
 _WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+'

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.service import API_VERSION, KIND, LLMService, Load
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.checks.batch import validate_batch
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import API_VERSION, KIND, LLMService, Load
+from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.specfile import jsontree, tree
 from rayllm_ctl.specfile.reader import read_document, shown
 from rayllm_ctl.specfile.tree import MAX_BYTES, Keys, Node
 
 if TYPE_CHECKING:
-    from rayllm_ctl.model.batch import BatchJob
+    from rayllm_ctl.model.spec.batch import BatchJob
 
 T = TypeVar("T")
 
@@ -117,9 +119,6 @@ def load_any(text: str, *, source: str) -> LLMService | BatchJob:
     root = _tree(text, source, MAX_BATCH_BYTES if _BATCH in text else MAX_BYTES)
     if _require_kind(root, source, (KIND, _BATCH)) == KIND:
         return _document(root, source, LLMService, validate)
-    from rayllm_ctl.model.batch import BatchJob
-    from rayllm_ctl.model.batchfields import validate_batch
-
     return _document(root, source, BatchJob, validate_batch)
 
 

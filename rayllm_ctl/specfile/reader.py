@@ -1,6 +1,6 @@
 """A tree of nodes to an LLMService or a BatchJob, field by field, with everything that has the wrong shape or type.
 
-What values make sense together is checked in rayllm_ctl.model.validation, which flags share.
+What values make sense together is checked in rayllm_ctl.model.spec.checks.service, which flags share.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from rayllm_ctl.model.names import did_you_mean
-from rayllm_ctl.model.problems import Path, Problem
-from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.specform import Unit
+from rayllm_ctl.model.kube.names import did_you_mean
+from rayllm_ctl.model.kube.quantities import parse_duration
+from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.tree import Keys, Node, plain
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from rayllm_ctl.model.batch import BatchJob
-from rayllm_ctl.model.service import API_VERSION, LLMService
-from rayllm_ctl.model.specform import Unit
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.spec.service import API_VERSION, LLMService
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.problems import quoted
-from rayllm_ctl.model.scalars import parse_scalar
+from rayllm_ctl.model.text.problems import quoted
+from rayllm_ctl.model.text.scalars import parse_scalar
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32

@@ -8,11 +8,11 @@ from itertools import product
 from typing import Any, get_origin
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.names import nearest
-from rayllm_ctl.model.problems import Path, Problem
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.sweep import Axis, Variant, in_words, shown, variant_name
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.bench.sweep import Axis, Variant, in_words, shown, variant_name
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile import tree
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, spec_fields
 from rayllm_ctl.specfile.reader import read_document

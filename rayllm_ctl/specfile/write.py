@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.service import API_VERSION, LLMService
-from rayllm_ctl.model.specform import Unit
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.kube.quantities import parse_duration
+from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.spec.service import API_VERSION, LLMService
+from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.specfile.form import Field, fields_of, metadata_fields, spec_fields
 
 if TYPE_CHECKING:
-    from rayllm_ctl.model.batch import BatchJob
+    from rayllm_ctl.model.spec.batch import BatchJob
 
 
 def to_document(service: LLMService | BatchJob) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rayllm_ctl.cluster import connect as connect_to
+
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
@@ -17,6 +19,4 @@ def connect(
     notify: called with a line for the user while a credential plugin is slow. Raises UserError where the kubeconfig
     cannot be used.
     """
-    from rayllm_ctl.cluster import connect as connect_to
-
     return connect_to(kubeconfig, context, request_timeout=request_timeout, notify=notify)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
-from rayllm_ctl.model import kuberay
 from rayllm_ctl.model.events import Checked
-from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
     RayService, the kind of which most services are. Raises ForbiddenError where RayServices cannot be read and there is
     no RayCluster of the name.
     """
-    from rayllm_ctl.cluster.failures import ForbiddenError
-
     unread: ForbiddenError | None = None
     for kind in WORKLOADS.values():
         try:
@@ -61,8 +61,6 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
 
     KubeRay gives the Services of both the same names. A check of what could not be read.
     """
-    from rayllm_ctl.cluster.failures import ForbiddenError
-
     for other in WORKLOADS.values():
         if other is kind:
             continue
@@ -84,6 +82,4 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
 
 
 def _object(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any] | None:
-    from rayllm_ctl.cluster.services import find
-
     return find(cluster, kind, name, namespace)

@@ -9,8 +9,8 @@ from jinja2 import nodes
 
 from e2e.versions import KUBERAY
 from rayllm_ctl import __version__
-from rayllm_ctl.model.jsonform import camel
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.render.manifests import OBJECTS
 from scripts.helmchart import gotemplate
 from scripts.helmchart.form import schema

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.jsonform import camel
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
-from rayllm_ctl.render.helmvalues import ChartValues, as_written
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.render.helm.values import ChartValues, as_written
 from rayllm_ctl.render.reads import ITEMS, Tree, fields_read
 from rayllm_ctl.render.values import Values, values_of
 from rayllm_ctl.specfile.form import Field, element_of, fields_of
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.model import make_plan
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAME = r"^([a-z]([-a-z0-9]{0,45}[a-z0-9])?)?$"

@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from rayllm_ctl.model.jsonform import camel
+from rayllm_ctl.model.text.json_form import camel
 
 PREFIX = "rayllm."
 """Of the names of all definitions: those of a chart and of its subcharts are one namespace."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from e2e.versions import KUBERAY
-from rayllm_ctl.model.yamltext import dump, flow
+from rayllm_ctl.model.text.yaml_text import dump, flow
 from scripts.helmchart.form import Value, elements, spelled, values
 
 README = Path(__file__).parent / "README.md"

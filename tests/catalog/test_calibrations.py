@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.catalog.calibrations import merged, read, write
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.calibration import Calibration
+from rayllm_ctl.model.plan.calibration import Calibration
 
 FIRST = Calibration(
     "Qwen/Qwen3-32B", "H100-80GB", 2, 1, "0.29.0", 0.83, 1.2, 1.1, "2026-11-23", 16, 256, 128, 640

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from rayllm_ctl.cli.gpus import command as gpus_command
-from rayllm_ctl.cli.models import command as models_command
+from rayllm_ctl.cli.commands.plan.gpus import command as gpus_command
+from rayllm_ctl.cli.commands.plan.models import command as models_command
 from rayllm_ctl.errors import UsageError
 
 

@@ -23,7 +23,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_TENSOR
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.planner.memory.overheads import load_extras
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
 from rayllm_ctl.planner.memory.shards import ShardSettings, expert_tensors, stage_tensors, stages, tower_tensors

@@ -7,9 +7,9 @@ import pytest
 from rayllm_ctl.catalog import engines, gpus
 from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.service import Engine, LLMService, Model
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model
 
 ALL = [engines.engine(version) for version in engines.versions()]
 

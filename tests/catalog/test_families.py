@@ -15,10 +15,10 @@ from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
 from rayllm_ctl.planner.memory.shards import ShardSettings, stage_tensors, stages, vocab_rows
-from rayllm_ctl.planner.parallelism import Division, sharding_problem
-from rayllm_ctl.planner.work import model_work
+from rayllm_ctl.planner.speed.work import model_work
 from tests.planner.mutate import damaged, outcome, service
 
 MEASURED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "architectures.json").read_text())

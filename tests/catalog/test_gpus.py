@@ -8,8 +8,8 @@ import pytest
 
 from rayllm_ctl.catalog import data, gpus
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.hardware import GPU
 
 ASKED_FOR = {
     "T4", "V100-16GB", "V100-32GB", "A10G", "L4", "L20", "L40S", "A40", "RTX-A6000", "RTX-6000-Ada", "RTX-3090",

@@ -9,7 +9,7 @@ import pytest
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, ModelFacts, StateCache
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, ModelFacts, StateCache
 from rayllm_ctl.planner.memory.shards import ShardSettings, linear_tensors
 from tests.planner.known import facts_of
 from tests.planner.mutate import refused_of

@@ -9,7 +9,7 @@ import pytest
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import compact, read_config
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
 
 MUST_BE_THERE = (
     "meta-llama/Llama-3.1-8B-Instruct",

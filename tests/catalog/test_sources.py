@@ -16,8 +16,8 @@ import pytest
 from rayllm_ctl.catalog.sources import FoundModel, hfenv, hub
 from rayllm_ctl.catalog.sources import find as find_in
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.factsources import FactSources
-from rayllm_ctl.model.service import Model
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.service import Model
 from tests.catalog.hubserver import COMMIT, CONFIG, Hub, running, safetensors
 
 KNOWN = "Qwen/Qwen3-0.6B"
@@ -360,8 +360,8 @@ def test_the_names_of_hugging_face_for_token_and_cache(tmp_path: Path, monkeypat
 
 def test_offline_needs_no_http() -> None:
     code = (
-        "import sys; from rayllm_ctl.catalog.sources import find; from rayllm_ctl.model.service import Model; "
-        "from rayllm_ctl.model.factsources import FactSources; "
+        "import sys; from rayllm_ctl.catalog.sources import find; from rayllm_ctl.model.spec.service import Model; "
+        "from rayllm_ctl.model.spec.fact_sources import FactSources; "
         f"find(Model({KNOWN!r}), FactSources()); print('urllib.request' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,8 +5,8 @@ from typing import Any
 
 from rayllm_ctl.changes.compare import compare
 from rayllm_ctl.changes.objects import explain
-from rayllm_ctl.model.changes import Diff, ObjectDiff, Running
-from rayllm_ctl.model.unifieddiff import file_name, unified
+from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Running
+from rayllm_ctl.model.observed.unified_diff import file_name, unified
 
 
 def secret(data: dict[str, str], **metadata: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from rayllm_ctl.changes.compare import compare
 from rayllm_ctl.changes.objects import explain
-from rayllm_ctl.model.changes import Running
+from rayllm_ctl.model.observed.changes import Running
 
 AT_ONCE = {"type": "Recreate"}
 

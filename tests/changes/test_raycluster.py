@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.changes.raycluster import explain
-from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.observed.changes import Explanation, Running
 from tests.changes.services import changed, group, ray_cluster, set_at
 
 WORKER = ("workerGroupSpecs", 0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.changes.rayjob import explain
-from rayllm_ctl.model.changes import Running
+from rayllm_ctl.model.observed.changes import Running
 from tests.changes.services import cluster_spec, set_at
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.changes.rayservice import explain
-from rayllm_ctl.model.changes import Explanation, Running
+from rayllm_ctl.model.observed.changes import Explanation, Running
 from tests.changes.services import changed, group, ray_service, serve_config, set_at, with_file
 
 CONFIG = ("rayClusterConfig",)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.changes import objects, raycluster, rayjob, rayservice
 from rayllm_ctl.changes.compare import compare
-from rayllm_ctl.console.diff import format_markdown, format_meaning, to_document
+from rayllm_ctl.console.rollout.diff import format_markdown, format_meaning, to_document
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.changes import Diff, Explain, Running
+from rayllm_ctl.model.observed.changes import Diff, Explain, Running
 
 WORDS = (
     "name", "groupName", "spec", "metadata", "labels", "template", "containers", "workerGroupSpecs", "headGroupSpec",

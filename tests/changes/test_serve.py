@@ -9,7 +9,7 @@ import pytest
 
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import explain
-from rayllm_ctl.model.changes import Consequence, Running, Unread
+from rayllm_ctl.model.observed.changes import Consequence, Running, Unread
 from tests.changes.services import MODEL, serve_config, set_at
 
 APP = ("applications", 0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS, JobActivity
-from rayllm_ctl.model.apikinds import kind
+from rayllm_ctl.model.kube.api_kinds import kind
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cluster import fakejobs
@@ -72,8 +72,8 @@ def test_how_it_ended_is_an_exit_code(run: Run, api: FakeAPI, golden: Golden, na
 
 
 def test_watch_writes_a_line_of_json_for_each_change(run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.LOOK_EVERY", 0.05)
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.SETTLE", 0.0)
+    monkeypatch.setattr("rayllm_ctl.workflows.observe.wait.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("rayllm_ctl.workflows.observe.wait.SETTLE", 0.0)
     fakejobs.running(api)
     reads = 0
 

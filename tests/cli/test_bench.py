@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl import __version__
-from rayllm_ctl.model.benchservice import Look, during
+from rayllm_ctl.model.bench.service import Look, during
 from tests.cli.conftest import Run
 from tests.loadtest.server import KnownServer, behaviour
 

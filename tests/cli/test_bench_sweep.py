@@ -20,15 +20,15 @@ from rayllm_ctl.errors import ClusterError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.kinds.loadtest import sweep_rights
 from rayllm_ctl.loadtest.settings import Report
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.bench import Results
-from rayllm_ctl.model.labels import SWEEP
+from rayllm_ctl.model.bench.load import Results
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import SWEEP
 from rayllm_ctl.model.workload import Right
-from rayllm_ctl.workflows import sweep as workflow
-from rayllm_ctl.workflows.benchflags import Flags
-from rayllm_ctl.workflows.interrupts import Interrupts
-from rayllm_ctl.workflows.sweepfolder import Left
-from rayllm_ctl.workflows.sweepservice import place
+from rayllm_ctl.workflows.bench.flags import Flags
+from rayllm_ctl.workflows.bench.sweep import run as workflow
+from rayllm_ctl.workflows.bench.sweep.folder import Left
+from rayllm_ctl.workflows.bench.sweep.service import place
+from rayllm_ctl.workflows.bench.sweep.signals import Interrupts
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY

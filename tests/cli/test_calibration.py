@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Report, Settings
-from rayllm_ctl.workflows import benchjob
+from rayllm_ctl.workflows.bench import job as benchjob
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI
 
@@ -184,8 +184,8 @@ def test_loads_that_calibrate_nothing(run: Run, tmp_path: Path, command: tuple[s
 
 def test_a_server_on_cpus_has_no_prediction(run: Run, api: FakeAPI, deploy: Deploy) -> None:
     deploy("--model", "tiny", "--model-path", "/m", "--accelerator", "cpu", "--image", "x.io/i:1", "-n", "llm")
-    from rayllm_ctl.cluster.livemodel import live_model
-    from rayllm_ctl.workflows.benchpredict import planned_of
+    from rayllm_ctl.cluster.ray.model import live_model
+    from rayllm_ctl.workflows.bench.predict import planned_of
 
     live = live_model(api.stored("RayService", "tiny"), "tiny")
     assert live is not None

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.model.labels import MANAGER, RESTARTED
+from rayllm_ctl.model.kube.labels import MANAGER, RESTARTED
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import DEPLOY, TINY
@@ -233,7 +233,7 @@ def test_without_the_rights_deploy_says_once_that_no_history_is_kept(run: Run, a
 
 def test_secrets_are_no_part_of_a_revision(run: Run, api: FakeAPI, deployed: None) -> None:
     from rayllm_ctl.cluster import connect
-    from rayllm_ctl.cluster.revisions import add_revision
+    from rayllm_ctl.cluster.apply.revisions import add_revision
 
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hidden"}}
     add_revision(connect(), "tiny", "llm", [secret], change="", outcome="", start_seconds=None, known=[])

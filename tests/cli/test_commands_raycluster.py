@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rayllm_ctl.kinds import RAY_CLUSTER
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.labels import MODEL
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.workload import Activity
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants

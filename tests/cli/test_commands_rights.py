@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.cluster import connect
-from rayllm_ctl.cluster.permissions import format_right
-from rayllm_ctl.cluster.preflight import preflight
-from rayllm_ctl.cluster.snapshot import collect
+from rayllm_ctl.cluster.api.permissions import format_right
+from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.errors import ClusterError
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.model.apikinds import APPLIED, kind
+from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
 from rayllm_ctl.model.workload import Activity, Right
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_service import DEPLOY, TINY

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.labels import HTTP_ROUTE, INGRESS
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import HTTP_ROUTE, INGRESS
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
@@ -85,7 +85,7 @@ def test_following_one_service_requests_nothing_about_others(run: Run, api: Fake
     else:
         from rayllm_ctl.cluster import connect
         from rayllm_ctl.kinds import RAY_SERVICE
-        from rayllm_ctl.workflows.wait import wait_ready
+        from rayllm_ctl.workflows.observe.wait import wait_ready
 
         list(wait_ready(connect(), RAY_SERVICE, api.stored("RayService", "mine"), 60))
     told = {"Service", "EndpointSlice", "Event", "Pod", "RayCluster", "RayService"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakekuberay import SUFFIX
@@ -124,7 +124,7 @@ def test_bounds_that_only_the_rayservice_has_are_noted(run: Run, api: FakeAPI, d
 
 
 def test_an_object_that_is_no_longer_rendered(run: Run, api: FakeAPI, deployed: None) -> None:
-    from rayllm_ctl.model.labels import MANAGER, service_labels
+    from rayllm_ctl.model.kube.labels import MANAGER, service_labels
 
     labels = service_labels("tiny", "0.29.0")
     ours = [{"manager": MANAGER, "operation": "Apply"}]
@@ -185,9 +185,9 @@ def test_a_defect_is_no_difference(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("rayllm_ctl.workflows.diff.diff", broken)
+    monkeypatch.setattr("rayllm_ctl.workflows.rollout.diff.diff", broken)
     assert run("diff", *TINY, *IMAGE).code == 3
-    monkeypatch.setattr("rayllm_ctl.workflows.plan.make_plan", broken)
+    monkeypatch.setattr("rayllm_ctl.workflows.plan.model.make_plan", broken)
     assert run("render", *TINY, *IMAGE).code == 1
 
 

@@ -91,7 +91,7 @@ def test_an_event_that_status_explains_says_the_cause(run: Run, api: FakeAPI) ->
 @pytest.fixture
 def following(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None], int], None]:
     """Lets `events -f` see what `change` does, and interrupts it when it has shown `count` events after that."""
-    from rayllm_ctl.cluster.watch import Watch
+    from rayllm_ctl.cluster.api.watch import Watch
 
     wait, explain = Watch.wait, explained_events
 
@@ -115,7 +115,7 @@ def following(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None], 
             return wait(self, 0.02)
 
         monkeypatch.setattr(Watch, "wait", step)
-        monkeypatch.setattr("rayllm_ctl.workflows.events.explained_events", explained)
+        monkeypatch.setattr("rayllm_ctl.workflows.observe.events.explained_events", explained)
 
     return follow
 

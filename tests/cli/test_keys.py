@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import apikeys, connect
-from rayllm_ctl.model.apikeys import keys_of
+from rayllm_ctl.cluster import connect
+from rayllm_ctl.cluster.apply import api_keys as apikeys
+from rayllm_ctl.model.spec.api_keys import keys_of
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI
 

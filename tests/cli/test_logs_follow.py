@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import connect
-from rayllm_ctl.cluster import watch as cluster_watch
+from rayllm_ctl.cluster.api import watch as cluster_watch
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.workflows import logfollow, logposition
-from rayllm_ctl.workflows.loglines import LogLine
-from rayllm_ctl.workflows.logs import log_lines
+from rayllm_ctl.workflows.observe.logs import follow as logfollow
+from rayllm_ctl.workflows.observe.logs import position as logposition
+from rayllm_ctl.workflows.observe.logs.lines import LogLine
+from rayllm_ctl.workflows.observe.logs.read import log_lines
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_service import TINY

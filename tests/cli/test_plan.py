@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
-from rayllm_ctl.model.factsources import OFFLINE
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from tests.conftest import Golden
 
 HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs"}
@@ -237,9 +237,9 @@ def test_a_plan_imports_nothing_heavy() -> None:
 
 
 def test_the_summary_that_deploy_shows() -> None:
-    from rayllm_ctl.console.plan import summary
-    from rayllm_ctl.model.service import Accelerator, LLMService, Model, Parallelism
-    from rayllm_ctl.workflows.plan import make_plan
+    from rayllm_ctl.console.plan.plan import summary
+    from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, Parallelism
+    from rayllm_ctl.workflows.plan.model import make_plan
 
     service = LLMService("q", Model("Qwen/Qwen3-32B"), accelerator=Accelerator(gpu="H100"), parallelism=Parallelism(4))
     lines = summary(make_plan(service, OFFLINE))

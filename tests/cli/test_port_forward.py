@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cli import port_forward
+from rayllm_ctl.cli.commands.access import port_forward
 from rayllm_ctl.kinds import WORKLOADS
 from tests.cli.conftest import Deploy, Result, Run
 from tests.cli.test_commands_rights import grants

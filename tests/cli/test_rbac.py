@@ -12,7 +12,7 @@ from rayllm_ctl.cli.app import COMMANDS as ALL
 from rayllm_ctl.cli.app import group
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.workflows.rbac import BESIDE, COMMANDS, ROLES
+from rayllm_ctl.workflows.setup.rbac import BESIDE, COMMANDS, ROLES
 from tests.bases import SPECS, stored
 
 OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "completion"}

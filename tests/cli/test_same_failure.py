@@ -15,7 +15,7 @@ import pytest
 from rayllm_ctl.cli.app import COMMANDS
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.workload import Right
-from rayllm_ctl.workflows.keys import RIGHTS
+from rayllm_ctl.workflows.access.api_keys import RIGHTS
 from tests.cli.conftest import Deploy, Result, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import DEPLOY, TINY

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.text.yaml_text import dump
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI
 from tests.conftest import Golden

@@ -10,7 +10,7 @@ import pytest
 from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.cli.service import resolve
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.service import Replicas, Toleration, Volume
+from rayllm_ctl.model.spec.service import Replicas, Toleration, Volume
 
 SPEC = """\
 apiVersion: rayllm.io/v1alpha1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.workflows import shrink
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.workflows.rollout import shrink
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI, status

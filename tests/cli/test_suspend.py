@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI, Request, status
 

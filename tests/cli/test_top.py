@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster.permissions import format_right
+from rayllm_ctl.cluster.api.permissions import format_right
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE
 from rayllm_ctl.model.workload import Right, WorkloadKind
-from rayllm_ctl.workflows import top
+from rayllm_ctl.workflows.observe import top
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.service import Toleration, Volume
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.service import Toleration, Volume
 from rayllm_ctl.specfile import load
 
 

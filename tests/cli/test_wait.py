@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.workflows import wait
+from rayllm_ctl.workflows.observe import wait
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_rights import grants
@@ -22,8 +22,8 @@ SERVE = "-head-svc:dashboard/proxy/api/serve/applications/$"
 
 @pytest.fixture
 def deployed(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.LOOK_EVERY", 0.05)
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.SETTLE", 0.0)
+    monkeypatch.setattr("rayllm_ctl.workflows.observe.wait.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("rayllm_ctl.workflows.observe.wait.SETTLE", 0.0)
     deploy(*TINY)
 
 
@@ -113,7 +113,7 @@ def test_ready_is_not_healthy_while_serve_cannot_be_read(run: Run, api: FakeAPI)
 
 @pytest.mark.usefixtures("deployed")
 def test_a_terminal_cause_ends_it_at_once(run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayllm_ctl.workflows.wait.OLD_EVIDENCE_GRACE", 0.0)
+    monkeypatch.setattr("rayllm_ctl.workflows.observe.wait.OLD_EVIDENCE_GRACE", 0.0)
     stored = api.stored("RayService", "tiny")
     condition = {"type": "Ready", "status": "False", "reason": "ValidationFailed", "message": "spec is invalid: x"}
     status: dict[str, Any] = {**stored["status"], "conditions": [condition]}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rayllm_ctl.model.apikinds import KINDS, Kind
+from rayllm_ctl.model.kube.api_kinds import KINDS, Kind
 from tests.cluster.fakeobjects import complete, field_set, leaves, merge, selected, without_null
 
 _PATH = re.compile(

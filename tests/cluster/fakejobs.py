@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.labels import BATCH, MANAGED_BY, MANAGER
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakekuberay import BEGUN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 from tests.cluster.fakeapi import FakeAPI
 
 SUFFIX = "bcdfg"

@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 import urllib3
 
-from rayllm_ctl.cluster import transport
+from rayllm_ctl.cluster.api import transport
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import request
 

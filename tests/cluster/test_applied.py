@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.cluster.applied import applied_manifest, managers, was_applied
+from rayllm_ctl.cluster.apply.managed_fields import applied_manifest, managers, was_applied
 
 PORTS: dict[str, Any] = {
     'k:{"containerPort":6379,"protocol":"TCP"}': {".": {}, "f:containerPort": {}, "f:name": {}},

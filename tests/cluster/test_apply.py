@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.apply import apply
+from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.errors import ConflictError, FieldConflictError, UserError
 from tests.cluster.fakeapi import FakeAPI, status
 

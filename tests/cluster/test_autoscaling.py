@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.model.health import Snapshot
-from rayllm_ctl.workflows.autoscaling import Autoscaling
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.workflows.observe.autoscaling import Autoscaling
 from tests.cluster.fakeapi import FakeAPI
 
 METRICS = """# HELP ray_serve_autoscaling_total_requests Total number of requests as seen by the autoscaler.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.benchlook import RayServiceLook, ray_cluster_look
-from rayllm_ctl.model.names import INGRESS_BUILDER
-from rayllm_ctl.model.vllmmetrics import EngineFigures
+from rayllm_ctl.cluster.ray.bench_sample import RayServiceLook, ray_cluster_look
+from rayllm_ctl.model.kube.names import INGRESS_BUILDER
+from rayllm_ctl.model.observed.vllm_metrics import EngineFigures
 from tests.cluster.fakeapi import FakeAPI
 
 SERVE = "chat-x-head-svc:dashboard/proxy/api/serve/applications/$"

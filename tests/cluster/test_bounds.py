@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, bounds
-from rayllm_ctl.cluster.bounds import propagate_bounds, settling
-from rayllm_ctl.cluster.failures import ApiError
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.errors import ApiError
+from rayllm_ctl.cluster.apply import bounds
+from rayllm_ctl.cluster.apply.bounds import propagate_bounds, settling
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied
 from tests.cluster.fakeapi import FakeAPI, Request, status

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
-from rayllm_ctl.cluster.failures import NotFoundError, ServerFailingError, UnauthorizedError, UnreachableError
+from rayllm_ctl.cluster.api.errors import NotFoundError, ServerFailingError, UnauthorizedError, UnreachableError
 from rayllm_ctl.errors import ClusterError
 from tests.cluster.fakeapi import FakeAPI, Request, status
 from tests.cluster.fakehttp import kubeconfig

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rayllm_ctl.cluster import config, connect
+from rayllm_ctl.cluster import connect
+from rayllm_ctl.cluster.api import connect as config
 from rayllm_ctl.errors import UsageError
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig

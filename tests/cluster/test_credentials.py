@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.cluster import connect
-from rayllm_ctl.cluster.credentials import certificate_end, ended, source, token_end
+from rayllm_ctl.cluster.api.credentials import certificate_end, ended, source, token_end
 from rayllm_ctl.errors import ClusterError, UsageError
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig
@@ -178,7 +178,7 @@ def test_a_password_is_sent(api: FakeAPI, tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_hangs_is_named_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayllm_ctl.cluster.credentials._PATIENCE", 0.1)
+    monkeypatch.setattr("rayllm_ctl.cluster.api.credentials._PATIENCE", 0.1)
     config = kubeconfig(
         tmp_path / "config", "http://127.0.0.1:1", **plugin(tmp_path, f"sleep 60; touch {tmp_path}/ended")
     )
@@ -192,7 +192,7 @@ def test_a_plugin_that_hangs_is_named_and_ended(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_plugin_that_is_slow_is_waited_for(api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayllm_ctl.cluster.credentials._PATIENCE", 0.1)
+    monkeypatch.setattr("rayllm_ctl.cluster.api.credentials._PATIENCE", 0.1)
     config = kubeconfig(tmp_path / "config", api.url, **plugin(tmp_path, f"sleep 0.5; {credential(token='t')}"))
     told: list[str] = []
     connect(str(config), notify=told.append).server_version()

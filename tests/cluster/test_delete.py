@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, ending
-from rayllm_ctl.cluster import delete as module
-from rayllm_ctl.cluster.delete import delete_service
-from rayllm_ctl.cluster.failures import NotFoundError
-from rayllm_ctl.cluster.inventory import inventory
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.apply import delete as module
+from rayllm_ctl.cluster.apply import replicas as ending
+from rayllm_ctl.cluster.apply.delete import delete_service
+from rayllm_ctl.cluster.apply.inventory import inventory
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
@@ -264,7 +265,7 @@ def test_a_deletion_that_is_interrupted_while_replicas_end_goes_on(
     serving(api, ["RUNNING"], ["STOPPING"])
     # The module's own clock: threads of other tests go on sleeping.
     clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
-    monkeypatch.setattr("rayllm_ctl.cluster.ending.time", clock)
+    monkeypatch.setattr("rayllm_ctl.cluster.apply.replicas.time", clock)
     with pytest.raises(KeyboardInterrupt):
         list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert api.names("RayService") == []

@@ -6,7 +6,7 @@ import ssl
 import pytest
 from urllib3 import exceptions as http
 
-from rayllm_ctl.cluster.failures import (
+from rayllm_ctl.cluster.api.errors import (
     ApiError,
     ForbiddenError,
     GoneError,

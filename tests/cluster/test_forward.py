@@ -9,8 +9,8 @@ import pytest
 import urllib3
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.dashboard import Dashboard
-from rayllm_ctl.cluster.forward import Forwarder
+from rayllm_ctl.cluster.forward.dashboard import Forwarder
+from rayllm_ctl.cluster.ray.dashboard import Dashboard
 from rayllm_ctl.errors import UsageError
 from tests.cluster.fakeapi import FakeAPI
 

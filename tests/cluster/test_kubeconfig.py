@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster.kubeconfig import choose, find_files
+from rayllm_ctl.cluster.api.kubeconfig import choose, find_files
 from rayllm_ctl.errors import UsageError
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.nodes import live_pods, short_node
+from rayllm_ctl.cluster.snapshot.nodes import live_pods, short_node
 from tests.cluster.fakeapi import FakeAPI
 
 GPU = "nvidia.com/gpu"

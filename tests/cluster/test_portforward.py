@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import connect, portforward
-from rayllm_ctl.cluster.direct import open_stream
-from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.portforward import forwarded
-from rayllm_ctl.cluster.proxy import ServiceError
+from rayllm_ctl.cluster import connect
+from rayllm_ctl.cluster.api import port_forward as portforward
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.api.port_forward import forwarded
+from rayllm_ctl.cluster.api.service_proxy import ServiceError
+from rayllm_ctl.cluster.forward.direct import open_stream
 from rayllm_ctl.errors import ClusterError, UserError
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakehttp import kubeconfig

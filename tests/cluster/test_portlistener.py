@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.portlistener import listening
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.forward.listener import listening
 from rayllm_ctl.errors import UsageError, UserError
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakeportforward import port

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.preflight import preflight
+from rayllm_ctl.cluster.preflight.preflight import preflight
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Checked

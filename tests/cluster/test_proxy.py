@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, proxy
-from rayllm_ctl.cluster.failures import ForbiddenError, UnauthorizedError, UnreachableError
-from rayllm_ctl.cluster.proxy import cleaned, open_stream, proxy_path, request_json
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api import service_proxy as proxy
+from rayllm_ctl.cluster.api.errors import ForbiddenError, UnauthorizedError, UnreachableError
+from rayllm_ctl.cluster.api.service_proxy import cleaned, open_stream, proxy_path, request_json
 from rayllm_ctl.errors import UserError
 from tests.cluster.fakeapi import FakeAPI, status
 

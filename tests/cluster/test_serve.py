@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, dashboard, serve
-from rayllm_ctl.cluster.dashboard import Dashboard, dashboard_of
-from rayllm_ctl.cluster.parallel import Tasks
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.ray import dashboard, serve
+from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.errors import UserError
 from tests.cluster.fakeapi import FakeAPI, Request, status
 

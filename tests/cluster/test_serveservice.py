@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.serveservice import propagate_service
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.kinds import RAY_SERVICE
 from tests.cluster.fakeapi import FakeAPI
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, dashboard, logs, servestates
-from rayllm_ctl.cluster.parallel import Tasks
-from rayllm_ctl.cluster.servestates import ServeStates
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.ray import dashboard
+from rayllm_ctl.cluster.snapshot import container_logs as logs
+from rayllm_ctl.cluster.snapshot import serve_states as servestates
+from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from tests.cluster.fakeapi import Answer, FakeAPI, Request, status
 
 RAY_CLUSTER = {"metadata": {"name": "tiny-bcdfg", "namespace": "llm", "uid": "1"}}

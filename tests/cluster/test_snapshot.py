@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, snapshot
-from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.snapshot import Collector, collect
-from rayllm_ctl.cluster.watch import Watch
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.api.watch import Watch
+from rayllm_ctl.cluster.snapshot import service as snapshot
+from rayllm_ctl.cluster.snapshot.service import Collector, collect
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.health import diagnose
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.model.health import Snapshot, State
+from rayllm_ctl.model.observed.health import Snapshot, State
 from tests.cluster.fakeapi import FakeAPI, status
 
 RC = "tiny-bcdfg"

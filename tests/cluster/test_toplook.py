@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster import Cluster, toplook
-from rayllm_ctl.cluster.failures import ForbiddenError
-from rayllm_ctl.cluster.toplook import RayServiceReplicas, ray_cluster_replicas
+from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.ray import top_sample as toplook
+from rayllm_ctl.cluster.ray.top_sample import RayServiceReplicas, ray_cluster_replicas
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.health import Queue
-from rayllm_ctl.model.labels import MODEL
-from rayllm_ctl.model.names import INGRESS_BUILDER
-from rayllm_ctl.model.top import ServiceLook
+from rayllm_ctl.model.kube.labels import MODEL
+from rayllm_ctl.model.kube.names import INGRESS_BUILDER
+from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.top import ServiceLook
 from tests.cluster.fakeapi import FakeAPI, status
 
 SERVE = "%s-head-svc:dashboard/proxy/api/serve/applications/$"

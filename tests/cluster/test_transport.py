@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from rayllm_ctl.cluster.transport import Transport, pem, transport
+from rayllm_ctl.cluster.api.transport import Transport, pem, transport
 from rayllm_ctl.errors import UsageError
 
 

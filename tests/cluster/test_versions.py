@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.versions import kuberay_version, server_version
+from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version
 from tests.cluster.fakeapi import FakeAPI, status
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster import watch as module
-from rayllm_ctl.cluster.failures import ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.watch import Subscription, Watch, _Follower
+from rayllm_ctl.cluster.api import watch as module
+from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.api.watch import Subscription, Watch, _Follower
 from tests.clock import Clock
 from tests.cluster.fakeapi import FakeAPI, status
 

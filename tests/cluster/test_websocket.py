@@ -13,7 +13,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
-from rayllm_ctl.cluster.websocket import WebSocket
+from rayllm_ctl.cluster.api.websocket import WebSocket
 
 MUCH = bytes(range(256)) * 16_384  # 4 MiB
 

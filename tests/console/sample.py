@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.health import Cause, Health, State, StatusNode
+from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode
 
 START = datetime(2026, 3, 1, 10, 40, 0, tzinfo=UTC)
 CLUSTER = "qwen3-32b-x7k2p"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rayllm_ctl.console.batch import bar, job_status, percent, row_figures
-from rayllm_ctl.console.batchprogress import BatchBar, BatchLines, bar_lines, choose
+from rayllm_ctl.console.batch.progress import BatchBar, BatchLines, bar_lines, choose
+from rayllm_ctl.console.batch.status import bar, job_status, percent, row_figures
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.batchprogress import Progress, Result
-from rayllm_ctl.model.batchstatus import BatchEnded, BatchHealth, BatchObserved, JobState, Outcome
 from rayllm_ctl.model.events import Applied, Noted
-from rayllm_ctl.model.health import Cause, StatusNode
+from rayllm_ctl.model.observed.batch_progress import Progress, Result
+from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchHealth, BatchObserved, JobState, Outcome
+from rayllm_ctl.model.observed.health import Cause, StatusNode
 from tests.console.sample import Screen, plain
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

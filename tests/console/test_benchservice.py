@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import MagicMock
 
-from rayllm_ctl.console.benchservice import rows_by_load, service_problems
-from rayllm_ctl.console.benchserviceplot import drawing, has_service
-from rayllm_ctl.model.benchservice import Look, during
-from rayllm_ctl.model.vllmmetrics import EngineFigures
+from rayllm_ctl.console.bench.service import rows_by_load, service_problems
+from rayllm_ctl.console.bench.service_plot import drawing, has_service
+from rayllm_ctl.model.bench.service import Look, during
+from rayllm_ctl.model.observed.vllm_metrics import EngineFigures
 
 LOOKS = [
     (0.0, Look(1, 3, EngineFigures(8, 30, 0.5, {"a": 0}), queued=2)),

@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from rayllm_ctl.console.live import LiveTree
-from rayllm_ctl.console.progress import LinePrinter, choose
+from rayllm_ctl.console.observe.live import LiveTree
+from rayllm_ctl.console.observe.progress import LinePrinter, choose
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Ready
-from rayllm_ctl.model.health import State, StatusNode
+from rayllm_ctl.model.observed.health import State, StatusNode
 from tests.conftest import Golden
 from tests.console.sample import PULLING, READY, STUCK, Screen, at, plain
 

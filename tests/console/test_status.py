@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from rayllm_ctl.console.status import service_status, service_table
+from rayllm_ctl.console.observe.status import service_status, service_table
+from rayllm_ctl.console.observe.tree import tree_lines
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.tree import tree_lines
-from rayllm_ctl.model.health import Cause, Health, State, StatusNode
+from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode
 from tests.conftest import Golden
 from tests.console.sample import HEAD, PULLING, READY, STUCK, Screen, health, plain, pod
 

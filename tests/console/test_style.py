@@ -45,5 +45,5 @@ def test_colour_is_around_the_symbol_only_where_wanted() -> None:
 
 
 def test_only_the_live_tree_needs_rich() -> None:
-    code = "import sys, rayllm_ctl.console.progress, rayllm_ctl.console.status; sys.exit('rich' in sys.modules)"
+    code = "import sys; from rayllm_ctl.console.observe import progress, status; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

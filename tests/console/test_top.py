@@ -6,11 +6,11 @@ from datetime import datetime
 
 import pytest
 
+from rayllm_ctl.console.observe.top import LoadDisplay, load_table
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.console.top import LoadDisplay, load_table
-from rayllm_ctl.model.health import Queue
-from rayllm_ctl.model.raymetrics import PodGPUs
-from rayllm_ctl.model.top import ReplicaLoad, ServiceLoad
+from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.ray_metrics import PodGPUs
+from rayllm_ctl.model.observed.top import ReplicaLoad, ServiceLoad
 from tests.conftest import Golden
 from tests.console.sample import Screen
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.catalog.releases import RELEASES
-from rayllm_ctl.model.gateway import PROXY_CALLBACK
-from rayllm_ctl.model.names import INGRESS_BUILDER, MODEL_BUILDER
-from rayllm_ctl.model.rayfeatures import BATCH, FEATURES, INGRESS, ONE_MODEL, TRANSFORMERS, RayFeature
-from rayllm_ctl.model.releases import is_older
+from rayllm_ctl.model.kube.names import INGRESS_BUILDER, MODEL_BUILDER
+from rayllm_ctl.model.kube.releases import is_older
+from rayllm_ctl.model.plan.ray_features import BATCH, FEATURES, INGRESS, ONE_MODEL, TRANSFORMERS, RayFeature
+from rayllm_ctl.model.spec.gateway import PROXY_CALLBACK
 from tests.contract.library import Fact
 from tests.contract.needs import Need, closure, modules, needs
 from tests.contract.types import TEXTS, TYPES

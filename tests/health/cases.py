@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.model.observed.health import Snapshot
 
 SAMPLES = Path(__file__).parent / "samples"
 NAME, NAMESPACE = "demo", "team"

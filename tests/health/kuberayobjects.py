@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 
 Object = dict[str, Any]
 NAMESPACE = "llm"

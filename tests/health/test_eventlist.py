@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.health.eventlist import explained_events
-from rayllm_ctl.health.events import read_event
-from rayllm_ctl.model.health import Cause
+from rayllm_ctl.health.objects.events import read_event
+from rayllm_ctl.model.observed.health import Cause
 
 
 def event(name: str, message: str, minute: int, about: str = "pod-1", **more: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.health.classify import classify
-from rayllm_ctl.health.exceptions import last_line, one_line, read_failure, read_log, reason
+from rayllm_ctl.health.sentences.classify import classify
+from rayllm_ctl.health.sentences.exceptions import last_line, one_line, read_failure, read_log, reason
 
 
 def test_the_last_exception_of_nested_tracebacks_counts() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.health import diagnose
-from rayllm_ctl.model.external import ExternalAddress, format_external
-from rayllm_ctl.model.health import Snapshot, State
-from rayllm_ctl.model.labels import HTTP_ROUTE, INGRESS, MODEL
+from rayllm_ctl.model.kube.labels import HTTP_ROUTE, INGRESS, MODEL
+from rayllm_ctl.model.observed.external import ExternalAddress, format_external
+from rayllm_ctl.model.observed.health import Snapshot, State
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, load_case
 
 HERE = {"name": NAME, "namespace": NAMESPACE, "generation": 2}

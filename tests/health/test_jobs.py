@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.health.diagnosejob import ENDING_RULES, REMARK_RULES, WAITING_RULES
 from rayllm_ctl.health.jobcontext import JobContext
-from rayllm_ctl.health.rules import job, jobremarks
-from rayllm_ctl.model.batchprogress import CODES as DRIVER_CODES
-from rayllm_ctl.model.batchstatus import BatchHealth, JobState, Outcome
-from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.health.rules.jobs import job
+from rayllm_ctl.health.rules.jobs import remarks as jobremarks
+from rayllm_ctl.model.observed.batch_progress import CODES as DRIVER_CODES
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.text.json_form import to_json
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, expected, job_folders, load_case
 from tests.health.test_robustness import mutated
 from tests.health.test_rules import CODES as SERVICE_CODES

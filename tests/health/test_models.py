@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.health.clusterspec import read_cluster_spec
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.serve import read_serve
+from rayllm_ctl.health.objects.cluster_spec import read_cluster_spec
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.objects.serve import read_serve
 
 ENGINE, OTHER, INGRESS = "LLMServer:a--b", "LLMServer:c", "OpenAiIngress"
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.health import diagnose, diagnose_cluster, diagnose_job
-from rayllm_ctl.model.batchstatus import JobState
-from rayllm_ctl.model.health import Health, Snapshot, State
-from rayllm_ctl.model.jsonform import to_json
+from rayllm_ctl.model.observed.batch_status import JobState
+from rayllm_ctl.model.observed.health import Health, Snapshot, State
+from rayllm_ctl.model.text.json_form import to_json
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, job_folders, load_case
 
 ODD: tuple[Any, ...] = (

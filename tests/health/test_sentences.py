@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.health.classify import classify, find_sentence, sentence_hints
-from rayllm_ctl.health.exceptions import read_failure
-from rayllm_ctl.health.sentences import SENTENCES
+from rayllm_ctl.health.sentences.classify import classify, find_sentence, sentence_hints
+from rayllm_ctl.health.sentences.exceptions import read_failure
+from rayllm_ctl.health.sentences.sentences import SENTENCES
 
 VALUES = {"deploy": "deploy", "restart": "restart", "exec": "exec", "node": "n1", "ns": "team"}
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 22 GiB"

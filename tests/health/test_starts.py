@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.health import diagnose
-from rayllm_ctl.model.health import Cause, Snapshot
+from rayllm_ctl.model.observed.health import Cause, Snapshot
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, load_case
 
 NOT = "pod didn't trigger scale-up"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS, workload
-from rayllm_ctl.model.apikinds import kind
-from rayllm_ctl.model.health import Snapshot
+from rayllm_ctl.model.kube.api_kinds import kind
+from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import Right, Rights
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.engineargs import DTYPES, KV_CACHE_DTYPES, holds_a_credential
-from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress, ServiceType
-from rayllm_ctl.model.gateway import CORS, Cleaning, Keys, Limits, Queue, Rates, Redis, Validation
-from rayllm_ctl.model.gateway import Bounds as GatewayBounds
-from rayllm_ctl.model.gateway import Gateway as APIGateway
-from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
-from rayllm_ctl.model.patterns import UNSENDABLE
-from rayllm_ctl.model.podoptions import (
+from rayllm_ctl.model.plan.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
+from rayllm_ctl.model.spec.checks.engine_args import DTYPES, KV_CACHE_DTYPES, holds_a_credential
+from rayllm_ctl.model.spec.exposure import Exposure, Gateway, Ingress, ServiceType
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.gateway import CORS, Cleaning, Keys, Limits, Queue, Rates, Redis, Validation
+from rayllm_ctl.model.spec.gateway import Bounds as GatewayBounds
+from rayllm_ctl.model.spec.gateway import Gateway as APIGateway
+from rayllm_ctl.model.spec.pod_options import (
     AllOf,
     EnvironmentSource,
     EnvironmentVariable,
@@ -26,9 +26,16 @@ from rayllm_ctl.model.podoptions import (
     Pods,
     ValueFrom,
 )
-from rayllm_ctl.model.rayoptions import INCREMENTAL, Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
-from rayllm_ctl.model.security import NetworkPeer, PodSecurity, Security
-from rayllm_ctl.model.service import (
+from rayllm_ctl.model.spec.ray_options import (
+    INCREMENTAL,
+    Authentication,
+    FaultTolerance,
+    RayLogging,
+    RayOptions,
+    Upgrade,
+)
+from rayllm_ctl.model.spec.security import NetworkPeer, PodSecurity, Security
+from rayllm_ctl.model.spec.service import (
     NO_MODEL,
     Accelerator,
     Adapter,
@@ -49,7 +56,7 @@ from rayllm_ctl.model.service import (
     Volume,
     WorkerResources,
 )
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.text.patterns import UNSENDABLE
 
 TRAPS = ("y", "n", "on", "null", "~", "1e3", "0o17", "0x1f", "1_000", "12:30:45", "2026-01-01", ".inf", "=", "<<",
          "", " a ", "a: b", "a #b", "- a", "'", '"', "\\", "{{ x }}", "{% raw %}", "line\nline\n", "\ttab", "é",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.exposure import Exposure, Gateway, Ingress
-from rayllm_ctl.model.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
-from rayllm_ctl.model.rayoptions import INCREMENTAL, Upgrade
-from rayllm_ctl.model.security import NetworkPeer, Security
-from rayllm_ctl.model.service import LLMService, Model
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.plan.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.exposure import Exposure, Gateway, Ingress
+from rayllm_ctl.model.spec.ray_options import INCREMENTAL, Upgrade
+from rayllm_ctl.model.spec.security import NetworkPeer, Security
+from rayllm_ctl.model.spec.service import LLMService, Model
 
 SERVICE = LLMService("q", Model("m"))
 ALL = NetworkPeer(pod_selector={})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.batchprogress import CODES, DriverReport, Failure, Progress, RowError, read_log
+from rayllm_ctl.model.observed.batch_progress import CODES, DriverReport, Failure, Progress, RowError, read_log
 from rayllm_ctl.serving.batch.failures import Code
 
 PROGRESS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.benchservice import Look, during, steady_replicas
-from rayllm_ctl.model.vllmmetrics import NO_METRICS, EngineFigures, engine_figures
+from rayllm_ctl.model.bench.service import Look, during, steady_replicas
+from rayllm_ctl.model.observed.vllm_metrics import NO_METRICS, EngineFigures, engine_figures
 
 
 def figures(running: int = 0, waiting: int = 0, **preemptions: float) -> EngineFigures:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.gateway import (
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.gateway import (
     CORS,
     Bounds,
     Cleaning,
@@ -19,10 +21,8 @@ from rayllm_ctl.model.gateway import (
     Redis,
     Validation,
 )
-from rayllm_ctl.model.podoptions import EnvironmentVariable, PodOptions, Pods
-from rayllm_ctl.model.service import Engine, LLMService, Model, Storage, Volume
-from rayllm_ctl.model.specform import SecretKey
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.pod_options import EnvironmentVariable, PodOptions, Pods
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Storage, Volume
 
 SERVICE = LLMService("chat", Model("tiny"), engine=Engine(max_model_len=1024))
 HOLDS = "hunter2"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.service import Accelerator, ExtraWorkers, LLMService, Model, PodResources, Toleration
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import Accelerator, ExtraWorkers, LLMService, Model, PodResources, Toleration
 
 GOOD = LLMService("qwen", Model("Qwen/Qwen3-8B"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.imagetags import ImageTag, read_tag
+from rayllm_ctl.model.kube.image_tags import ImageTag, read_tag
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rayllm_ctl.model.jsonform import camel, to_json
+from rayllm_ctl.model.text.json_form import camel, to_json
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 
 
 def test_names_of_services() -> None:

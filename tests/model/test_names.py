@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.labels import label_value, service_labels
-from rayllm_ctl.model.names import did_you_mean, nearest, service_name, service_name_problem
-from rayllm_ctl.model.patterns import LABEL_VALUE
-from rayllm_ctl.model.quantities import format_duration, parse_duration, parse_quantity
+from rayllm_ctl.model.kube.labels import label_value, service_labels
+from rayllm_ctl.model.kube.names import did_you_mean, nearest, service_name, service_name_problem
+from rayllm_ctl.model.kube.quantities import format_duration, parse_duration, parse_quantity
+from rayllm_ctl.model.text.patterns import LABEL_VALUE
 
 
 @given(st.text())

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.podoptions import (
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.pod_options import (
     AllOf,
     EnvironmentSource,
     EnvironmentVariable,
@@ -18,11 +20,9 @@ from rayllm_ctl.model.podoptions import (
     Pods,
     ValueFrom,
 )
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.security import Security
-from rayllm_ctl.model.service import Engine, LLMService, Model, Storage, Volume
-from rayllm_ctl.model.specform import SecretKey
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.security import Security
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Storage, Volume
+from rayllm_ctl.model.text.problems import Problem
 
 GOOD = LLMService("qwen", Model("m", token_secret=SecretKey("hf", "token")), engine=Engine(env={"A": "1"}))
 SECRET = ValueFrom(secret_key_ref=KeyOf("s", "k"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.podcontexts import container_context, lost, pod_context
-from rayllm_ctl.model.podsecurity import violations
-from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.kube.pod_contexts import container_context, lost, pod_context
+from rayllm_ctl.model.kube.pod_security import violations
+from rayllm_ctl.model.spec.security import PodSecurity
 
 GOOD: dict[str, Any] = {
     "securityContext": pod_context("restricted", {}),

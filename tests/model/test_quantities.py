@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.quantities import canonical_quantity, parse_quantity
+from rayllm_ctl.model.kube.quantities import canonical_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.raymetrics import PodGPUs, pod_gpus, report_interval, requests_in_replicas
+from rayllm_ctl.model.observed.ray_metrics import PodGPUs, pod_gpus, report_interval, requests_in_replicas
 from tests.model.metrics import ASKED, UNASKED, recorded
 
 MIB = 2**20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.serveoptions import (
+from rayllm_ctl.model.spec.serve_options import (
     GRPCOptions,
     HTTPOptions,
     Serve,

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.service import (
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.service import (
     Accelerator,
     Adapter,
     Engine,
@@ -20,9 +22,7 @@ from rayllm_ctl.model.service import (
     Replicas,
     WorkerResources,
 )
-from rayllm_ctl.model.severalmodels import each_model
-from rayllm_ctl.model.specform import SecretKey
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.several_models import each_model
 from rayllm_ctl.specfile import load
 
 A, B = ModelEntry("org/A"), ModelEntry("org/B", name="second")

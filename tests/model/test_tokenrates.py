@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.tokenrates import TokenRates
+from rayllm_ctl.model.observed.token_rates import TokenRates
 
 
 def rates(interval: float | None, *readings: tuple[float, float, float]) -> list[tuple[float, float] | None]:

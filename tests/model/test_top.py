@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.health import Queue
-from rayllm_ctl.model.jsonform import to_json
-from rayllm_ctl.model.raymetrics import PodGPUs
-from rayllm_ctl.model.top import LoadMeter, ReplicaLoad, ReplicaLook, ServiceLoad, ServiceLook
-from rayllm_ctl.model.vllmmetrics import NO_METRICS
+from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.ray_metrics import PodGPUs
+from rayllm_ctl.model.observed.top import LoadMeter, ReplicaLoad, ReplicaLook, ServiceLoad, ServiceLook
+from rayllm_ctl.model.observed.vllm_metrics import NO_METRICS
+from rayllm_ctl.model.text.json_form import to_json
 from tests.model.metrics import ASKED, UNASKED, recorded
 
 TOO_EARLY = "tokens/s are known after the next report of Ray, which comes every 10 s"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.service import (
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import (
     Accelerator,
     Adapter,
     Engine,
@@ -17,8 +18,7 @@ from rayllm_ctl.model.service import (
     ModelEntry,
     Parallelism,
 )
-from rayllm_ctl.model.transformers import TransformersOptions
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.spec.transformers import TransformersOptions
 from rayllm_ctl.specfile import load
 from rayllm_ctl.specfile.write import to_document
 

@@ -8,11 +8,12 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.rayoptions import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
-from rayllm_ctl.model.security import Security
-from rayllm_ctl.model.serveoptions import Serve
-from rayllm_ctl.model.service import (
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.ray_options import Authentication, FaultTolerance, RayLogging, RayOptions, Upgrade
+from rayllm_ctl.model.spec.security import Security
+from rayllm_ctl.model.spec.serve_options import Serve
+from rayllm_ctl.model.spec.service import (
     Accelerator,
     Engine,
     LLMService,
@@ -27,8 +28,7 @@ from rayllm_ctl.model.service import (
     Toleration,
     Volume,
 )
-from rayllm_ctl.model.specform import SecretKey
-from rayllm_ctl.model.validation import validate
+from rayllm_ctl.model.text.problems import Problem
 from tests.model.services import services
 
 INCREMENTAL = Upgrade("NewClusterWithIncrementalUpgrade", step_size_percent=10, interval=10, gateway_class_name="istio")

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.yamltext import dump, dump_all, flow
+from rayllm_ctl.model.text.yaml_text import dump, dump_all, flow
 from tests.model.services import TRAPS, texts, values
 
 documents = st.dictionaries(texts, values, max_size=5) | st.lists(values, max_size=4)

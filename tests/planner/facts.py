@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.facts import AttentionCache, Experts, Layer, Linear, ModelFacts, Part, RotaryCache, Scheme
+from rayllm_ctl.model.plan.facts import AttentionCache, Experts, Layer, Linear, ModelFacts, Part, RotaryCache, Scheme
 
 FP8_BLOCK = Scheme("fp8", 8, floating=True, block=(128, 128))
 

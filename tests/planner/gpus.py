@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.hardware import GPU, NodeShape
+from rayllm_ctl.model.plan.hardware import GPU, NodeShape
 
 H100 = GPU(
     name="H100-80GB",

@@ -10,8 +10,8 @@ from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 
 _QUANTIZED = ("quantization_config", "compression_config", "hf_quant_config")

@@ -13,8 +13,8 @@ from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.jsonform import to_json
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
+from rayllm_ctl.model.text.json_form import to_json
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.batch import BatchJob, BatchLoad, BatchModel, Concurrency, Input, Job, Output
-from rayllm_ctl.model.batchplan import BatchPlan
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.service import Accelerator, Engine
-from rayllm_ctl.planner.batch import BATCHES
-from rayllm_ctl.workflows.batchplan import make_batch_plan
+from rayllm_ctl.model.plan.batch import BatchPlan
+from rayllm_ctl.model.spec.batch import BatchJob, BatchLoad, BatchModel, Concurrency, Input, Job, Output
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine
+from rayllm_ctl.planner.batch.batch import BATCHES
+from rayllm_ctl.workflows.batch.plan import make_batch_plan
 
 JOB = BatchJob(
     "job",

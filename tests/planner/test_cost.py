@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.jsonform import to_json
-from rayllm_ctl.model.plan import Band, Cost, UnknownCost
-from rayllm_ctl.planner.cost import cost, gpu_price, replica_price
+from rayllm_ctl.model.plan.plan import Band, Cost, UnknownCost
+from rayllm_ctl.model.text.json_form import to_json
+from rayllm_ctl.planner.speed.cost import cost, gpu_price, replica_price
 from tests.planner.gpus import H100, T4
 
 

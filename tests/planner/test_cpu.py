@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Load, Model, Parallelism
-from rayllm_ctl.planner.cpu import plan_cpu
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism
+from rayllm_ctl.planner.engine.cpu import plan_cpu
 from tests.planner.facts import dense
 
 ENGINE = EngineFacts("0.29.0", (0, 29, 0))

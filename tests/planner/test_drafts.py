@@ -9,10 +9,10 @@ import pytest
 
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.plan import Plan, Reason
-from rayllm_ctl.model.service import Engine, LLMService, Model, Parallelism
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.plan import Plan, Reason
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Parallelism
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import Draft, MemoryEstimate, Speculation, estimate, speculation
 from rayllm_ctl.planner.memory.shards import ShardSettings
 from rayllm_ctl.planner.plan import decide

@@ -8,10 +8,10 @@ import pytest
 
 from rayllm_ctl.catalog import gpus
 from rayllm_ctl.catalog.releases import DEFAULT
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.workflows.plan.model import make_plan
 
 RAY = f"rayproject/ray-llm:{DEFAULT.ray}"
 

@@ -11,16 +11,24 @@ import pytest
 import yaml
 
 from rayllm_ctl.changes.rayservice import explain
-from rayllm_ctl.console.severalplans import together
+from rayllm_ctl.console.plan.several_models import together
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.changes import Running
-from rayllm_ctl.model.factsources import OFFLINE, FactSources
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, ModelEngine, ModelEntry, Parallelism, Replicas
-from rayllm_ctl.model.totals import Range, several_to_json, totals
+from rayllm_ctl.model.observed.changes import Running
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.plan.totals import Range, several_to_json, totals
+from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
+from rayllm_ctl.model.spec.service import (
+    Accelerator,
+    Engine,
+    LLMService,
+    ModelEngine,
+    ModelEntry,
+    Parallelism,
+    Replicas,
+)
 from rayllm_ctl.planner.pin import pinned
 from rayllm_ctl.render import render
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.model import make_plan
 from tests.catalog.hubserver import CONFIG
 
 LARGE = ModelEntry(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Quantization, StateCache
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Layer, Quantization, StateCache
 from rayllm_ctl.planner.memory.engine import cache_policy, in_flight_tokens, state_blocks
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
 from rayllm_ctl.planner.memory.layout import cache_element

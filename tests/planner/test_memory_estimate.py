@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.facts import VideoProfile
-from rayllm_ctl.model.plan import Band
+from rayllm_ctl.model.plan.facts import VideoProfile
+from rayllm_ctl.model.plan.plan import Band
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.memory.activations import ProfileRun, encoder_bytes
 from tests.planner.facts import dense, moe

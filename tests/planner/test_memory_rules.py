@@ -9,8 +9,8 @@ import pytest
 
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.gpus import find
-from rayllm_ctl.model.facts import Experts
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.facts import Experts
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory.activations import (
     ProfileRun,
     held_bytes,

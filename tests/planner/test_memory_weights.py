@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rayllm_ctl.model.facts import Experts, Linear, ModelFacts, Part, Scheme
+from rayllm_ctl.model.plan.facts import Experts, Linear, ModelFacts, Part, Scheme
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.shards import (
     Padding,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.planner.parallelism import (
+from rayllm_ctl.planner.engine.parallelism import (
     Division,
     layout_problem,
     nearest_tensor_sizes,

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.model.facts import ModelFacts, Quantization, Scheme, StateCache
-from rayllm_ctl.model.hardware import GPU, NodeShape
-from rayllm_ctl.model.jsonform import to_json
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.service import (
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts, Quantization, Scheme, StateCache
+from rayllm_ctl.model.plan.hardware import GPU, NodeShape
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import (
     Engine,
     LLMService,
     Load,
@@ -24,6 +23,7 @@ from rayllm_ctl.model.service import (
     Replicas,
     Resources,
 )
+from rayllm_ctl.model.text.json_form import to_json
 from rayllm_ctl.planner.memory import whole_weights
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request

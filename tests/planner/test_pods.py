@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.hardware import NodeShape
-from rayllm_ctl.model.quantities import GIB, parse_quantity
-from rayllm_ctl.model.service import PodResources, Resources
-from rayllm_ctl.planner.pods import cpu_pods, gpu_pods
+from rayllm_ctl.model.kube.quantities import GIB, parse_quantity
+from rayllm_ctl.model.plan.hardware import NodeShape
+from rayllm_ctl.model.spec.service import PodResources, Resources
+from rayllm_ctl.planner.deployment.pods import cpu_pods, gpu_pods
 from tests.planner.gpus import H100, L4
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.model.podoptions import EnvironmentVariable, PodOptions, Pods
-from rayllm_ctl.model.service import Engine, LLMService, Model, Scheduling
-from rayllm_ctl.planner.affinity import affinity
-from rayllm_ctl.planner.podtemplates import LOST_NODE, head_template, worker_template
+from rayllm_ctl.model.spec.pod_options import EnvironmentVariable, PodOptions, Pods
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Scheduling
+from rayllm_ctl.planner.deployment.affinity import affinity
+from rayllm_ctl.planner.deployment.pod_templates import LOST_NODE, head_template, worker_template
 from tests.render.plans import H100
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

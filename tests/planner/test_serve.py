@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.deployment import Autoscaling
-from rayllm_ctl.model.plan import EngineSettings
-from rayllm_ctl.model.service import LLMService, Model, Replicas
-from rayllm_ctl.planner.serve import target_ongoing_requests
+from rayllm_ctl.model.plan.deployment import Autoscaling
+from rayllm_ctl.model.plan.plan import EngineSettings
+from rayllm_ctl.model.spec.service import LLMService, Model, Replicas
+from rayllm_ctl.planner.deployment.serve import target_ongoing_requests
 from tests.render.plans import H100, plan
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.plan import Band, MemoryPlan, Reason
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.plan import Band, MemoryPlan, Reason
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.evaluate import memory_verdict
 from rayllm_ctl.planner.memory import KVGroup, MemoryEstimate
 from rayllm_ctl.planner.request import Shape
-from rayllm_ctl.planner.sizing import request_capacity
+from rayllm_ctl.planner.speed.sizing import request_capacity
 from tests.planner.gpus import H100
 
 SETTINGS = Settings(32768, 256, 8192, 0.9, "bfloat16", "auto", None, {})

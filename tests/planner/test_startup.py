@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.speed.startup import startup
 
 GB = 1e9
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.gateway import Gateway
-from rayllm_ctl.model.operations import Availability, PodDisruptionBudget
-from rayllm_ctl.model.rayoptions import FaultTolerance, RayOptions
-from rayllm_ctl.model.serveoptions import Serve
-from rayllm_ctl.model.service import ExtraWorkers, LLMService, Model, Replicas
+from rayllm_ctl.model.plan.operations import Availability, PodDisruptionBudget
+from rayllm_ctl.model.spec.gateway import Gateway
+from rayllm_ctl.model.spec.ray_options import FaultTolerance, RayOptions
+from rayllm_ctl.model.spec.serve_options import Serve
+from rayllm_ctl.model.spec.service import ExtraWorkers, LLMService, Model, Replicas
 from tests.render.plans import H100, plan
 
 REDIS = RayOptions(fault_tolerance=FaultTolerance("redis:6379"))

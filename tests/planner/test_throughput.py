@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.planner.request import Workload
-from rayllm_ctl.planner.throughput import Speed, at_load, extrapolations, speed
-from rayllm_ctl.planner.work import model_work
+from rayllm_ctl.planner.speed.throughput import Speed, at_load, extrapolations, speed
+from rayllm_ctl.planner.speed.work import model_work
 from tests.planner.facts import dense, moe
 from tests.planner.gpus import H100, L4
 

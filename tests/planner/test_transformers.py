@@ -9,14 +9,14 @@ import pytest
 
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.releases import resolve
-from rayllm_ctl.model.facts import ModelFacts, Quantization
-from rayllm_ctl.model.hardware import GPU, NodeShape
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, PodResources, Resources
-from rayllm_ctl.model.transformers import TransformersOptions
-from rayllm_ctl.model.transformersplan import TransformersPlan
-from rayllm_ctl.planner.deployment import with_deployment
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts, Quantization
+from rayllm_ctl.model.plan.hardware import GPU, NodeShape
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.plan.transformers import TransformersPlan
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, PodResources, Resources
+from rayllm_ctl.model.spec.transformers import TransformersOptions
+from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.transformers.activations import layer_bytes
 from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu, plan_unseen_cpu

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rayllm_ctl.model.facts import ModelFacts, Quantization
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts, Quantization
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import cpu_request_bytes, whole_weights
-from rayllm_ctl.planner.work import model_work
+from rayllm_ctl.planner.speed.work import model_work
 from tests.planner.facts import dense
 from tests.planner.known import estimated, facts_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from rayllm_ctl.model.deployment import WorkerGroup
-from rayllm_ctl.model.podoptions import PodOptions, Pods
-from rayllm_ctl.model.service import Accelerator, ExtraWorkers, LLMService, Model, PodResources, Scheduling
+from rayllm_ctl.model.plan.deployment import WorkerGroup
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.spec.service import Accelerator, ExtraWorkers, LLMService, Model, PodResources, Scheduling
 from tests.render.plans import H100, plan, tiny
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.plan import Plan, PodSizes
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.plan.plan import Plan, PodSizes
+from rayllm_ctl.model.spec.service import LLMService
 from tests.model.services import services
 from tests.render.plans import H100, L4, MI300X, RTX_4090, plan, tiny
 

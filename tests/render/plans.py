@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.catalog.releases import resolve
-from rayllm_ctl.model.plan import (
+from rayllm_ctl.model.plan.plan import (
     Band,
     EngineSettings,
     GPUChoice,
@@ -14,8 +14,8 @@ from rayllm_ctl.model.plan import (
     PodSizes,
     StartupPlan,
 )
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.deployment import with_deployment
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.deployment.deployment import with_deployment
 
 NVIDIA_TAINTS = ("nvidia.com/gpu=present:NoSchedule", "sku=gpu:NoSchedule")
 H100 = GPUChoice(

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
-from rayllm_ctl.model.batch import BatchJob
-from rayllm_ctl.model.kuberayversions import VERSIONS
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.specfile.form import spec_fields
-from rayllm_ctl.workflows.authentication import without_token
+from rayllm_ctl.workflows.render.ray_token import without_token
 from tests.conftest import Golden
 from tests.render.test_specs import fields_below, used_below
 

@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.loadtest.settings import Load, Prompts, Settings, Target
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.render.bench import PACKAGE, BenchPod, render_bench
 
 POD = BenchPod("registry/image:1", ({"name": "pull"},), {"runAsNonRoot": True}, {"capabilities": {"drop": ["ALL"]}})

@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 from e2e.selectors import unmatched
 from rayllm_ctl.cli import app
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model import yamltext
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model
+from rayllm_ctl.model.text import yaml_text as yamltext
 from rayllm_ctl.render import manifests
 from rayllm_ctl.render.changes import changes
-from rayllm_ctl.render.helmvalues import helm_values
+from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.render.reads import fields_read
 from rayllm_ctl.render.values import Values, values_of
 from rayllm_ctl.specfile import load_file
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.model import make_plan
 from scripts.helmchart import form, gotemplate, texts
 from scripts.helmchart.chart import CHART, files
 from scripts.helmchart.texts import EDITABLE

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.operations import Availability, PodDisruptionBudget
-from rayllm_ctl.model.podoptions import EnvironmentVariable, PodOptions, Pods
-from rayllm_ctl.model.serveoptions import HTTPOptions, Serve
-from rayllm_ctl.model.service import Replicas
+from rayllm_ctl.model.plan.operations import Availability, PodDisruptionBudget
+from rayllm_ctl.model.spec.pod_options import EnvironmentVariable, PodOptions, Pods
+from rayllm_ctl.model.spec.serve_options import HTTPOptions, Serve
+from rayllm_ctl.model.spec.service import Replicas
 from tests.render.plans import H100, plan
 from tests.render.test_raycluster import TWO_PODS
 from tests.render.test_render import GPU, rendered, worker_group

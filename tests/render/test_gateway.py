@@ -16,20 +16,20 @@ from hypothesis import given, settings
 
 from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.changes.rayservice import explain
-from rayllm_ctl.model.changes import Running
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.gateway import PROXY_CALLBACK, Gateway, Keys, Limits, Queue, Rates, Redis
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.podsecurity import violations
-from rayllm_ctl.model.service import Accelerator, Adapter, Engine, LLMService, Model
-from rayllm_ctl.planner.gateway import gateway_config
+from rayllm_ctl.model.kube.pod_security import violations
+from rayllm_ctl.model.observed.changes import Running
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.gateway import PROXY_CALLBACK, Gateway, Keys, Limits, Queue, Rates, Redis
+from rayllm_ctl.model.spec.service import Accelerator, Adapter, Engine, LLMService, Model
+from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
 from rayllm_ctl.serving.gateway.userconfig import read_gateway
 from rayllm_ctl.specfile import load_file
-from rayllm_ctl.workflows.image import recipe
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.image import recipe
+from rayllm_ctl.workflows.plan.model import make_plan
 from tests.model.services import services
 from tests.render.drawn import has_a_runtime
 from tests.render.plans import tiny

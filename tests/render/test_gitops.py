@@ -15,7 +15,7 @@ import pytest
 import yaml
 from celpy.adapter import json_to_cel
 
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.text.yaml_text import dump
 from tests.conftest import Golden
 from tests.health.cases import case_folders, expected, load_case
 

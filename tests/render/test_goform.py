@@ -10,9 +10,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.quantities import canonical_quantity
-from rayllm_ctl.model.service import LLMService
+from rayllm_ctl.model.kube.quantities import canonical_quantity
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.render import render
 from tests.render.drawn import for_planned
 

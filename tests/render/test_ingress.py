@@ -11,14 +11,14 @@ import yaml
 
 from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.changes.rayservice import explain
-from rayllm_ctl.model.changes import Running
-from rayllm_ctl.model.gateway import Gateway, Keys, Queue, Validation
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Engine, LLMService, Model, Replicas
-from rayllm_ctl.planner.deployment import with_deployment
-from rayllm_ctl.planner.gateway import gateway_config
+from rayllm_ctl.model.observed.changes import Running
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.gateway import Gateway, Keys, Queue, Validation
+from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Replicas
+from rayllm_ctl.planner.deployment.deployment import with_deployment
+from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
-from rayllm_ctl.render.helmvalues import helm_values
+from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.serveconfig import read_config
 from scripts.helmchart import form
 from tests.render.plans import H100, plan

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.render.jsonpatch import json_patch
+from rayllm_ctl.render.json_patch import json_patch
 from rayllm_ctl.render.merge import PatchError
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rayllm_ctl.model.operations import Monitor, Monitoring
-from rayllm_ctl.model.security import NetworkPeer, Security
+from rayllm_ctl.model.plan.operations import Monitor, Monitoring
+from rayllm_ctl.model.spec.security import NetworkPeer, Security
 from rayllm_ctl.render import render
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU

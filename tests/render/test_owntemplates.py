@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.service import Accelerator, LLMService, Model
+from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model
 from rayllm_ctl.render import render
 from rayllm_ctl.render.templating import TEMPLATES
 from rayllm_ctl.render.values import Values

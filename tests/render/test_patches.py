@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.patches import Patch, PatchTarget, patch_problems
-from rayllm_ctl.model.podoptions import PodOptions, Pods
+from rayllm_ctl.model.spec.patches import Patch, PatchTarget, patch_problems
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.render import render
-from rayllm_ctl.render.goform import as_written
+from rayllm_ctl.render.helm.go_form import as_written
 from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned

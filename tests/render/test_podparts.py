@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import USAGE, UsageError
-from rayllm_ctl.model.podoptions import PodOptions, Pods
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.render import render
 from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
-from rayllm_ctl.workflows.render import manifests
+from rayllm_ctl.workflows.render.manifests import manifests
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 

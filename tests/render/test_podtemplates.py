@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.podoptions import PodOptions, Pods
-from rayllm_ctl.model.service import ExtraWorkers
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.spec.service import ExtraWorkers
 from rayllm_ctl.render import render
-from rayllm_ctl.workflows.render import manifests
+from rayllm_ctl.workflows.render.manifests import manifests
 from tests.render.plans import H100, plan
 from tests.render.test_goform import as_go_writes
 from tests.render.test_render import GPU

@@ -16,9 +16,9 @@ import pytest
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_CLUSTER
-from rayllm_ctl.model.plan import Plan, PodSizes
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Replicas
-from rayllm_ctl.planner.vllmserver import command_line
+from rayllm_ctl.model.plan.plan import Plan, PodSizes
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Replicas
+from rayllm_ctl.planner.engine.server import command_line
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.plan import GPUChoice, Plan, Reason
-from rayllm_ctl.model.quantities import parse_quantity
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Replicas, Scheduling, Toleration
-from rayllm_ctl.model.specform import SecretKey
-from rayllm_ctl.model.yamltext import dump_all
+from rayllm_ctl.model.kube.quantities import parse_quantity
+from rayllm_ctl.model.plan.plan import GPUChoice, Plan, Reason
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Replicas, Scheduling, Toleration
+from rayllm_ctl.model.text.yaml_text import dump_all
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.kuberayversions import VERSIONS
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
-from rayllm_ctl.workflows.authentication import without_token
+from rayllm_ctl.workflows.render.ray_token import without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 

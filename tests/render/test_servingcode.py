@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl import __version__
-from rayllm_ctl.model.gateway import INGRESS_CODE, INGRESS_PATH
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.planner.ingress import RESOURCE
+from rayllm_ctl.model.spec.gateway import INGRESS_CODE, INGRESS_PATH
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.deployment.ingress import RESOURCE
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.render.syntax import imported_modules, normal_form
 from rayllm_ctl.serving.shipped import MOUNTED, VARIABLE, ingress_code

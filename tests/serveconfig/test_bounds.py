@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from rayllm_ctl.model.scaling import Bounds
+from rayllm_ctl.model.kube.scaling import Bounds
 from rayllm_ctl.serveconfig.bounds import models, with_bounds
 
 TEXT = """\

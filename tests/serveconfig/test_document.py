@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.yamltext import dump
+from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.serveconfig.document import read
 
 BOMB = "a0: &a0 [b, b]\n" + "".join(

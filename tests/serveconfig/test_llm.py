@@ -10,7 +10,7 @@ import pytest
 from rayllm_ctl.catalog.rayserve import fields, releases
 from rayllm_ctl.catalog.releases import RELEASES, resolve
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.service import Engine
+from rayllm_ctl.model.spec.service import Engine
 from rayllm_ctl.serveconfig import read_config
 
 HEAD = """applications:

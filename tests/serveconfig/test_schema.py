@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.serveoptions import ServeProxies
+from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.serveconfig import read_config
 
 APPLICATION = "applications:\n- import_path: a:b\n"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.replicagroups import Group
+from rayllm_ctl.model.plan.replica_groups import Group
 from rayllm_ctl.serveconfig.sizing import groups, replica_bounds
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.batch import BatchJob
+from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.specfile import load, load_any_file
 from rayllm_ctl.specfile.explain import explain
 from rayllm_ctl.specfile.load import load_any

@@ -20,14 +20,14 @@ import pytest
 import yaml
 
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.specform import Unit
-from rayllm_ctl.model.yamltext import dump, dump_all
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.text.yaml_text import dump, dump_all
 from rayllm_ctl.render.manifests import render
 from rayllm_ctl.specfile import load, tree
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.write import to_yaml
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.workflows.plan.model import make_plan
 
 SPECS = sorted((Path(__file__).parents[1] / "render" / "specs").glob("*.yaml"))
 Path_ = tuple[str | int, ...]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.errors import USAGE, UsageError
-from rayllm_ctl.model.podoptions import AllOf, EnvironmentSource, KeyOf, ObjectName, ValueFrom
-from rayllm_ctl.model.service import Volume
-from rayllm_ctl.model.specform import SecretKey
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.model.spec.pod_options import AllOf, EnvironmentSource, KeyOf, ObjectName, ValueFrom
+from rayllm_ctl.model.spec.service import Volume
 from rayllm_ctl.specfile import load, load_file
 
 FULL = """\

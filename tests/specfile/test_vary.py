@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.names import MAX_SERVICE_NAME, service_name_problem
-from rayllm_ctl.model.service import LLMService, Model, Scheduling, Toleration
-from rayllm_ctl.model.sweep import Axis, in_words, is_variant_name
+from rayllm_ctl.model.bench.sweep import Axis, in_words, is_variant_name
+from rayllm_ctl.model.kube.names import MAX_SERVICE_NAME, service_name_problem
+from rayllm_ctl.model.spec.service import LLMService, Model, Scheduling, Toleration
 from rayllm_ctl.specfile.vary import field_path, read_values, variants
 
 BASE = LLMService(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from rayllm_ctl.model.service import LLMService, Load, Model, Replicas, Storage, Volume
+from rayllm_ctl.model.spec.service import LLMService, Load, Model, Replicas, Storage, Volume
 from rayllm_ctl.specfile import load
 from rayllm_ctl.specfile.schema import schema, text
 from rayllm_ctl.specfile.write import to_document, to_yaml

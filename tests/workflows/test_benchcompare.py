@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.console.benchcompare import lines
+from rayllm_ctl.console.bench.compare import lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.workflows import benchcompare
-from rayllm_ctl.workflows.benchcompare import compare
+from rayllm_ctl.workflows.bench import compare as benchcompare
+from rayllm_ctl.workflows.bench.compare import compare
 
 CONDITIONS: dict[str, Any] = {
     "startedAt": "2026-11-01T10:00:00+00:00",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster.livemodel import LiveModel, live_model
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
-from rayllm_ctl.workflows.benchpredict import planned_of, predicted
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.cluster.ray.model import LiveModel, live_model
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.workflows.bench.predict import planned_of, predicted
+from rayllm_ctl.workflows.plan.model import make_plan
 
 MODEL = "Qwen/Qwen3-8B"
 SERVICE = LLMService(
@@ -100,7 +100,7 @@ def test_models_without_a_prediction() -> None:
 @pytest.mark.parametrize("mode", ["rayservice", "raycluster"])
 @pytest.mark.parametrize("gpu", ["H100-80GB", "L4", "MI300X"])
 def test_a_live_service_is_read_back(mode: Any, gpu: str) -> None:
-    from rayllm_ctl.workflows.render import manifests
+    from rayllm_ctl.workflows.render.manifests import manifests
 
     image = "registry/image:1" if gpu == "MI300X" else None
     service = replace(SERVICE, mode=mode, accelerator=Accelerator(gpu=gpu), parallelism=Parallelism(1, 1))

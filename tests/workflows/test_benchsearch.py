@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Objective, Settings, Target
-from rayllm_ctl.workflows.benchsearch import search
+from rayllm_ctl.workflows.bench.search import search
 
 SETTINGS = Settings(Target("http://x/v1", ("m",)), (Load(rate=1.0, duration=1.0),), objective=Objective(ttft=1.0))
 

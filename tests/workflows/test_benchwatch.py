@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Settings, Target
-from rayllm_ctl.model.benchservice import Look
-from rayllm_ctl.workflows import benchwatch
-from rayllm_ctl.workflows.benchurl import url_look
-from rayllm_ctl.workflows.benchwatch import Watch
+from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.workflows.bench import watch as benchwatch
+from rayllm_ctl.workflows.bench.url import url_look
+from rayllm_ctl.workflows.bench.watch import Watch
 from tests.clock import Clock
 
 SETTINGS = Settings(Target("http://x/v1", ("m",)), (Load(concurrency=1, requests=1),))

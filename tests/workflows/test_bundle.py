@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.health import State
-from rayllm_ctl.workflows.bundle import read_bundle
-from rayllm_ctl.workflows.status import from_bundle
+from rayllm_ctl.model.observed.health import State
+from rayllm_ctl.workflows.observe.bundle.read import read_bundle
+from rayllm_ctl.workflows.observe.status import from_bundle
 
 
 def write(folder: Path, **files: object) -> Path:

@@ -11,9 +11,9 @@ import pytest
 
 from rayllm_ctl.changes.redaction import redacted, redacted_text
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.health import Snapshot
-from rayllm_ctl.workflows.bundle import namespace_of, opened, read_bundle
-from rayllm_ctl.workflows.bundlewrite import write_bundle
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.workflows.observe.bundle.read import namespace_of, opened, read_bundle
+from rayllm_ctl.workflows.observe.bundle.write import write_bundle
 from rayllm_ctl.workflows.services import kind_in
 from tests.health.cases import NAME, NAMESPACE, case_folders, load_case
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.kuberayversions import VERSIONS, known_version
-from rayllm_ctl.model.patches import Patch, PatchTarget
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.podoptions import PodOptions, Pods
-from rayllm_ctl.model.rayoptions import Authentication, RayOptions
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.patches import Patch, PatchTarget
+from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.spec.ray_options import Authentication, RayOptions
 from rayllm_ctl.render import render
-from rayllm_ctl.workflows.authentication import plan_without_token
-from rayllm_ctl.workflows.check import check
+from rayllm_ctl.workflows.render.check import check
+from rayllm_ctl.workflows.render.ray_token import plan_without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from rayllm_ctl.workflows.interrupts import Interrupts
+from rayllm_ctl.workflows.bench.sweep.signals import Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,14 +11,14 @@ import yaml
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.events import Ready
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.health import Health, State
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.totals import Range, totals
+from rayllm_ctl.model.observed.health import Health, State
+from rayllm_ctl.model.plan.totals import Range, totals
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.render import render
 from rayllm_ctl.specfile import load_file
-from rayllm_ctl.workflows.plan import make_plan
-from rayllm_ctl.workflows.usage import how_to_use
+from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.rollout.next_steps import how_to_use
 
 MODEL = {"id": "Qwen/Qwen3-8B", "accelerator": {"gpu": "L4"}, "engine": {"maxModelLen": 8192}}
 SMALL = {"num_cpus": 0.5}

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.model.factsources import OFFLINE
-from rayllm_ctl.model.plan import Plan
-from rayllm_ctl.model.service import Accelerator, Engine, LLMService, Model, Parallelism
-from rayllm_ctl.workflows.plan import make_plan
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.workflows.plan.model import make_plan
 
 
 def planned(**speculation: Any) -> Plan:

@@ -6,7 +6,7 @@ import pytest
 
 import rayllm_ctl.render
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.workflows.render import manifests
+from rayllm_ctl.workflows.render.manifests import manifests
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 

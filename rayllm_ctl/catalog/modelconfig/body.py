@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, RotaryCache
+from rayllm_ctl.model.plan.facts import Layer, RotaryCache
 
 HIDDEN = ("hidden_size", "d_model", "n_embd")
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")

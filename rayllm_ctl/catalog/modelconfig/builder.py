@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.facts import Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
+from rayllm_ctl.model.plan.facts import Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
 
 MOST_LAYERS = 1024
 """No model has more: a larger count is a damaged config, rejected before memory is spent on it."""

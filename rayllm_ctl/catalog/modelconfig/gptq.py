@@ -13,7 +13,7 @@ from typing import Any
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer, Rule
-from rayllm_ctl.model.facts import Scheme
+from rayllm_ctl.model.plan.facts import Scheme
 
 _UNQUANTIZED = 16
 """Bits with which AutoRound says that a module is not quantized."""

@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.registry import (
     text_architecture,
 )
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import MultiModalEncoder
+from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
 TEXT_BY_TYPE = {
     "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "ministral3": "Ministral3ForCausalLM",

@@ -15,7 +15,7 @@ from rayllm_ctl.catalog.modelconfig.gptq import read_gptq
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, Rule
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import Scheme
+from rayllm_ctl.model.plan.facts import Scheme
 
 
 def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantizer | None:

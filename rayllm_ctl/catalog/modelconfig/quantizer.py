@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import Quantization, Scheme
+from rayllm_ctl.model.plan.facts import Quantization, Scheme
 
 NVFP4 = Scheme("modelopt_fp4", 4, floating=True, group=16, scale_bytes=1, global_scale=True, input_scale=True)
 MXFP4 = Scheme("mxfp4", 4, floating=True, group=32, scale_bytes=1)

@@ -16,8 +16,8 @@ from rayllm_ctl.catalog.modelconfig.multimodal import encoders, known_multimodal
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, ModelFacts, StateCache
-from rayllm_ctl.model.names import nearest
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Layer, ModelFacts, StateCache
 
 _SIDE = "hf_quant_config"
 """The key under which a compact form carries hf_quant_config.json."""

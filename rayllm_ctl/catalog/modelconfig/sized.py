@@ -9,7 +9,7 @@ from rayllm_ctl.catalog.modelconfig.body import INTERMEDIATE, read_sizes
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.read import checkpoint_dtype
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len
-from rayllm_ctl.model.facts import AttentionCache, Layer, Linear, ModelFacts, Part, Quantization
+from rayllm_ctl.model.plan.facts import AttentionCache, Layer, Linear, ModelFacts, Part, Quantization
 
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig import read_config
+from rayllm_ctl.catalog.modelconfig.sized import read_sized
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
 
 MAX_JSON_BYTES = 5_000_000
 """No config.json, tokenizer_config.json or index of tensors is near it (the largest known index has 2.3 MB)."""
@@ -60,8 +61,6 @@ class Checkpoint:
                 message = f"{error.message}; nor is the size of its weights: no safetensors file or index was found"
                 hint = "--model-config DIRECTORY with config.json and model.safetensors.index.json, or the weights"
                 raise UserError(message, hint=hint, exit_code=error.exit_code) from error
-            from rayllm_ctl.catalog.modelconfig.sized import read_sized
-
             return FoundModel(
                 read_sized(self.config, self.exact_bytes), self.source, self.exact_bytes, self.chat_template
             )

@@ -28,7 +28,7 @@ from rayllm_ctl.catalog.sources.found import (
 )
 from rayllm_ctl.catalog.sources.http import Answer, FetchError, get
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.model.problems import quoted
+from rayllm_ctl.model.text.problems import quoted
 
 CONNECT_SECONDS = 3.0
 OVERALL_SECONDS = 10.0

@@ -10,26 +10,25 @@ from collections.abc import Callable
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
-from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules import (
     containers,
     head,
     images,
-    machines,
     outage,
     probes,
     reconciling,
     refusals,
     replicas,
-    scheduling,
     servers,
     service,
     starts,
     storage,
-    submission,
     upgrade,
 )
+from rayllm_ctl.health.rules.jobs import submission
+from rayllm_ctl.health.rules.scheduling import machines, scheduling
 
 PodRule = Callable[[ServiceContext, Pod], Finding | None]
 ClusterRule = Callable[[ServiceContext, RayCluster], Finding | None]

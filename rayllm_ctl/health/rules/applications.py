@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from rayllm_ctl.health.classify import classify, may_pass, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import DEATH, Failure, one_line, read_failure, read_log, reason
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.rules.containers import hint_values, memory_hints
-from rayllm_ctl.health.serve import Application, Deployment
-from rayllm_ctl.model.servelogs import SLOW_START, controller_log, replica_logs
+from rayllm_ctl.health.sentences.classify import classify, may_pass, sentence_hints
+from rayllm_ctl.health.sentences.exceptions import DEATH, Failure, one_line, read_failure, read_log, reason
+from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, replica_logs
 
 _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from rayllm_ctl.health import fields
-from rayllm_ctl.health.classify import classify, sentence_hints
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.events import Event
-from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Container, Exit, Pod
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.events import Event
+from rayllm_ctl.health.objects.pod import Container, Exit, Pod
+from rayllm_ctl.health.sentences.classify import classify, sentence_hints
+from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.model.health import Object
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.model.observed.health import Object
 
 _OVERDUE = 60.0
 """Seconds past its grace period at which a pod hangs: the kubelet itself needs some, and a busy node more."""

@@ -6,9 +6,9 @@ import re
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Container, Pod
+from rayllm_ctl.health.objects.pod import Container, Pod
+from rayllm_ctl.health.sentences.exceptions import one_line
 
 _REASONS = (
     "ErrImagePull",

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import Loss, latest_losses, scaled_down
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.progress import step
-from rayllm_ctl.health.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.serve import Application, Deployment
 from rayllm_ctl.health.serving import has_served
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.health import format_count
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import format_count
 
 _RESUBMITTED = timedelta(seconds=120)
 """Time for KubeRay to give a new head its Serve configuration: it takes some seconds once the dashboard answers."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import NEVER, ServiceContext
-from rayllm_ctl.health.events import ONGOING, Event
-from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Container, Pod
-from rayllm_ctl.health.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.serve import Replica
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.pod import Container, Pod
+from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
+from rayllm_ctl.health.objects.serve import Replica
+from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.health.serving import has_served
 
 _WRONG = re.compile(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from rayllm_ctl.health import fields
-from rayllm_ctl.health.clusterspec import suspended
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.cluster_spec import suspended
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.kube import kuberay
 
 OVERLOOKED = 30.0
 """Seconds after which an operator that seems well should have written a status: it takes a second or two."""

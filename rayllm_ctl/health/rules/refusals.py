@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.events import ONGOING, Event
-from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.sentences.exceptions import one_line
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import one_line, read_log
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.health.rayresources import (
+from rayllm_ctl.health.objects.ray_resources import (
     TYPE,
     accelerator_types,
     fits_group,
@@ -16,7 +14,9 @@ from rayllm_ctl.health.rayresources import (
     overflow,
     workers_of,
 )
-from rayllm_ctl.health.serve import Deployment, Replica
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.objects.serve import Deployment, Replica
+from rayllm_ctl.health.sentences.exceptions import one_line, read_log
 
 PATIENCE = 30.0
 """Seconds that a replica may look for a place: what Serve itself waits before it warns."""

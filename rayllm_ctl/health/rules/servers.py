@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.exceptions import one_line, read_log, reason
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import latest_losses
-from rayllm_ctl.health.pod import Pod
-from rayllm_ctl.health.raycluster import RayCluster
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.applications import HEADLINES, failure_hints, is_definite
 from rayllm_ctl.health.rules.outage import not_serving
+from rayllm_ctl.health.sentences.exceptions import one_line, read_log, reason
 from rayllm_ctl.health.serving import has_served
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.model.kube import kuberay
 
 
 def server_failed(context: ServiceContext, pod: Pod) -> Finding | None:

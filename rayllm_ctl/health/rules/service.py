@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.health import fields, rayservice
-from rayllm_ctl.health.clusterspec import Group
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.model import kuberay
+from rayllm_ctl.health.objects import fields, rayservice
+from rayllm_ctl.health.objects.cluster_spec import Group
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.model.kube import kuberay
 
 _LOWERED_SECONDS = 5.0
 """In which a maximum is lowered after the last pod above it has ended; it is tried every two seconds."""

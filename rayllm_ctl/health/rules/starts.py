@@ -6,14 +6,14 @@ import re
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.events import ONGOING, Event
-from rayllm_ctl.health.exceptions import last_line, one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Container, Pod, is_accelerator
-from rayllm_ctl.health.raycluster import RayCluster
-from rayllm_ctl.model.quantities import format_duration
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.pod import Container, Pod, is_accelerator
+from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.health.sentences.exceptions import last_line, one_line
+from rayllm_ctl.model.kube.quantities import format_duration
 
 _REJECTED = frozenset(
     {

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from rayllm_ctl.health import fields
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.events import ONGOING, Event
-from rayllm_ctl.health.exceptions import one_line
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.pod import Container, Pod
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.pod import Container, Pod
+from rayllm_ctl.health.sentences.exceptions import one_line
 
 GRACE = 10.0
 """Seconds after which a missing Secret or ConfigMap ends a wait: an operator that syncs secrets needs a moment."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.accounts import account_checks
 from rayllm_ctl.health.security.authentication import authentication_checks
 from rayllm_ctl.health.security.containers import container_checks
 from rayllm_ctl.health.security.network import network_checks
 from rayllm_ctl.health.security.outside import key_checks, outside_checks
 from rayllm_ctl.health.security.service import LiveService, read_service
-from rayllm_ctl.model.checks import Check
+from rayllm_ctl.model.observed.checks import Check
 
 __all__ = ["LiveService", "read_service", "security_checks"]
 

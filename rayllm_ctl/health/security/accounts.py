@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import AUTOSCALER, LiveService, Member
-from rayllm_ctl.model.checks import Check
-from rayllm_ctl.model.health import Object
-from rayllm_ctl.model.rbac import AUTOSCALER as NEEDED
-from rayllm_ctl.model.rbac import Permission, binds, format_permissions, permissions
+from rayllm_ctl.model.kube.rbac import AUTOSCALER as NEEDED
+from rayllm_ctl.model.kube.rbac import Permission, binds, format_permissions, permissions
+from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.model.observed.health import Object
 
 _CATEGORY = "service account"
 _CLUSTER_AUDIENCE = "https://kubernetes.default.svc"

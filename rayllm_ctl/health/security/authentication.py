@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import LiveService, Member
-from rayllm_ctl.model.checks import Check
-from rayllm_ctl.model.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
+from rayllm_ctl.model.kube.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
+from rayllm_ctl.model.observed.checks import Check
 
 _CATEGORY, _NAME = "Ray", "token authentication"
 _UPGRADE = (

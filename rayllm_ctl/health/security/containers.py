@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health import fields
+from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import LiveService, Member
-from rayllm_ctl.model.checks import Check
-from rayllm_ctl.model.health import Object
-from rayllm_ctl.model.podsecurity import violations
-from rayllm_ctl.model.problems import Problem
-from rayllm_ctl.model.security import PodSecurity
+from rayllm_ctl.model.kube.pod_security import violations
+from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.security import PodSecurity
+from rayllm_ctl.model.text.problems import Problem
 
 _CATEGORY = "pods"
 _LEVELS: tuple[PodSecurity, ...] = ("restricted", "baseline", "privileged")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rayllm_ctl.health import fields
-from rayllm_ctl.model.health import Object
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.observed.health import Object
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health import fields
-from rayllm_ctl.model import kuberay
-from rayllm_ctl.model.health import Object, Snapshot
-from rayllm_ctl.model.labels import MANAGED_BY, MANAGER, MODEL
+from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL
+from rayllm_ctl.model.observed.health import Object, Snapshot
 
 AUTOSCALER = "autoscaler"
 """Name of the container in which KubeRay runs Ray's autoscaler, beside the head."""

@@ -15,7 +15,7 @@ from rayllm_ctl.kinds.rules.objects import (
     rayjob_problems,
     rayservice_problems,
 )
-from rayllm_ctl.model.problems import Problem
+from rayllm_ctl.model.text.problems import Problem
 
 _RULES: Mapping[str, Callable[[Mapping[str, Any], str], Iterator[Problem]]] = {
     "RayService": rayservice_problems,

@@ -7,8 +7,8 @@ from typing import Any
 
 from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, section
 from rayllm_ctl.kinds.rules.recovery import recovery_problems
-from rayllm_ctl.model.problems import Path, Problem, quoted
-from rayllm_ctl.model.releases import TOKEN_RAY, release
+from rayllm_ctl.model.kube.releases import TOKEN_RAY, release
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _RESOURCES = ("num-cpus", "num-gpus", "memory", "resources")
 """Parameters of `ray start` that say what a node offers, as the field `resources` of its group does."""

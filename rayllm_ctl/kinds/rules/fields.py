@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rayllm_ctl.model.patterns import DNS_SUBDOMAIN, LABEL_VALUE
-from rayllm_ctl.model.problems import Path, Problem, quoted
+from rayllm_ctl.model.text.patterns import DNS_SUBDOMAIN, LABEL_VALUE
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _KEY_NAME = re.compile(r"[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _DNS_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")

@@ -7,12 +7,12 @@ from typing import Any
 
 from rayllm_ctl.kinds.rules.cluster import cluster_problems
 from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, name_problem, section
-from rayllm_ctl.model.kuberay import INITIALIZING_TIMEOUT
-from rayllm_ctl.model.kuberayversions import parse
-from rayllm_ctl.model.patterns import DNS_SUBDOMAIN
-from rayllm_ctl.model.problems import Path, Problem, quoted
-from rayllm_ctl.model.quantities import parse_duration
-from rayllm_ctl.model.rayoptions import INCREMENTAL
+from rayllm_ctl.model.kube.kuberay import INITIALIZING_TIMEOUT
+from rayllm_ctl.model.kube.kuberay_versions import parse
+from rayllm_ctl.model.kube.quantities import parse_duration
+from rayllm_ctl.model.spec.ray_options import INCREMENTAL
+from rayllm_ctl.model.text.patterns import DNS_SUBDOMAIN
+from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _LONGEST_CLUSTER = 53
 _LONGEST_OWNER = 47

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.kinds.rules.fields import items, section
-from rayllm_ctl.model.problems import Path, Problem
+from rayllm_ctl.model.text.problems import Path, Problem
 
 _ENABLED = "ray.io/ft-enabled"
 _NAMESPACE = "ray.io/external-storage-namespace"

@@ -9,9 +9,9 @@ they are right to 0.03 GiB.
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import Experts, ModelFacts, MultiModalEncoder
-from rayllm_ctl.model.plan import Band
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import Experts, ModelFacts, MultiModalEncoder
+from rayllm_ctl.model.plan.plan import Band
 
 Release = tuple[int, int, int]
 

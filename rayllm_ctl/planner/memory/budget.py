@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Band
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, ProfileRun, peak_of, workspace_bytes
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft

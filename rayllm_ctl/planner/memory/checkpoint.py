@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import ShardSettings, layer_tensors, whole_weights
 
 _SAME = 1.03

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, stage_tensors
 
 Kind = Literal["draft_model", "eagle", "eagle3"]

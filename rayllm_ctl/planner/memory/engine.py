@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.memory.kvcache import KVCachePolicy, Packing
 
 Release = tuple[int, int, int]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.facts import ModelFacts, Scheme
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.plan.facts import ModelFacts, Scheme
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import EstimateCache, EstimateContext, stage_budget
 from rayllm_ctl.planner.memory.drafts import Draft

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.memory.engine import Release
 
 

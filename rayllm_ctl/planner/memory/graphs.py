@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Band
 
 NOTHING = Band(0.0, 0.0, 0.0)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import Cache, Layer, StateCache
+from rayllm_ctl.model.plan.facts import Cache, Layer, StateCache
 from rayllm_ctl.planner.memory.pages import CacheShape, Pages, pages_of, state_bytes
 from rayllm_ctl.planner.memory.types import KVGroup
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts, StateCache
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.facts import LatentCache, Layer, ModelFacts, StateCache
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.engine import Release
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers

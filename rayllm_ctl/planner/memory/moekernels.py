@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import Experts, ModelFacts, Scheme
-from rayllm_ctl.model.hardware import GPU
+from rayllm_ctl.model.plan.facts import Experts, ModelFacts, Scheme
+from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.memory.engine import Release, major
 from rayllm_ctl.planner.memory.shards import Padding, is_mxfp4
 

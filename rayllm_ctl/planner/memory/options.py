@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.planner.memory.drafts import as_count, as_mapping, speculation
 from rayllm_ctl.planner.memory.shards import DTYPE_BYTES
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.model.facts import LatentCache, Layer, ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Band
-from rayllm_ctl.model.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import LatentCache, Layer, ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Band
 from rayllm_ctl.planner.memory.engine import Release, major
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, linear_size
 

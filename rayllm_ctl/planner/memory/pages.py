@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, StateCache
+from rayllm_ctl.model.plan.facts import AttentionCache, Cache, LatentCache, StateCache
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.model.plan import Band, MemoryPlan
-from rayllm_ctl.model.quantities import GIB, gib
+from rayllm_ctl.model.kube.quantities import GIB, gib
+from rayllm_ctl.model.plan.plan import Band, MemoryPlan
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.kvcache import Layout

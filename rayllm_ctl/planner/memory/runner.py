@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.enginefacts import EngineFacts
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.planner.enginesettings import Settings
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.resolved import Settings
 from rayllm_ctl.planner.memory.drafts import as_mapping, speculative_method
 from rayllm_ctl.planner.memory.engine import Release
 

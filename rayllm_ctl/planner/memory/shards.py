@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import Experts, Layer, Linear, ModelFacts, MultiModalEncoder, Scheme, Vector
+from rayllm_ctl.model.plan.facts import Experts, Layer, Linear, ModelFacts, MultiModalEncoder, Scheme, Vector
 
 _VOCAB_PADDING = 64
 """vLLM pads vocabularies to a multiple of this before splitting them (layers/vocab_parallel_embedding.py)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan import Band, MemoryPlan, Reason
+from rayllm_ctl.model.plan.plan import Band, MemoryPlan, Reason
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ layers of Llama-3.1-70B, Qwen3-8B, Qwen3-30B-A3B and a GPT-NeoX. What kernels se
 
 from __future__ import annotations
 
-from rayllm_ctl.model.facts import Layer, ModelFacts
+from rayllm_ctl.model.plan.facts import Layer, ModelFacts
 from rayllm_ctl.planner.transformers.parts import Loading
 
 UNKNOWN = "unknown"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rayllm_ctl.model.plan import ParallelismPlan, Plan, Reason
-from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
-from rayllm_ctl.model.service import LLMService, Load
-from rayllm_ctl.model.transformersplan import TransformersPlan
-from rayllm_ctl.planner.pods import cpu_pods
+from rayllm_ctl.model.kube.quantities import GIB, gib, parse_quantity
+from rayllm_ctl.model.plan.plan import ParallelismPlan, Plan, Reason
+from rayllm_ctl.model.plan.transformers import TransformersPlan
+from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.planner.deployment.pods import cpu_pods
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.transformers.activations import layer_bytes
 from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, notes
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, DEFAULT_CONTEXT, options_of

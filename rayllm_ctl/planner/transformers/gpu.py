@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rayllm_ctl.model.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, Reason
-from rayllm_ctl.model.quantities import GIB, gib, parse_quantity
-from rayllm_ctl.model.service import LLMService, Load
-from rayllm_ctl.model.transformersplan import DevicePlan, TransformersPlan
-from rayllm_ctl.planner.cost import cost
-from rayllm_ctl.planner.pods import most_memory_gib, transformers_pods
+from rayllm_ctl.model.kube.quantities import GIB, gib, parse_quantity
+from rayllm_ctl.model.plan.plan import GPUChoice, ParallelismPlan, Plan, PodSizes, Reason
+from rayllm_ctl.model.plan.transformers import DevicePlan, TransformersPlan
+from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.planner.deployment.pods import most_memory_gib, transformers_pods
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.startup import startup
+from rayllm_ctl.planner.speed.cost import cost
+from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.transformers.activations import UNKNOWN
 from rayllm_ctl.planner.transformers.layouts import Layout, options_of
 from rayllm_ctl.planner.transformers.memory import MIB

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.plan import Reason, Verdict
-from rayllm_ctl.model.quantities import gib, parse_quantity
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.transformers import TransformersOptions
-from rayllm_ctl.planner.cost import replica_price
+from rayllm_ctl.model.kube.quantities import gib, parse_quantity
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Reason, Verdict
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.spec.transformers import TransformersOptions
+from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.settings import has_bfloat16, resolve_dtype
+from rayllm_ctl.planner.speed.cost import replica_price
 from rayllm_ctl.planner.transformers.memory import Machine, Spread, context_bytes, spread
 from rayllm_ctl.planner.transformers.parts import Loading, Part, parts_of
 

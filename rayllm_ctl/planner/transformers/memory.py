@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import ModelFacts
-from rayllm_ctl.model.hardware import GPU
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.transformersplan import DevicePlan
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.transformers import DevicePlan
 from rayllm_ctl.planner.transformers.activations import UNKNOWN, layer_bytes
 from rayllm_ctl.planner.transformers.devicemap import Limits, device_map
 from rayllm_ctl.planner.transformers.parts import Loading, Part

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache as memoized
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts, Scheme
+from rayllm_ctl.model.plan.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts, Scheme
 from rayllm_ctl.planner.memory.pages import CacheShape, state_bytes
 from rayllm_ctl.planner.memory.shards import (
     DTYPE_BYTES,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from rayllm_ctl.model.plan import CandidateSummary, Reason, Suggestion
-from rayllm_ctl.model.quantities import GIB
-from rayllm_ctl.model.service import LLMService
-from rayllm_ctl.model.transformers import QUANTIZATIONS
+from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.plan.plan import CandidateSummary, Reason, Suggestion
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.spec.transformers import QUANTIZATIONS
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, Layout, layouts, options_of
 from rayllm_ctl.planner.transformers.parts import parts_of

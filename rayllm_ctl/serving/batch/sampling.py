@@ -11,7 +11,7 @@ from rayllm_ctl.serving.batch.settings import Settings
 
 UNSUPPORTED = ("n", "best_of", "logprobs", "prompt_logprobs", "stream", "output_kind")
 """What would give more than one answer text per row, or things for which the output has no column. The command rejects
-the same ones before a cluster is asked (rayllm_ctl/model/batchfields.py)."""
+the same ones before a cluster is asked (rayllm_ctl/model/spec/checks/batch.py)."""
 ONE_ANSWER = ("n", "best_of")
 """Those of which 1 says what a batch job does anyway."""
 

@@ -206,7 +206,7 @@ def test_no_access(rig: Rig, server: GCS, monkeypatch: pytest.MonkeyPatch, given
 
 
 def test_the_output_is_read_from_this_machine(rig: Rig, server: GCS, tmp_path: Path) -> None:
-    from rayllm_ctl.workflows.batchoutput import Output, download, first_rows
+    from rayllm_ctl.workflows.batch.output import Output, download, first_rows
 
     server.put(BUCKET, "read/in.jsonl", lines(range(30)))
     to = f"{BUCKET}/read/out"

@@ -17,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Part, RotaryCache, StateCache, Vector
+from rayllm_ctl.model.plan.facts import Part, RotaryCache, StateCache, Vector
 
 
 def _qkv_bias(fields: Fields) -> bool:

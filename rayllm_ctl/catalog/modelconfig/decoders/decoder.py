@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import FULL, Window, layer
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec, choose
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, Layer, Part, RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import AttentionCache, Layer, Part, RotaryCache, Vector
 
 
 def read_decoder(spec: DecoderSpec, fields: Fields, builder: Builder) -> Body:

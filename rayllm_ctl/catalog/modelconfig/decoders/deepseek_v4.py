@@ -15,7 +15,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerConte
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import LatentCache, Part, RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import LatentCache, Part, RotaryCache, Vector
 
 _WINDOW_BLOCK = 64
 _STATE_BLOCKS = {4: 4, 128: 8}

@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.decoders.dense import LLAMA, QWEN3
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer, Vector
+from rayllm_ctl.model.plan.facts import Layer, Vector
 
 _STATES = 3
 """Layers of the other model whose states are joined, where the config does not list them."""

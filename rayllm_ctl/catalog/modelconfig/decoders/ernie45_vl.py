@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOST_EXPERTS, TOP_K, Si
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import RotaryCache, Vector
 
 _SIDES = ("text", "vision")
 """The config lists two of each figure of the experts: for text, then for images."""

@@ -13,7 +13,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, borrowing
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, Mixer
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import RotaryCache, Vector
 
 
 def _own_keys(fields: Fields, sizes: Sizes) -> list[bool]:

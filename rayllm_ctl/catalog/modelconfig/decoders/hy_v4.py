@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import feed_forward
 from rayllm_ctl.catalog.modelconfig.decoders.latent import DEEPSEEK_MOE, LATENT, indexer, latent_attention, latent_sizes
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, Vector
+from rayllm_ctl.model.plan.facts import Part, Vector
 
 _SPARSE = ("sparse_attention", "sparse", "deepseek_sparse_attention")
 

@@ -16,7 +16,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.moe import QWEN
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense, listed_kinds, sparse_step
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, StateCache
+from rayllm_ctl.model.plan.facts import Part, StateCache
 
 
 def qwen_layers(fields: Fields, sizes: Sizes) -> list[bool]:

@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import AttentionCache, Part, Vector
+from rayllm_ctl.model.plan.facts import AttentionCache, Part, Vector
 
 _COLLECTIVE = 2 * 3 * 2
 """Bytes per token and feature that the fused sum of ranks and convolution holds: three buffers in, three out, for four

@@ -13,7 +13,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Part, RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Part, RotaryCache, Vector
 
 
 class LatentSizes(NamedTuple):

@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.decoders.latent import LATENT, body_sizes, latent_attention
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Vector
+from rayllm_ctl.model.plan.facts import Vector
 
 
 def _two_attentions(context: LayerContext) -> None:

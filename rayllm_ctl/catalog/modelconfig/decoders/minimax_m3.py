@@ -7,7 +7,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import feed_forward
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Part
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Part
 
 
 def _scored_layers(fields: Fields, sizes: Sizes) -> list[bool]:

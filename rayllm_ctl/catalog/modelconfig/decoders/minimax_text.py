@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.patterns import listed_kinds
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rotary_caches
-from rayllm_ctl.model.facts import Part, RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import Part, RotaryCache, Vector
 
 
 def _linear_layers(fields: Fields, sizes: Sizes) -> list[bool]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, StateCache, Vector
+from rayllm_ctl.model.plan.facts import Part, StateCache, Vector
 
 Named = tuple[str, int | None]
 """A field's names, which spaces separate, and what holds where it is silent; None: it must be there."""

@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, feed_forw
 from rayllm_ctl.catalog.modelconfig.decoders.hybrid import QWEN_MOE, QWEN_NEXT
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Layer
+from rayllm_ctl.model.plan.facts import Layer
 
 
 def _shared_expert(context: LayerContext) -> None:

@@ -7,7 +7,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rope_kind, rope_parameters, rotary_caches
-from rayllm_ctl.model.facts import RotaryCache
+from rayllm_ctl.model.plan.facts import RotaryCache
 
 _MARKS = 128
 """Rows of Molmo's embedding for the marks around images and their patches."""

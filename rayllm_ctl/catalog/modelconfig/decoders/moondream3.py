@@ -10,7 +10,7 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, RotaryCache, Vector
+from rayllm_ctl.model.plan.facts import Part, RotaryCache, Vector
 
 _ROTATED = 32
 """Features of a head that are rotated, whatever the config says."""

@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import listed_kinds
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, StateCache, Vector
+from rayllm_ctl.model.plan.facts import Part, StateCache, Vector
 
 
 def _linear_layers(fields: Fields, sizes: Sizes) -> list[bool]:

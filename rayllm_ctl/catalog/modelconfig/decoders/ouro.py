@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, attention_of
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import AttentionCache, Part, Vector
+from rayllm_ctl.model.plan.facts import AttentionCache, Part, Vector
 
 _MOST_PASSES = 64
 """More is a damaged config: each pass adds a cache to every layer."""

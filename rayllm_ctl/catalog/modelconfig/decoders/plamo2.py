@@ -6,7 +6,7 @@ from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS, Sizes
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import Part, StateCache, Vector
+from rayllm_ctl.model.plan.facts import Part, StateCache, Vector
 
 _LEAST_RANK = 64
 """The time step passes through hidden / 16 features, but through no fewer."""

@@ -17,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rope_parameters
-from rayllm_ctl.model.facts import AttentionCache, LatentCache, Layer, Part, Scheme, StateCache
+from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Layer, Part, Scheme, StateCache
 
 _FP8_TABLE = Scheme("fp8", 8, floating=True, group=-1, scale_bytes=2)
 """One bfloat16 scale for the whole table, in checkpoints of plain fp8."""

@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.modelconfig.body import EXPERTS, MOE_INTERMEDIATE, TOP_K
 from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import WINDOW, Window
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import RotaryCache
+from rayllm_ctl.model.plan.facts import RotaryCache
 
 Choice = bool | tuple[str, ...] | Callable[[Fields], bool]
 """Fixed, or decided by a field of the config: the first of these names that is there; absent is false."""

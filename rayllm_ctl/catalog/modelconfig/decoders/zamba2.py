@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import nothing
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import Mamba2, expanded
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import AttentionCache, Layer, Part
+from rayllm_ctl.model.plan.facts import AttentionCache, Layer, Part
 
 
 def _kinds(fields: Fields) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Norm,
     patches_in,
 )
-from rayllm_ctl.model.facts import VideoProfile
+from rayllm_ctl.model.plan.facts import VideoProfile
 
 _MARGINS = 8
 """Patches of a crop, on both sides together, that lie in its neighbours as well."""

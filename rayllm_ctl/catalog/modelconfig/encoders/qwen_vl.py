@@ -24,7 +24,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     pair,
     patches_in,
 )
-from rayllm_ctl.model.facts import VideoProfile
+from rayllm_ctl.model.plan.facts import VideoProfile
 
 
 def _qwen(width: int, middle: Default, depth: int, patch: int = 14) -> dict[str, Entry]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.model.facts import MultiModalEncoder
+from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 """Where a config may keep its text model."""

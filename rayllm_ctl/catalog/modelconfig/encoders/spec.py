@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
 from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Choice, Entry, Expression, Scope
-from rayllm_ctl.model.facts import Layer, MultiModalEncoder, Part, Split, Vector, VideoProfile
+from rayllm_ctl.model.plan.facts import Layer, MultiModalEncoder, Part, Split, Vector, VideoProfile
 
 
 class Dense(NamedTuple):

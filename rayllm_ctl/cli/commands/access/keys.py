@@ -1,0 +1,159 @@
+"""`keys`: API keys of a service with a gateway."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from rayllm_ctl.workflows.access.api_keys import KeyStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Expiry(click.ParamType[datetime]):
+    """A date, a time, or how long from now: 2027-01-31, 2027-01-31T12:00:00Z, 30d, 12h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        text = str(value)
+        days = re.fullmatch(r"(\d{1,5})d", text)
+        try:
+            if days:
+                return datetime.now(UTC) + timedelta(days=int(days[1]))
+            if re.match(r"\d{4}-", text):
+                found = datetime.fromisoformat(text)
+                return found if found.tzinfo else found.replace(tzinfo=UTC)
+            return datetime.now(UTC) + timedelta(seconds=parse_duration(text))
+        except (ValueError, OverflowError):
+            self.fail(f'"{text}" is not a time, such as 2027-01-31, 2027-01-31T12:00:00Z, 30d or 12h', param, ctx)
+
+
+def _store_options(function: F) -> F:
+    """NAME and --secret."""
+    argument = click.argument("name", required=False)
+    option = click.option(
+        "--secret", metavar="SECRET", help="Secret with the keys, in place of NAME; before its service exists."
+    )
+    return argument(option(function))
+
+
+def _store(name: str | None, secret: str | None, kube: KubeFlags) -> tuple[Any, KeyStore]:
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.access.api_keys import store_of
+
+    if (name is None) == (secret is None):
+        raise UsageError(
+            "expected either NAME, the name of a service, or --secret", hint="rayllm-ctl keys list qwen3-32b"
+        )
+    cluster = connect(kube)
+    return cluster, store_of(cluster, name, secret, kube.namespace or cluster.namespace)
+
+
+@click.group(name="keys", short_help="Create, list and revoke API keys of a service.")
+def command() -> None:
+    """Create, list and revoke API keys of a service whose gateway requires them (spec.gateway.keys).
+
+    A Secret holds the hash of each key and what it may do. Changes take effect in seconds, without a restart.
+    """
+
+
+@command.command(name="create", short_help="Create a key and print it once.")
+@_store_options
+@click.option("--key-name", required=True, help="Name of the key, which logs and metrics show.")
+@click.option("--models", multiple=True, metavar="MODEL", help="Model that the key may use, or all. Can be repeated.")
+@click.option("--expires", type=Expiry(), help="When the key expires: 30d, 12h, 2027-01-31. Never by default.")
+@click.option("--requests", metavar="RATE", help="Its limit of requests, such as 60/minute.")
+@click.option("--tokens", metavar="RATE", help="Its limit of tokens, such as 100000/hour.")
+@output_option("json", "yaml")
+@kube_options
+def create(
+    name: str | None,
+    secret: str | None,
+    key_name: str,
+    models: tuple[str, ...],
+    expires: datetime | None,
+    requests: str | None,
+    tokens: str | None,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Create an API key of service NAME and print it. It is shown only now: what is stored is its hash.
+
+    \b
+      export RAYLLM_API_KEY=$(rayllm-ctl keys create qwen3-32b --key-name alice)
+      rayllm-ctl keys create qwen3-32b --key-name batch --expires 30d --tokens 1000000/hour
+    """
+    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.model.spec.api_keys import ApiKey
+    from rayllm_ctl.workflows.access import api_keys as keys
+
+    cluster, store = _store(name, secret, kube)
+    made = keys.create(
+        cluster, store, ApiKey(key_name, expires=expires, models=models or None, requests=requests, tokens=tokens)
+    )
+    if output:
+        print_data(
+            {"key": made.key, "secret": store.secret, "namespace": store.namespace, **_facts(made.entry)}, output
+        )
+    else:
+        click.echo(made.key)
+    click.echo(f"key {made.name} created in Secret {store.namespace}/{store.secret}; it is not shown again", err=True)
+    for note in made.notes:
+        click.echo(note, err=True)
+
+
+@command.command(name="list", short_help="List the keys and what they may do.")
+@_store_options
+@output_option("json", "yaml", "name")
+@kube_options
+def list_keys(name: str | None, secret: str | None, output: str | None, kube: KubeFlags) -> None:
+    """List the API keys of service NAME: names, times, models and limits."""
+    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.workflows.access import api_keys as keys
+
+    cluster, store = _store(name, secret, kube)
+    found = keys.listed(cluster, store)
+    if output == "name":
+        for key in found:
+            click.echo(key.name)
+    elif output:
+        print_data([_facts(key) for key in found], output)
+    else:
+        from rayllm_ctl.console.access.api_keys import key_table
+
+        click.echo(key_table(found, datetime.now(UTC)), nl=False)
+
+
+@command.command(name="revoke", short_help="Revoke a key.")
+@_store_options
+@click.option("--key-name", required=True, help="Name of the key.")
+@kube_options
+def revoke(name: str | None, secret: str | None, key_name: str, kube: KubeFlags) -> None:
+    """Revoke an API key of service NAME: requests with it are rejected."""
+    from rayllm_ctl.workflows.access import api_keys as keys
+
+    cluster, store = _store(name, secret, kube)
+    notes = keys.revoke(cluster, store, key_name)
+    click.echo(f"key {key_name} removed from Secret {store.namespace}/{store.secret}", err=True)
+    for note in notes:
+        click.echo(note, err=True)
+
+
+def _facts(key: Any) -> dict[str, Any]:
+    from rayllm_ctl.model.text.json_form import to_json
+
+    facts: dict[str, Any] = to_json(key)
+    return facts

@@ -1,0 +1,23 @@
+"""`serve-config`: the Serve configuration of a live service."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+
+
+@click.command(name="serve-config", short_help="Print the Serve configuration of a service.")
+@click.argument("name")
+@kube_options
+def command(name: str, kube: KubeFlags) -> None:
+    """Print the Serve configuration of service NAME as a file that `deploy --serve-config` and `serve deploy` take.
+
+    \b
+      rayllm-ctl serve-config text-ml > config.yaml
+    """
+    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.workflows.access.serve_config import live_config
+
+    cluster = connect(kube)
+    print_data(live_config(cluster, name, kube.namespace or cluster.namespace), "yaml")

@@ -1,0 +1,211 @@
+"""Commands of `batch` for jobs that were submitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.commands.batch.follow import follow_to_end, show
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.errors import INTERRUPTED, UserError
+
+_KIND = "RayJob"
+
+
+@click.command(name="list", short_help="List the batch jobs.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@output_option("json", "yaml", "name")
+@kube_options
+@click.pass_context
+def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
+    """List the batch jobs of the namespace: rows, errors, rate, time left."""
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.batch.status import all_jobs
+
+    cluster = connect(kube)
+    rows = all_jobs(cluster, None if all_namespaces else kube.namespace or cluster.namespace)
+    if output == "name":
+        for row in rows:
+            click.echo(object_name(_KIND, row.name))
+    elif output:
+        print_data(to_json(rows), output)
+    else:
+        from rayllm_ctl.console.batch.status import job_table
+
+        click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
+
+
+@click.command(name="status", short_help="Say how a job is and why.")
+@click.argument("name")
+@output_option("json", "yaml", "name")
+@kube_options
+@click.pass_context
+def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -> None:
+    """Say how batch job NAME is, why, and what to do: rows, errors, rate, time left, tokens, causes, pods.
+
+    Exits with 1 when it failed, has more row errors than allowed, is Stuck, Unknown or not found.
+    """
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.batch.status import WELL, one_job
+
+    cluster = connect(kube)
+    row = one_job(cluster, name, kube.namespace or cluster.namespace)
+    if output == "name":
+        click.echo(object_name(_KIND, name))
+    elif output:
+        print_data({"name": name, "namespace": row.namespace, **to_json(row.health)}, output)
+    else:
+        from rayllm_ctl.console.batch.status import job_status
+
+        click.echo(job_status(name, row.namespace, row.health, printer(ctx)), nl=False)
+    ctx.exit(0 if row.health.state in WELL else 1)
+
+
+@click.command(name="watch", short_help="Follow a job until it ends.")
+@click.argument("name")
+@click.option("--timeout", type=Duration(), help="Stop after so long; never by default.")
+@output_option("json")
+@kube_options
+@click.pass_context
+def watch(ctx: click.Context, name: str, timeout: float | None, output: str | None, kube: KubeFlags) -> None:
+    """Follow batch job NAME until it ends: rows done, errors, rate, time left. Ctrl-C leaves the job alone.
+
+    \b
+    Exit codes: 0 every row is answered, or no more of them have an error than allowed
+                1 more rows have an error
+                2 the input was rejected
+                3 the job failed, or cannot run
+              124 --timeout has passed; the job goes on
+    """
+    from rayllm_ctl.cli.session import connect
+
+    cluster = connect(kube)
+    ctx.exit(follow_to_end(ctx, cluster, name, kube.namespace or cluster.namespace, timeout, output))
+
+
+@click.command(name="logs", short_help="Print the log of a job's driver.")
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on as it is written, until the driver ends.")
+@kube_options
+def logs(name: str, follow: bool, kube: KubeFlags) -> None:
+    """Print the log of the driver of batch job NAME: its own lines, and those of Ray and vLLM."""
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.batch.logs import driver_log
+
+    cluster = connect(kube)
+    for piece in driver_log(cluster, name, kube.namespace or cluster.namespace, follow=follow):
+        click.echo(piece, nl=False)
+
+
+@click.command(name="cancel", short_help="Delete a job and wait until its pods are gone.")
+@click.argument("name")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
+@click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
+@click.option("--ignore-not-found", is_flag=True, help="Succeed when there is no such job.")
+@output_option("name")
+@kube_options
+@click.pass_context
+def cancel(
+    ctx: click.Context,
+    name: str,
+    wait: bool,
+    timeout: float,
+    ignore_not_found: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Delete batch job NAME and what was applied with it, and wait until its pods are gone.
+
+    Rows that are done stay in the output: the same job, submitted again, goes on with what is missing.
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.batch.end import cancel as end
+
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    events = end(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
+    try:
+        show(ctx, events, output)
+    except KeyboardInterrupt:
+        again = f"rayllm-ctl batch cancel {name} -n {namespace}    # wait for its end"
+        message = f"interrupted: the deletion of {name} continues"
+        raise UserError(message, hint=again, exit_code=INTERRUPTED) from None
+
+
+@click.command(name="resume", short_help="Run a job that has ended again, for what is missing.")
+@click.argument("name")
+@click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait for its old pods.")
+@output_option("name")
+@kube_options
+@click.pass_context
+def resume(ctx: click.Context, name: str, timeout: float, output: str | None, kube: KubeFlags) -> None:
+    """Run batch job NAME again after it failed or ended. It does only what is missing in the output.
+
+    KubeRay runs no RayJob twice, so it is replaced by the same one. Rows with an error are done: they are not tried
+    again.
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.batch.end import resume as run_again
+
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    try:
+        show(ctx, run_again(cluster, name, namespace, timeout=timeout), output)
+    except KeyboardInterrupt:
+        raise UserError(
+            f"interrupted: {name} may be deleted and not be created again yet",
+            hint=(
+                f"rayllm-ctl batch resume {name} -n {namespace}",
+                "where there is no such job any more: run its rayllm-ctl batch submit again",
+            ),
+            exit_code=INTERRUPTED,
+        ) from None
+
+
+@click.command(name="head", short_help="Print the first rows of the output.")
+@click.argument("name")
+@click.option("--rows", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of rows.")
+@kube_options
+def head(name: str, rows: int, kube: KubeFlags) -> None:
+    """Print the first rows of the output of batch job NAME that are done, each as JSON.
+
+    Reads s3:// and gs:// from this machine, with the credentials of its environment; that takes the package pyarrow.
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.batch.output import first_rows, output_of
+
+    cluster = connect(kube)
+    for row in first_rows(output_of(cluster, name, kube.namespace or cluster.namespace), rows):
+        click.echo(row)
+
+
+@click.command(name="download", short_help="Copy the output to this machine.")
+@click.argument("name")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@kube_options
+def download(name: str, folder: Path, kube: KubeFlags) -> None:
+    """Copy the output of batch job NAME, as far as it is done, into DIR. Run again, it copies what is new.
+
+    Reads s3:// and gs:// from this machine, with the credentials of its environment; that takes the package pyarrow.
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.batch.output import download as copy
+    from rayllm_ctl.workflows.batch.output import output_of
+
+    cluster = connect(kube)
+    found = output_of(cluster, name, kube.namespace or cluster.namespace)
+    count = 0
+    for part in copy(found, folder):
+        click.echo(str(folder / part))
+        count += 1
+    click.echo(f"{count} part{'' if count == 1 else 's'} copied from {found.path}", err=True)
+
+
+JOB_COMMANDS: dict[str, click.Command] = {
+    str(one.name): one for one in (list_jobs, status, watch, logs, head, download, cancel, resume)
+}

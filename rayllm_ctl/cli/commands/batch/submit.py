@@ -1,0 +1,96 @@
+"""`batch submit`: plan, render and apply a batch job."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from rayllm_ctl.cli.commands.batch.flags import BATCH_FLAGS, BATCH_TABLE
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import facts_options, kuberay_option, spec_options
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+
+@click.command(short_help="Plan, render and apply a batch job.")
+@spec_options(BATCH_TABLE)
+@facts_options
+@click.option("--accept-risk", is_flag=True, help="Submit a plan that is risky.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    show_default=True,
+    help="client: print the manifests; server: let the API server check them; nothing is written.",
+)
+@kuberay_option(" with --dry-run=client")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the job until it ends.")
+@click.option("--timeout", type=Duration(), help="How long to follow it; for ever by default.")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@click.option("-o", "form", type=click.Choice(["json", "yaml", "name"]), help="Format of what is printed.")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path | None,
+    overrides: dict[str, Any],
+    facts: FactSources,
+    accept_risk: bool,
+    dry_run: Literal["none", "client", "server"],
+    kuberay: str | None,
+    wait: bool,
+    timeout: float | None,
+    force_conflicts: bool,
+    form: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Plan a batch job, check it, apply it as a RayJob, and follow it until it ends.
+
+    The same job, submitted again after it ended, does what is missing. Ctrl-C leaves it running. Exit codes: those of
+    rayllm-ctl batch watch.
+
+    \b
+      rayllm-ctl batch submit --model Qwen/Qwen3-8B --input 's3://bucket/articles/*.jsonl' \\
+        --output s3://bucket/summaries/ --prompt 'Summarize: {{ text }}' --concurrency 4
+      rayllm-ctl batch submit -f job.yaml --dry-run=client
+      echo 'Why is the sky blue?' | rayllm-ctl batch submit --model Qwen/Qwen3-8B --input - --output s3://bucket/try/
+    """
+    from rayllm_ctl.cli.commands.batch.follow import follow_to_end
+    from rayllm_ctl.cli.commands.batch.spec import resolve_batch
+    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.errors import UsageError
+    from rayllm_ctl.model.events import Noted, Rendered
+    from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+    from rayllm_ctl.workflows.batch.submit import SubmitOptions, submit
+    from rayllm_ctl.workflows.render.service import RenderOptions
+
+    if kuberay is not None and dry_run != "client":
+        raise UsageError(
+            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            hint="remove --kuberay-version, or add --dry-run=client",
+        )
+    follows = wait and dry_run == "none"
+    if timeout is not None and not follows:
+        raise UsageError("--timeout requires --wait: without it no job is followed", hint="remove --timeout")
+    if follows and form not in (None, "json"):
+        raise UsageError(f"-o {form} requires --no-wait", hint="-o json prints a line for each change of the job")
+    batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
+    render = RenderOptions(facts, accept_risk, None, kuberay or DEFAULT)
+    connected = cache(lambda: connect(kube))
+    events = submit(batch, SubmitOptions(dry_run, force_conflicts, render), connected)
+    if dry_run == "client":
+        for event in events:
+            if isinstance(event, Rendered):
+                print_manifests(list(event.manifests), form or "yaml")
+            elif isinstance(event, Noted):
+                click.echo(event.message, err=True)
+        return
+    with show(ctx, None if follows else form) as display:
+        roll_out(display, events)
+    if follows:
+        namespace = batch.namespace or connected().namespace
+        ctx.exit(follow_to_end(ctx, connected(), batch.name, namespace, timeout, form))

@@ -1,0 +1,39 @@
+"""`bench compare`: two results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.options import output_option
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command(name="compare", short_help="Compare two results, and say which differences are noise.")
+@click.argument("first", type=_FILE)
+@click.argument("second", type=_FILE)
+@output_option("json")
+@click.pass_context
+def command(ctx: click.Context, first: Path, second: Path, output: str | None) -> None:
+    """Compare the results FIRST and SECOND, files that bench wrote with -o json.
+
+    \b
+      rayllm-ctl bench qwen3-32b -o json > before.json
+      rayllm-ctl bench qwen3-32b -o json > after.json
+      rayllm-ctl bench compare before.json after.json
+
+    A ratio is of SECOND to FIRST, with its bootstrap interval of 95 %. If that holds 1, the difference may be chance.
+    """
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.console.bench.compare import lines
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.bench.compare import compare
+
+    found = compare(first, second)
+    if output == "json":
+        print_data({"comparisons": to_json(found)}, output)
+        return
+    for line in lines(found, printer(ctx)):
+        click.echo(line)

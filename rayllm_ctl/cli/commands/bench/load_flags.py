@@ -1,0 +1,126 @@
+"""The flags of a load, which `bench run` and `bench sweep` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rayllm_ctl.cli.api_key_input import api_keys_option
+from rayllm_ctl.cli.commands.bench.values import Amounts, Limits, TokenLength
+from rayllm_ctl.cli.values import Duration, KeyValue, SecretReference
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOAD: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--api",
+        type=click.Choice(["chat", "completions"]),
+        default="chat",
+        show_default=True,
+        help="Endpoint to measure.",
+    ),
+    click.option(
+        "--concurrency",
+        type=Amounts(int),
+        metavar="N,...",
+        help="Requests in flight at any time; 8 by default. Several are measured one after another.",
+    ),
+    click.option(
+        "--rate",
+        type=Amounts(float),
+        metavar="N,...",
+        help="Requests per second, which arrive whether others were answered or not.",
+    ),
+    click.option(
+        "--arrivals",
+        type=click.Choice(["poisson", "constant", "burst"]),
+        default="poisson",
+        show_default=True,
+        help="How requests arrive with --rate.",
+    ),
+    click.option("--burst", type=click.IntRange(min=2), help="Requests that arrive at once with --arrivals burst."),
+    click.option("--ramp", type=Duration(), help="Time in which the load grows from nothing to all of it."),
+    click.option("--requests", type=click.IntRange(min=1), help="How many requests to send."),
+    click.option("--duration", type=Duration(), help="How long to send requests; 30s by default without --requests."),
+    click.option(
+        "--warmup", type=click.IntRange(min=0), default=0, help="Requests that are sent first and do not count."
+    ),
+    click.option(
+        "--request-timeout",
+        type=Duration(),
+        default="10m",
+        show_default=True,
+        help="Time after which a request counts as failed.",
+    ),
+    click.option(
+        "--input-tokens",
+        type=TokenLength(),
+        help="Length of prompts: N, uniform:MIN:MAX, lognormal:MEDIAN:SIGMA[:MAX]; 256 by default.",
+    ),
+    click.option(
+        "--output-tokens",
+        type=TokenLength(),
+        default="128",
+        show_default=True,
+        help="Limit of the answers (max_tokens), in the same forms.",
+    ),
+    click.option(
+        "--prefix-tokens", type=click.IntRange(min=1), help="Tokens that prompts have in common at their beginning."
+    ),
+    click.option("--prefixes", type=click.IntRange(min=1), default=1, help="How many different beginnings there are."),
+    click.option(
+        "--prompts",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="File with prompts: JSON Lines with prompt or messages, OpenAI batch, or ShareGPT.",
+    ),
+    click.option("--tokenizer", help="Folder or Hugging Face name of the tokenizer that prompts are made with."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals."),
+    click.option(
+        "--set",
+        "fields",
+        type=KeyValue(typed=True),
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Field of every request, such as temperature=0 or ignore_eos=true.",
+    ),
+    click.option("--stream/--no-stream", default=True, help="Ask for streams; without, only whole answers are timed."),
+    click.option(
+        "--slo",
+        type=Limits(),
+        metavar="NAME=TIME,...",
+        help="Limits that answers should keep: ttft=500ms,tpot=50ms,itl=200ms,e2e=10s,share=0.95.",
+    ),
+    click.option("--find-max", is_flag=True, help="Search for the highest rate at which the limits of --slo are kept."),
+)
+
+_PLACE: tuple[Callable[[Any], Any], ...] = (
+    click.option("--local", is_flag=True, help="Send the load from this machine, not from a Job beside the service."),
+    click.option(
+        "--api-key-secret",
+        type=SecretReference(),
+        help="Secret with the API key for the Job, where the service requires one; several, one on each line, "
+        "take turns.",
+    ),
+    api_keys_option,
+)
+
+
+def load_options(function: F) -> F:
+    """What requests are sent, and how many: handed over under the names of workflows.benchflags.Flags."""
+    return _with(function, _LOAD)
+
+
+def place_options(function: F) -> F:
+    """Where requests are sent from, and with which key: likewise."""
+    return _with(function, _PLACE)
+
+
+def _with(function: F, options: tuple[Callable[[Any], Any], ...]) -> F:
+    decorated: Any = function
+    for option in reversed(options):
+        decorated = option(decorated)
+    result: F = decorated
+    return result

@@ -1,0 +1,29 @@
+"""`bench report`: a result, or those of a sweep, as a page with plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_RESULT = click.Path(path_type=Path, exists=True)
+
+
+@click.command(name="report", short_help="Write a result as a page with plots.")
+@click.argument("result", type=_RESULT)
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
+              show_default=True, help="File to write.")  # fmt: skip
+@click.option("--images", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the plots as PNG and SVG, besides.")  # fmt: skip
+def command(result: Path, output: Path, images: Path | None) -> None:
+    """Write RESULT, a file that bench wrote with -o json or the directory of a sweep, as one HTML file with plots.
+
+    \b
+      rayllm-ctl bench qwen3-32b --concurrency 1,4,16 -o json > result.json
+      rayllm-ctl bench report result.json
+      rayllm-ctl bench report qwen3-32b-sweep --output sweep.html
+    """
+    from rayllm_ctl.workflows.bench.report import write_report
+
+    for path in write_report(result, output, images):
+        click.echo(path)

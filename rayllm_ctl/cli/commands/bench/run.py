@@ -1,0 +1,65 @@
+"""`bench run`: load, and what came of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rayllm_ctl.cli.api_key_input import read_api_keys
+from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, cluster_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.errors import FAILED, INTERRUPTED
+
+
+@click.command(name="run", short_help="Send load to a service and measure the answers.")
+@click.argument("name", required=False)
+@click.option("--url", help="Address of any OpenAI-compatible server, with /v1, in place of NAME.")
+@click.option("--model", "models", multiple=True, help="Model to ask; the first by default. Several take turns.")
+@load_options
+@click.option("--ca-file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Certificates to trust with an https --url.")  # fmt: skip
+@click.option("--insecure-skip-tls-verify", is_flag=True, help="Trust any certificate of an https --url.")
+@place_options
+@click.option("--calibrate", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="File to keep the ratio of measured to planned speed in, for --calibration.")  # fmt: skip
+@output_option("json")
+@cluster_options
+@click.pass_context
+def command(
+    ctx: click.Context, /, kube: KubeFlags, output: str | None, api_key_file: Path | None, **given: Any
+) -> None:
+    """Send load to service NAME, or to --url, and measure the answers.
+
+    \b
+      rayllm-ctl bench qwen3-32b --concurrency 1,4,16
+      rayllm-ctl bench qwen3-32b --rate 4 --duration 2m --slo ttft=500ms,tpot=50ms
+      rayllm-ctl bench qwen3-32b --find-max --slo ttft=500ms,tpot=50ms
+      rayllm-ctl bench --url http://127.0.0.1:8000/v1 --requests 50 --concurrency 5
+
+    The load of a service comes from a Job beside it, which is deleted at the end; --local sends it from this machine,
+    through the API server. Ctrl-C ends the test: what was measured so far is printed. The exit code is 1 where a
+    request failed, or a rate was sought and none keeps the limits.
+    """
+    from rayllm_ctl.cli.session import connect, print_data, printer
+    from rayllm_ctl.console.bench.results import lines, watching
+    from rayllm_ctl.workflows.bench.calibrate import store
+    from rayllm_ctl.workflows.bench.flags import Flags
+    from rayllm_ctl.workflows.bench.run import measure
+
+    flags = Flags(**given, api_key_file=api_key_file, keys=read_api_keys(api_key_file))
+    with watching(sys.stderr) as report:
+        results = measure(flags, lambda: connect(kube), kube.namespace, report)
+    if output == "json":
+        print_data(results.to_json(), output)
+    else:
+        for line in lines(results, printer(ctx)):
+            click.echo(line)
+    if flags.calibrate:
+        click.echo(f"{flags.calibrate}: {store(flags.calibrate, results)}", err=True)
+    if results.interrupted:
+        ctx.exit(INTERRUPTED)
+    ctx.exit(FAILED if results.failed else 0)

@@ -1,0 +1,89 @@
+"""Types of the flags of `bench`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rayllm_ctl.loadtest.settings import Length, Objective
+from rayllm_ctl.model.kube.quantities import parse_duration
+
+_LONGEST = 10_000_000
+
+
+class Amounts(click.ParamType[tuple[float, ...]]):
+    """Positive numbers, separated by commas."""
+
+    def __init__(self, number: type[int] | type[float]) -> None:
+        self._number = number
+        self.name = "n,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(self._number(part) for part in str(value).split(","))
+        except ValueError:
+            found = ()
+        if not found or not all(0 < one < float("inf") for one in found):
+            what = "whole numbers" if self._number is int else "numbers"
+            self.fail(f"expected {what} greater than 0, separated by commas, such as 1,4,16", param, ctx)
+        return found
+
+
+class TokenLength(click.ParamType[Length]):
+    """A number of tokens, or how it is distributed."""
+
+    name = "length"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Length:
+        if isinstance(value, Length):
+            return value
+        try:
+            return _length(*str(value).split(":"))
+        except ValueError:
+            self.fail("expected N, uniform:MIN:MAX or lognormal:MEDIAN:SIGMA[:MAX], in tokens from 1 on", param, ctx)
+
+
+def _length(kind: str, *parts: str) -> Length:
+    """ValueError for what is none."""
+    match kind, parts:
+        case number, ():
+            found = Length("fixed", int(number), int(number))
+        case "uniform", (low, high):
+            found = Length("uniform", int(low), int(high))
+        case "lognormal", (low, sigma, *high) if len(high) <= 1:
+            found = Length("lognormal", int(low), int(high[0]) if high else _LONGEST, float(sigma))
+        case _:
+            raise ValueError
+    if not 1 <= found.low <= found.high <= _LONGEST or not 0 <= found.sigma < 10:
+        raise ValueError
+    return found
+
+
+class Limits(click.ParamType[Objective]):
+    """ttft=500ms,tpot=50ms: limits that answers should keep."""
+
+    name = "limits"
+    _TIMES = ("ttft", "tpot", "itl", "e2e")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Objective:
+        if isinstance(value, Objective):
+            return value
+        found: dict[str, float] = {}
+        for part in str(value).split(","):
+            name, _, text = part.partition("=")
+            if name in found or name not in (*self._TIMES, "share"):
+                self.fail(f'"{part}" is not one of {", ".join(f"{one}=TIME" for one in self._TIMES)} or share=0.95',
+                          param, ctx)  # fmt: skip
+            try:
+                found[name] = float(text) if name == "share" else parse_duration(text)
+            except ValueError as error:
+                self.fail(f"{name}: {error}", param, ctx)
+        if not 0 < found.get("share", 1) <= 1:
+            self.fail("share: expected a number greater than 0 and at most 1, such as 0.95", param, ctx)
+        times = [value for name, value in found.items() if name != "share"]
+        if not times or not all(times):
+            self.fail("expected at least one limit, longer than 0, such as ttft=500ms", param, ctx)
+        return Objective(**found)

@@ -1,0 +1,45 @@
+"""`bundle`: what is known of a service, to be looked at elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+
+
+@click.command(short_help="Collect what is known of a service, without secrets.")
+@click.argument("name")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A new folder or FILE.tar.gz; NAME-bundle.tar.gz by default.",
+)
+@kube_options
+def command(name: str, output: Path | None, kube: KubeFlags) -> None:
+    """Collect the objects, events and logs of service NAME and what Ray Serve says of it, for a report of a problem.
+
+    rayllm-ctl status NAME --from PATH shows the service as it was. Secrets are masked: values of environment variables,
+    flags and fields with such names, and text that looks like a token. Prompts that the service logs are not.
+
+    \b
+      rayllm-ctl bundle qwen3-32b -o qwen.tar.gz
+      rayllm-ctl status qwen3-32b --from qwen.tar.gz
+    """
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.workflows.observe.bundle.write import collect_bundle
+
+    target = output or Path(f"{name}-bundle.tar.gz")
+    cluster = connect(kube)
+    written = collect_bundle(cluster, name, kube.namespace or cluster.namespace, target)
+    for note in written.notes:
+        click.echo(note, err=True)
+    click.echo(
+        f"{written.objects} objects and {written.logs} logs; secrets are masked as far as their names and forms tell "
+        "them: look through the bundle before you share it",
+        err=True,
+    )
+    click.echo(str(target))

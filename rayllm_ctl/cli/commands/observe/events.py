@@ -1,0 +1,47 @@
+"""`events`: the Kubernetes events of a service."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+
+
+@click.command(short_help="List the Kubernetes events of a service.")
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on with new events, until Ctrl-C.")
+@output_option("json")
+@kube_options
+@click.pass_context
+def command(ctx: click.Context, name: str, follow: bool, output: str | None, kube: KubeFlags) -> None:
+    """List the events of service NAME and its RayClusters, pods, services and claims, oldest first.
+
+    Repeated events are one line with a count. Where status concludes a cause from an event, its line says the cause.
+    With -f and -o json each event is a line.
+    """
+    from rayllm_ctl.cli.session import connect, print_data, printer
+    from rayllm_ctl.console.observe.events import EventLines
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.observe.events import events_of, follow_events
+
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    shown = EventLines(printer(ctx))
+    parts = follow_events(cluster, name, namespace) if follow else [events_of(cluster, name, namespace)]
+    for events in parts:
+        if output and not follow:
+            print_data(to_json(events), output)
+            continue
+        lines = (
+            [json.dumps(to_json(one), ensure_ascii=False) for one in events]
+            if output
+            else shown.lines(events, datetime.now(UTC))
+        )
+        for line in lines:
+            click.echo(line)
+        if not events and not output:
+            click.echo(f"no events of {name}", err=True)

@@ -1,0 +1,89 @@
+"""`status`: how a service is and why; all services without a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+
+
+@click.command(short_help="Say how a service is and why.")
+@click.argument("name", required=False)
+@click.option(
+    "--from",
+    "bundle",
+    type=click.Path(path_type=Path, exists=True),
+    help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster.",
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
+@output_option("json", "yaml", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str | None,
+    bundle: Path | None,
+    all_namespaces: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Say how service NAME is, why, and what to do; without NAME list the services of the namespace.
+
+    The list shows what the services' objects say. Serve itself is asked only about a service that is named.
+    Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.
+    """
+    if name is not None:
+        if all_namespaces:
+            raise click.UsageError("-A lists services and excludes NAME")
+        _one(ctx, name, bundle, output, kube)
+        return
+    if bundle is not None:
+        raise click.UsageError("--from needs the NAME of a service")
+    _list(ctx, all_namespaces, output, kube)
+
+
+def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.observe import status
+
+    if bundle is not None:
+        row = status.from_bundle(bundle, name, kube.namespace)
+        namespace = row.namespace
+    else:
+        cluster = connect(kube)
+        namespace = kube.namespace or cluster.namespace
+        row = status.one_service(cluster, name, namespace)
+    health = row.health
+    if output == "name":
+        click.echo(object_name(row.kind, name))
+    elif output:
+        print_data({"name": name, "namespace": namespace, **to_json(health)}, output)
+    else:
+        from rayllm_ctl.console.observe.status import service_status
+
+        click.echo(service_status(name, namespace, health, printer(ctx)), nl=False)
+    ctx.exit(0 if health.state in status.WELL else 1)
+
+
+def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
+    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.observe import status
+
+    cluster = connect(kube)
+    rows = status.all_services(cluster, None if all_namespaces else kube.namespace or cluster.namespace)
+    if output == "name":
+        for row in rows:
+            click.echo(object_name(row.kind, row.name))
+    elif output:
+        print_data(to_json(rows), output)
+    else:
+        from rayllm_ctl.console.observe.status import service_table
+
+        click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
+        if rows:
+            click.echo("from the objects' own status; rayllm-ctl status NAME asks Ray Serve as well", err=True)

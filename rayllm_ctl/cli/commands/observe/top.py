@@ -1,0 +1,66 @@
+"""`top`: the load of a service's replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.values import Duration
+
+
+@click.command(short_help="Print the load of a service's replicas.")
+@click.argument("name")
+@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--interval", type=Duration(), default="2s", show_default=True, help="Time between two readings.")
+@output_option("json")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context, name: str, watch: bool, interval: float, output: str | None, kube: KubeFlags
+) -> None:  # fmt: skip
+    """Print the load of the replicas of service NAME: running and waiting requests, tokens per second, KV cache, GPUs.
+
+    Tokens per second need two readings. Ray reports the metrics of a RayService's replicas every 10 s: they are up to
+    10 s old, rates are averages over 10 s, and the command may take 15 s. vLLM's own servers (mode raycluster) are
+    asked themselves. A value that is not known is "-", with the reason on standard error.
+
+    GPU is the mean utilization of the GPUs of the replica's pod, GPU-MEMORY their memory together. With --watch and
+    -o json each reading is a line.
+
+    \b
+      rayllm-ctl top qwen3-32b
+      rayllm-ctl top qwen3-32b --watch --interval 10s
+    """
+    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.console.observe.top import LoadDisplay, load_table
+    from rayllm_ctl.console.style import Printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.observe.top import follow_load, load_once
+
+    if interval <= 0:
+        raise click.UsageError("--interval has to be longer than 0")
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    color = ctx.meta.get("rayllm.color", "auto")
+    errors = Printer.for_error(color)
+    live = not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")
+    with LoadDisplay(Printer.on(sys.stdout, color), errors, live and not output) as display:
+        if not watch:
+            load = load_once(cluster, name, namespace, interval, errors.line)
+            if output:
+                print_data(to_json(load), output)
+            else:
+                click.echo(load_table(load), nl=False)
+            display.note(load.problems)
+            return
+        for load in follow_load(cluster, name, namespace, interval):
+            if output:
+                click.echo(json.dumps(to_json(load), ensure_ascii=False))
+            else:
+                display.show(load)
+            display.note(load.problems)

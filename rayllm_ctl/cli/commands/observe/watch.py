@@ -1,0 +1,26 @@
+"""`watch`: a service's state and autoscaling as they change."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.values import Duration
+
+
+@click.command(short_help="Follow a service's state and autoscaling.")
+@click.argument("name")
+@click.option("--timeout", type=Duration(), help="Stop after so long; never by default.")
+@output_option("json")
+@kube_options
+@click.pass_context
+def command(ctx: click.Context, name: str, timeout: float | None, output: str | None, kube: KubeFlags) -> None:
+    """Follow service NAME: its state, its replicas, what it waits for. Ends with Ctrl-C or --timeout."""
+    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.workflows.observe.wait import follow
+
+    cluster = connect(kube)
+    with show(ctx, output, follow=True) as display:
+        for event in follow(cluster, name, kube.namespace or cluster.namespace, timeout):
+            display.handle(event)

@@ -1,0 +1,1 @@
+"""What fits where, and spec files to start from."""

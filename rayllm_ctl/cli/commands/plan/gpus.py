@@ -1,0 +1,43 @@
+"""`gpus`: what the catalog knows of GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rayllm_ctl.cli.options import output_option
+
+
+@click.command(name="gpus", short_help="List the known GPUs, or show one.")
+@click.argument("name", required=False, default="")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own prices of GPUs.")
+@output_option("table", "wide", "json", "yaml", default="table")
+def command(name: str, prices: Path | None, output: str) -> None:
+    """List the known kinds of GPU, or show one with its node labels, machines and prices.
+
+    \b
+      rayllm-ctl gpus                 all
+      rayllm-ctl gpus hopper          those with this in their name or architecture
+      rayllm-ctl gpus h100            one, by its name or an alias
+
+    MEMORY is what torch reports, BF16 and FP8 are dense TFLOPS, NODE is the most GPUs of one machine.
+    """
+    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.console.plan.catalog import gpu_lines, gpu_table
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.plan.catalog import is_gpu, list_gpus, show_gpu
+
+    found = [] if name and is_gpu(name) else list_gpus(name, prices)
+    if not found:
+        gpu = show_gpu(name, prices)
+        if output in ("json", "yaml"):
+            print_data(to_json(gpu), output)
+        else:
+            click.echo("\n".join(gpu_lines(gpu)))
+    elif output in ("json", "yaml"):
+        print_data(to_json(found), output)
+    else:
+        click.echo("\n".join(gpu_table(found, wide=output == "wide")))
+        if any(gpu.price_per_hour for gpu in found):
+            click.echo("USD/H is per GPU; `rayllm-ctl gpus NAME` says where and when a price was read.", err=True)

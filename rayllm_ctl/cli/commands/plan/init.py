@@ -1,0 +1,54 @@
+"""`init`: a spec file to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+
+@click.command(short_help="Write a spec file with comments and the planned values.")
+@service_options()
+@click.option(
+    "--from-serve-config",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Ray Serve configuration file whose models of Ray Serve LLM the spec file is to serve.",
+)
+@facts_options
+@click.option("-n", "--namespace", help="Namespace to write into the file; none by default.")
+def command(
+    file: Path | None,
+    overrides: dict[str, Any],
+    from_serve_config: Path | None,
+    facts: FactSources,
+    namespace: str | None,
+) -> None:
+    """Print a spec file with comments and the planned values, as a start for a repository.
+
+    \b
+      rayllm-ctl init --model Qwen/Qwen3-32B > qwen3-32b.yaml
+      rayllm-ctl init --from-serve-config config.yaml --gpu H100-80GB > llms.yaml
+    """
+    from rayllm_ctl.cli.serve_config_flags import serve_file
+    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.workflows.plan.spec_file import spec_file
+
+    given = serve_file(from_serve_config, None, file, None, overrides, namespace, flag="--from-serve-config")
+    notes: tuple[str, ...] = ()
+    if given is None:
+        service = resolve(file, overrides, namespace, FLAGS)
+    else:
+        from rayllm_ctl.workflows.render.serve_service import service_of
+
+        service, notes = service_of(given)
+    text, plan = spec_file(service, facts)
+    for note in notes:
+        click.echo(note, err=True)
+    click.echo(text, nl=False)
+    if plan.verdict == "risky":
+        reasons = "; ".join(reason.message for reason in plan.reasons)
+        click.echo(f"warning: the plan is risky: {reasons}", err=True)

@@ -1,0 +1,42 @@
+"""`models`: what the catalog knows of models."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.options import output_option
+
+
+@click.command(name="models", short_help="List the known models, or show one.")
+@click.argument("name", required=False, default="")
+@output_option("table", "wide", "json", "yaml", default="table")
+def command(name: str, output: str) -> None:
+    """List the models that can be planned without a network, or show one.
+
+    \b
+      rayllm-ctl models               all
+      rayllm-ctl models qwen3         those with this in their name or architecture
+      rayllm-ctl models Qwen/Qwen3-32B
+
+    PARAMETERS in brackets are those that one token passes through. Any other model of the Hugging Face hub can be
+    planned and deployed as well.
+    """
+    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.console.plan.catalog import model_lines, model_table
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.plan.catalog import list_models, show_model, unknown_model
+
+    one = show_model(name) if name else None
+    if one is not None:
+        if output in ("json", "yaml"):
+            print_data(to_json(one), output)
+        else:
+            click.echo("\n".join(model_lines(one)))
+        return
+    found = list_models(name)
+    if not found:
+        raise unknown_model(name)
+    if output in ("json", "yaml"):
+        print_data(to_json(found), output)
+    else:
+        click.echo("\n".join(model_table(found, wide=output == "wide")))

@@ -1,0 +1,101 @@
+"""`plan`: on which GPUs a model fits, how large, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.errors import FAILED, OK, UsageError
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.spec.batch import BatchJob
+
+
+@click.command(name="plan", short_help="Say on which GPUs a model fits, how large, and why.")
+@service_options()
+@facts_options
+@click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
+@click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
+@output_option("table", "wide", "json", "yaml", default="table")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path | None,
+    overrides: dict[str, Any],
+    facts: FactSources,
+    rows: int | None,
+    explain: bool,
+    output: str,
+) -> int:
+    """Say on which GPUs a model fits, how large, and why, without a cluster.
+
+    \b
+      rayllm-ctl plan --model Qwen/Qwen3-32B
+      rayllm-ctl plan --model Qwen/Qwen3-32B --gpu L4 --tp 4 --max-model-len 131072
+      rayllm-ctl plan --model Qwen/Qwen3-32B --concurrency 200 --ttft 1s --tpot 40ms
+      rayllm-ctl plan -f job.yaml --rows 100000
+
+    Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
+    """
+    from rayllm_ctl.cli.service import may_be_batch, named_after, resolve
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.model.plan.totals import several_to_json
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.plan.model import make_plan
+
+    if file is not None and may_be_batch(file):
+        from rayllm_ctl.cli.commands.batch.spec import batch_of_file
+
+        counted = {} if rows is None else {"load.rows": rows}
+        batch = batch_of_file(file, {**overrides, **counted}, None, {**FLAGS, "load.rows": "--rows"})
+        if batch is not None:
+            return _plan_batch(ctx, batch, output, facts, explain)
+    if rows is not None:
+        raise UsageError("--rows applies to a BatchJob only", hint="-f job.yaml")
+    if facts.model_config is not None and file is None:
+        # A plan needs no more of a model's name than something to call it.
+        overrides = {"model.id": named_after(facts.model_config), **overrides}
+    service = resolve(file, overrides, flags=FLAGS)
+    sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
+    plan = make_plan(
+        service,
+        facts,
+        explain=explain,
+        hand_sized=True if sized else None,
+    )
+    if output in ("json", "yaml"):
+        print_data(to_json(plan) if plan.models is None else several_to_json(plan), output)
+    else:
+        from rayllm_ctl.console.plan.plan import table
+
+        style = printer(ctx)
+        for line in table(plan, style, wide=output == "wide"):
+            style.line(line)
+    return OK if plan.runs else FAILED
+
+
+def _plan_batch(
+    ctx: click.Context,
+    batch: BatchJob,
+    output: str,
+    facts: FactSources,
+    explain: bool,
+) -> int:
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.batch.plan import make_batch_plan
+
+    plan = make_batch_plan(batch, facts, explain=explain)
+    if output in ("json", "yaml"):
+        print_data(to_json(plan), output)
+    else:
+        from rayllm_ctl.console.batch.plan import batch_table
+
+        style = printer(ctx)
+        for line in batch_table(plan, style, wide=output == "wide"):
+            style.line(line)
+    return OK if plan.runs else FAILED

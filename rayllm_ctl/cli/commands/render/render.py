@@ -1,0 +1,135 @@
+"""`render`: the manifests, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    facts_options,
+    kuberay_option,
+    output_option,
+    service_options,
+    template_option,
+)
+from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+if TYPE_CHECKING:
+    from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+
+
+class _WithoutEnvironment(click.Command):
+    """A command whose flags no environment variable sets: its output depends on what is typed alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
+        for name in sorted(os.environ):
+            if prefix and name.startswith(f"{prefix}_"):
+                click.echo(f"{name} is ignored: render reads no environment variables", err=True)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_WithoutEnvironment, short_help="Print the manifests that deploy would apply.")
+@service_options(several=True)
+@serve_config_options
+@facts_options
+@click.option("-n", "--namespace", help="Namespace to write into the manifests; none by default.")
+@click.option("--accept-risk", is_flag=True, help="Render a plan that is risky.")
+@template_option
+@kuberay_option()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("manifests", "helm-values")),
+    default="manifests",
+    show_default=True,
+    help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write a folder per service, with a file per object and a kustomization.yaml, instead of standard output.",
+)
+@output_option("yaml", "json")
+def command(
+    files: tuple[Path, ...],
+    overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
+    facts: FactSources,
+    namespace: str | None,
+    accept_risk: bool,
+    template_dir: Path | None,
+    form: str,
+    kuberay: str | None,
+    output_dir: Path | None,
+    output: str | None,
+) -> None:
+    """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
+
+    \b
+      rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
+      rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
+      rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
+    """
+    from rayllm_ctl.cli.session import print_data, print_manifests
+    from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+    from rayllm_ctl.workflows.render.folders import write_folders
+    from rayllm_ctl.workflows.render.manifests import chart_values
+    from rayllm_ctl.workflows.render.service import RenderOptions, rendering
+
+    values = form == "helm-values"
+    if output_dir is not None and output is not None:
+        raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
+    if values and (serve_config or output_dir or template_dir or len(files) > 1):
+        raise UsageError(
+            "--format helm-values writes the values of one planned service to standard output",
+            hint="leave out --serve-config, --output-dir and --template-dir, and give -f once",
+        )
+    # Equal input gives equal bytes, on every machine.
+    facts = dataclasses.replace(facts, named_only=True)
+    options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
+    given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
+    found: dict[str, Rendering] = {}
+    rendered = (_rendered(file, overrides, namespace, options, plain=not values) for file in files or (None,))
+    for one in [rendering(given, options)] if given else rendered:
+        if one.name in found:
+            raise UsageError(f"two services or jobs are named {one.name}", hint="change metadata.name of one of them")
+        found[one.name] = one
+        for note in one.notes:
+            click.echo(note, err=True)
+        if values and one.plan is not None:
+            print_data(chart_values(one.plan), output or "yaml")
+            return
+    if output_dir is None:
+        print_manifests([item for one in found.values() for item in one.manifests], output or "yaml")
+        return
+    for line in write_folders(output_dir, {name: one.manifests for name, one in found.items()}):
+        click.echo(line, err=True)
+
+
+def _rendered(
+    file: Path | None, overrides: dict[str, Any], namespace: str | None, options: RenderOptions, *, plain: bool
+) -> Rendering:
+    """The service or batch job of a file and flags. plain: as manifests, and not as values of the chart."""
+    from rayllm_ctl.cli.service import may_be_batch, resolve
+    from rayllm_ctl.workflows.render.service import rendering
+
+    if file is not None and may_be_batch(file):
+        from rayllm_ctl.cli.commands.batch.spec import batch_of_file
+        from rayllm_ctl.workflows.batch.plan import batch_as_rendering
+
+        batch = batch_of_file(file, overrides, namespace, FLAGS)
+        if batch is not None and (options.template_dir is not None or not plain):
+            raise UsageError(f"--format helm-values and --template-dir do not apply to a BatchJob ({file})")
+        if batch is not None:
+            return batch_as_rendering(batch, options)
+    return rendering(resolve(file, overrides, namespace, FLAGS), options)

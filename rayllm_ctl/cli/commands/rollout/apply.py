@@ -1,0 +1,71 @@
+"""`apply -f`: the services of spec files, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option, template_option
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.cli.wait_flags import upgrade_options
+from rayllm_ctl.model.observed.changes import Way
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+
+@click.command(short_help="Apply the services of spec files.")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    required=True,
+    help="Spec file, - for standard input; repeatable.",
+)
+@click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
+@click.option("--offline", is_flag=True, help="Use no network to look up the models.")
+@click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
+@upgrade_options
+@click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "server"]),
+    default="none",
+    show_default=True,
+    help="server: let the API server check the manifests; nothing is written.",
+)
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@template_option
+@output_option("json", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    accept_risk: bool,
+    upgrade: Way,
+    accept_outage: bool,
+    offline: bool,
+    wait: bool,
+    timeout: float | None,
+    dry_run: Literal["none", "server"],
+    force_conflicts: bool,
+    template_dir: Path | None,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Plan and apply the services of spec files. All files are read and planned before the first is applied."""
+    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
+
+    services = [resolve(file, {}, kube.namespace) for file in files]
+    render = RenderOptions(FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
+    with show(ctx, output) as display:
+        roll_out(display, deploy(services, options, lambda: connect(kube)))

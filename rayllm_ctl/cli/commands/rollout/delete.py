@@ -1,0 +1,46 @@
+"""`delete`: a service and what was applied with it."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.errors import INTERRUPTED, UserError
+
+
+@click.command(short_help="Delete a service and wait until its pods are gone.")
+@click.argument("name")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
+@click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
+@click.option("--ignore-not-found", is_flag=True, help="Succeed when there is no such service.")
+@output_option("name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str,
+    wait: bool,
+    timeout: float,
+    ignore_not_found: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
+    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.workflows.rollout.delete import delete
+
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    with show(ctx, output) as display:
+        try:
+            for event in delete(
+                cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+            ):  # fmt: skip
+                display.handle(event)
+        except KeyboardInterrupt:
+            again = f"rayllm-ctl delete {name} -n {namespace}    # wait for its end"
+            raise UserError(
+                f"interrupted: the deletion of {name} continues", hint=again, exit_code=INTERRUPTED
+            ) from None

@@ -1,0 +1,107 @@
+"""`deploy`: plan, render, apply, wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
+from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.cli.wait_flags import upgrade_options
+from rayllm_ctl.model.observed.changes import Way
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+
+@click.command(short_help="Plan, render, apply and wait until the model answers.")
+@service_options()
+@serve_config_options
+@facts_options
+@click.option("--accept-risk", is_flag=True, help="Deploy a plan that is risky.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
+@upgrade_options
+@click.option("--timeout", type=Duration(), help="How long to wait; from the plan by default.")
+@click.option(
+    "--rollback-on-failure",
+    is_flag=True,
+    help="If the model does not answer in the end, apply the last revision that did.",
+)
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    show_default=True,
+    help="client: print the manifests; server: let the API server check them; nothing is written.",
+)
+@kuberay_option(" with --dry-run=client")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@template_option
+@output_option("json", "yaml", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path | None,
+    overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
+    facts: FactSources,
+    accept_risk: bool,
+    upgrade: Way,
+    accept_outage: bool,
+    wait: bool,
+    timeout: float | None,
+    rollback_on_failure: bool,
+    dry_run: Literal["none", "client", "server"],
+    kuberay: str | None,
+    force_conflicts: bool,
+    template_dir: Path | None,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Bring a model to an OpenAI-compatible endpoint: plan, render, apply, and wait until it answers.
+
+    \b
+      rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
+      rayllm-ctl deploy -f qwen.yaml --dry-run=server
+      rayllm-ctl deploy --serve-config config.yaml --code src --image rayproject/ray:2.60.0
+    """
+    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.errors import UsageError
+    from rayllm_ctl.model.events import Noted, Rendered
+    from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rollout.fallback import deploy_or_roll_back
+
+    if kuberay is not None and dry_run != "client":
+        raise UsageError(
+            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            hint="remove --kuberay-version, or add --dry-run=client",
+        )
+    if rollback_on_failure and (not wait or dry_run != "none"):
+        raise UsageError(
+            "--rollback-on-failure cannot be combined with --no-wait or --dry-run: the failure is seen while waiting",
+            hint="rayllm-ctl rollback NAME    # later",
+        )
+    service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
+        file, overrides, kube.namespace, FLAGS
+    )
+    render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
+    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
+    start = deploy_or_roll_back if rollback_on_failure else deploy
+    events = start([service], options, lambda: connect(kube))
+    if dry_run == "client":
+        for event in events:
+            if isinstance(event, Rendered):
+                print_manifests(event.manifests, output or "yaml")
+            elif isinstance(event, Noted):
+                click.echo(event.message, err=True)
+        return
+    with show(ctx, output) as display:
+        roll_out(display, events)

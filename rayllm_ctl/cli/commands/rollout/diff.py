@@ -1,0 +1,185 @@
+"""`diff`: what deploy would change, and what that does to what runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
+from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
+from rayllm_ctl.model.kube.labels import MANAGER
+from rayllm_ctl.model.spec.fact_sources import FactSources
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.observed.changes import Diff
+    from rayllm_ctl.workflows.render.service import RenderOptions
+
+_RULES = (
+    "new-cluster",
+    "recreate",
+    "restart",
+    "outage",
+    "bounds",
+    "not-rolled-out",
+    "deleted",
+    "no-capacity",
+    "rejected",
+    "unknown",
+)
+
+
+@click.command(short_help="Say what a change would do to what runs.")
+@service_options()
+@serve_config_options
+@facts_options
+@template_option
+@click.option(
+    "--local",
+    type=click.Path(path_type=Path),
+    nargs=2,
+    metavar="OLD NEW",
+    help="Compare two rendered files or folders, or two spec files, without a cluster.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(_RULES),
+    multiple=True,
+    help="Exit with 6 if a change has this effect. Can be repeated.",
+)
+@click.option("--accept-risk", is_flag=True, help="Compare a plan that is risky.")
+@click.option("--force-conflicts", is_flag=True, help="Compare as if fields of other field managers were taken over.")
+@click.option(
+    "--field-manager",
+    default=MANAGER,
+    show_default=True,
+    help="Compare with what this field manager would apply, such as argocd-controller or kubectl.",
+)
+@output_option("diff", "markdown", "json")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path | None,
+    overrides: dict[str, Any],
+    serve_config: Path | None,
+    code: Path | None,
+    facts: FactSources,
+    template_dir: Path | None,
+    local: tuple[Path, Path] | None,
+    fail_on: tuple[str, ...],
+    accept_risk: bool,
+    force_conflicts: bool,
+    field_manager: str,
+    output: str | None,
+    kube: KubeFlags,
+) -> int:
+    """Say what deploy would change in the cluster, and what that does to what runs. Nothing is written.
+
+    Exit codes: 0 no differences, 1 differences, 6 ruled out by --fail-on, others failed. -o diff prints what kubectl
+    diff prints.
+
+    \b
+      rayllm-ctl diff -f qwen.yaml
+      rayllm-ctl diff --local main/qwen.yaml qwen.yaml -o markdown --fail-on new-cluster
+    """
+    ctx.obj["failed"] = DIFF_FAILED
+    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
+
+    render = RenderOptions(facts, accept_risk, template_dir)
+    if local:
+        if file is not None or overrides or serve_config is not None:
+            raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
+        of_cluster = {
+            "-n": kube.namespace,
+            "--context": kube.context,
+            "--kubeconfig": kube.kubeconfig,
+            "--force-conflicts": force_conflicts,
+            "--field-manager": field_manager != MANAGER,
+        }
+        named = ", ".join(flag for flag, given in of_cluster.items() if given)
+        if named:
+            raise UsageError(f"--local compares two files and asks no cluster: {named} cannot be combined with it")
+        found = _local(*local, replace(render, facts=replace(facts, named_only=True)))
+    else:
+        from rayllm_ctl.cli.service import resolve
+        from rayllm_ctl.cli.session import connect
+
+        service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
+            file, overrides, kube.namespace, FLAGS
+        )
+        options = DiffOptions(force_conflicts, field_manager, render)
+        try:
+            found = diff(service, options, lambda: connect(kube))
+        except FieldConflictError as error:
+            others = (
+                "--field-manager NAME    compare with what their owner would apply, if it is to apply this change",
+                "--force-conflicts       compare as if these fields were taken over",
+            )
+            raise FieldConflictError(error.message, hint=(*others, *error.hints)) from error
+    _print(ctx, found, output)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    _judge(found, fail_on)
+    return DIFFERS if found else OK
+
+
+def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
+    from rayllm_ctl.workflows.render.manifest_files import read
+    from rayllm_ctl.workflows.rollout.diff import diff_files
+
+    before, _ = read(old, options)
+    after, seconds = read(new, options)
+    return diff_files(before, after, seconds)
+
+
+def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
+    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.console.rollout import diff as console
+
+    if output == "json":
+        print_data(console.to_document(found), "json")
+    elif output == "markdown":
+        click.echo(console.format_markdown(found), nl=False)
+    elif found:
+        if output is None:
+            for line in console.format_meaning(found, printer(ctx)):
+                click.echo(line)
+            click.echo()
+        _print_unified(found)
+
+
+def _print_unified(found: Diff) -> None:
+    """The differences themselves: by the user's own program if there is one."""
+    from rayllm_ctl.console.rollout import diff as console
+
+    variable = os.environ.get("KUBECTL_EXTERNAL_DIFF")
+    if not variable:
+        click.echo(console.format_unified(found), nl=False)
+        return
+    from rayllm_ctl.console.rollout.external_diff import show, split
+
+    program, parameters, dropped = split(variable)
+    for one in dropped:
+        click.echo(f"KUBECTL_EXTERNAL_DIFF: {one} is left out, as kubectl does: it has other characters "
+                   "than letters, digits, - and =", err=True)  # fmt: skip
+    show(found, program, parameters)
+
+
+def _judge(found: Diff, fail_on: tuple[str, ...]) -> None:
+    """Raise UserError if a change has an effect of `fail_on`."""
+    broken = []
+    for item in found.objects:
+        for rule in fail_on:
+            if rule in item.effects or (rule == "outage" and item.outage) or (rule == "no-capacity" and item.waits):
+                fields = [change.field for change in item.explanation.changes if change.effect == rule]
+                because = f" ({', '.join(fields)})" if fields else ""
+                broken.append(f"{rule}: {item.kind} {item.name}{because}")
+    if broken:
+        raise UserError("\n".join(["ruled out by --fail-on", *(f"  {line}" for line in broken)]), exit_code=RULED_OUT)

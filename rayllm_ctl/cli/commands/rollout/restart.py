@@ -1,0 +1,66 @@
+"""`restart`: new pods for a service, step by step."""
+
+from __future__ import annotations
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.wait_flags import wait_options
+from rayllm_ctl.errors import INTERRUPTED, UserError
+from rayllm_ctl.model.observed.changes import Way
+
+
+@click.command(short_help="Restart the pods of a service step by step.")
+@click.argument("name")
+@click.option(
+    "--upgrade",
+    "way",
+    type=click.Choice(["auto", "new-cluster"]),
+    default="auto",
+    show_default=True,
+    help="Where the nodes have no room for a second RayCluster. auto: it gets its place from the first; new-cluster: "
+    "it waits for one.",
+)
+@click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
+@wait_options
+@output_option("json", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str,
+    way: Way,
+    accept_outage: bool,
+    wait: bool,
+    timeout: float | None,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Restart service NAME while it goes on answering.
+
+    KubeRay starts a second RayCluster next to the one that runs, and deletes that when the second serves: for a while
+    the service needs twice its GPUs. Where the nodes do not have them, it has fewer replicas meanwhile; with one
+    replica the first RayCluster is deleted before, which --accept-outage accepts.
+
+    In mode raycluster the worker pods are deleted one at a time, and each is waited for, with --no-wait too. With one
+    replica nothing answers meanwhile, which --accept-outage accepts.
+    """
+    from rayllm_ctl.cli.session import connect, print_meaning, show
+    from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare, restart
+
+    options = RestartOptions(way, accept_outage, wait, timeout)
+    cluster = connect(kube)
+    namespace = kube.namespace or cluster.namespace
+    found = prepare(cluster, name, namespace, options)
+    if found.diff is not None:
+        print_meaning(ctx, found.diff)
+    with show(ctx, output) as display:
+        try:
+            for event in restart(cluster, found, options):
+                display.handle(event)
+        except KeyboardInterrupt:
+            follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"
+            raise UserError(
+                f"interrupted: what has been restarted of {name} goes on starting", hint=follow, exit_code=INTERRUPTED
+            ) from None

@@ -1,0 +1,75 @@
+"""`rollback`: an earlier revision of a service, applied again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, upgrade_options, wait_options
+from rayllm_ctl.model.observed.changes import Way
+
+
+@click.command(short_help="Apply an earlier revision of a service again.")
+@click.argument("name")
+@click.option(
+    "--to",
+    type=click.IntRange(min=1),
+    metavar="REVISION",
+    help="Revision to apply; the last one that differs from the present one by default.",
+)
+@upgrade_options
+@wait_options
+@dry_run_option
+@force_option
+@output_option("json", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str,
+    to: int | None,
+    upgrade: Way,
+    accept_outage: bool,
+    wait: bool,
+    timeout: float | None,
+    dry_run: Literal["none", "server"],
+    force_conflicts: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Apply an earlier revision of service NAME again and wait until the model answers.
+
+    First it says what the change does to what runs, as `diff` does. The rollback is a revision of its own. The spec
+    file stays as it is: the next deploy applies it again.
+
+    \b
+      rayllm-ctl rollback qwen3-32b
+      rayllm-ctl rollback qwen3-32b --to 3 --dry-run=server
+    """
+    from rayllm_ctl.cli.rollout import conflicts_can_be_forced, roll_out
+    from rayllm_ctl.cli.session import connect, print_meaning, show
+    from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rollout.history import prepare_rollback
+
+    cluster = connect(kube)
+    with conflicts_can_be_forced():
+        found = prepare_rollback(
+            cluster, name, kube.namespace or cluster.namespace, to, force_conflicts=force_conflicts
+        )  # fmt: skip
+    click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
+    print_meaning(ctx, found.diff)
+    options = DeployOptions(
+        dry_run,
+        wait,
+        timeout if timeout is not None else found.revision.start_seconds,
+        force_conflicts,
+        accept_outage=accept_outage,
+        upgrade=upgrade,
+        said=True,
+        change=f"rollback to {found.revision.number}",
+    )
+    with show(ctx, output) as display:
+        roll_out(display, deploy([found.rendering], options, lambda: cluster))

@@ -1,0 +1,75 @@
+"""`scale`: other replica bounds for a service that runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, wait_options
+from rayllm_ctl.errors import UsageError
+
+_COUNT = click.IntRange(min=0)
+
+
+@click.command(short_help="Change the replicas of a service.")
+@click.argument("name")
+@click.option("--min", "low", type=_COUNT, metavar="N", help="Replicas at least; 0: scale to zero.")
+@click.option("--max", "high", type=_COUNT, metavar="N", help="Replicas at most.")
+@click.option("--replicas", type=_COUNT, metavar="N", help="Fixed number of replicas.")
+@click.option("--model", metavar="MODEL", help="Model to scale, of a service with several.")
+@wait_options
+@dry_run_option
+@force_option
+@output_option("json", "name")
+@kube_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str,
+    low: int | None,
+    high: int | None,
+    replicas: int | None,
+    model: str | None,
+    wait: bool,
+    timeout: float | None,
+    dry_run: Literal["none", "server"],
+    force_conflicts: bool,
+    output: str | None,
+    kube: KubeFlags,
+) -> None:
+    """Change the replica bounds of service NAME while it runs, without its spec file.
+
+    A bound that is not given stays as it is. No replica restarts. The spec file is not changed: the next deploy sets
+    its bounds again.
+
+    \b
+      rayllm-ctl scale qwen3-32b --max 6
+      rayllm-ctl scale chat --model Qwen/Qwen3-8B --replicas 2
+    """
+    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.session import connect, show
+    from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rollout.scale import prepare
+
+    if replicas is not None:
+        if low is not None or high is not None:
+            raise UsageError("--replicas sets both bounds: --min and --max cannot be combined with it")
+        low = high = replicas
+    if low is None and high is None:
+        raise UsageError("expected --min, --max or --replicas", hint=f"rayllm-ctl scale {name} --max 4")
+    cluster = connect(kube)
+    found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
+    options = DeployOptions(
+        dry_run,
+        wait,
+        found.start_seconds if timeout is None else timeout,
+        force_conflicts,
+        upgrade=None,
+        change=found.change,
+        unchanged=found.unchanged,
+    )
+    with show(ctx, output) as display:
+        roll_out(display, deploy([found.rendering], options, lambda: cluster))

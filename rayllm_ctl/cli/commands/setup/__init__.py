@@ -1,0 +1,1 @@
+"""The cluster and the tool itself."""

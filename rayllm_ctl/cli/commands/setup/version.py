@@ -1,0 +1,69 @@
+"""`version`: ours, the cluster's, KubeRay's, and that of the code in the pods of a service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from rayllm_ctl.workflows.setup.shipped_code import Shipped
+
+
+@click.command(short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
+@click.argument("name", required=False)
+@click.option("--client", is_flag=True, help="Only rayllm-ctl's own; no cluster is asked.")
+@output_option("json", "yaml")
+@kube_options
+def command(name: str | None, client: bool, output: str | None, kube: KubeFlags) -> None:
+    """Print the versions of rayllm-ctl, of the cluster's API server and of the KubeRay operator in it.
+
+    With NAME also the release of rayllm-ctl that has the code which runs in the pods of that service.
+    """
+    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.workflows.setup.versions import versions
+
+    if client and name:
+        raise UsageError("--client asks no cluster, and cannot tell the version of a service")
+    own = versions(None)
+    if output is None:
+        click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
+    try:
+        cluster = None if client else connect(kube)
+        found = own if cluster is None else versions(cluster)
+    except UserError as error:
+        if output:
+            print_data(to_json(own), output)
+        raise UserError(
+            f"the versions of the cluster and of KubeRay are unknown: {error.message}",
+            hint=(*error.hints, "rayllm-ctl version --client    # asks no cluster"),
+            exit_code=error.exit_code,
+        ) from error
+    code: list[Shipped] | None = None
+    if cluster is not None and name:
+        from rayllm_ctl.workflows.setup.shipped_code import shipped
+
+        code = shipped(cluster, name, kube.namespace or cluster.namespace)
+    if output:
+        print_data({**to_json(found), **({} if code is None else {"code": to_json(code)})}, output)
+        return
+    if not client:
+        click.echo(f"Kubernetes  {found.kubernetes or 'unknown'}")
+        click.echo(f"KubeRay     {found.kuberay or 'not found'} (tested with {', '.join(found.tested_kuberay)})")
+    if code is not None:
+        click.echo("\n".join(map(_line, code)) or f"code        {name} mounts no code of rayllm-ctl")
+
+
+def _line(one: Shipped) -> str:
+    if one.problem:
+        return f"code        {one.part}: unknown ({one.config_map}): {one.problem}"
+    release = f"rayllm-ctl {one.version}" if one.version else "an earlier rayllm-ctl"
+    same = (
+        "the same as of this rayllm-ctl" if one.current else "not that of this rayllm-ctl; the next deploy replaces it"
+    )
+    return f"code        {one.part}: {release}, {one.digest[:8]} ({one.config_map}), {same}"

@@ -1,0 +1,76 @@
+"""--serve-config and --code of `render` and `deploy`: a Serve configuration in place of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rayllm_ctl.workflows.render.serve_config import ServeFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_APPLY = frozenset(
+    {
+        "name", "accelerator.gpu", "engine.image", "engine.env", "storage.volumes", "resources.worker.cpu",
+        "resources.worker.memory", "scheduling.node_selector", "scheduling.tolerations", "security.pod_security",
+        "model.token_secret",
+    }
+)  # fmt: skip
+"""The fields that mean something for pods around a Serve configuration; the others are of a model."""
+
+
+def serve_config_options(function: F) -> F:
+    """--serve-config and --code, handed over as `serve_config` and `code`."""
+    code = click.option(
+        "--code",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder with the Python files of --serve-config; mounted on the Python path from a ConfigMap.",
+    )
+    config = click.option(
+        "--serve-config",
+        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+        help="Ray Serve configuration file to deploy in place of a model, - for standard input.",
+    )
+    return config(code(function))
+
+
+def serve_file(
+    serve_config: Path | None,
+    code: Path | None,
+    file: Path | None,
+    template_dir: Path | None,
+    overrides: Mapping[str, Any],
+    namespace: str | None,
+    *,
+    flag: str = "--serve-config",
+) -> ServeFile | None:
+    """What --serve-config asks for, which `flag` may call otherwise; None without it. UsageError for flags that do not
+    go with it."""
+    if serve_config is None:
+        if code is not None:
+            raise UsageError("--code requires --serve-config")
+        return None
+    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.model.kube.names import service_name
+    from rayllm_ctl.workflows.render.serve_config import ServeFile
+
+    if file is not None:
+        raise UsageError(f"{flag} cannot be combined with -f: a spec file describes a model")
+    if template_dir is not None:
+        raise UsageError("--serve-config cannot be combined with --template-dir: templates lay out a model's plan")
+    others = [FLAGS.get(field, f"--{field}") for field in overrides if field not in _APPLY]
+    if others:
+        raise UsageError(f"{flag} cannot be combined with {', '.join(others)}")
+    if str(serve_config) == "-" and "name" not in overrides:
+        raise UsageError("a name is required for a file from standard input", hint="--name NAME")
+    name = overrides.get("name", service_name(serve_config.stem))
+    # The model means nothing here: it gives the pods the defaults that those of a model have.
+    service = resolve(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
+    return ServeFile(serve_config, code, service)

@@ -1,0 +1,57 @@
+"""Flags of commands that change a service that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.model.observed.changes import WAYS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def wait_options(function: F) -> F:
+    """--wait and --timeout."""
+    wait = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
+    timeout = click.option("--timeout", type=Duration(), help="How long to wait; from the last plan by default.")
+    return wait(timeout(function))
+
+
+def dry_run_option(function: F) -> F:
+    """--dry-run=none|server."""
+    option = click.option(
+        "--dry-run",
+        type=click.Choice(["none", "server"]),
+        default="none",
+        show_default=True,
+        help="server: let the API server check the change; nothing is written.",
+    )
+    return option(function)
+
+
+def force_option(function: F) -> F:
+    """--force-conflicts."""
+    return click.option(
+        "--force-conflicts", is_flag=True, help="Take over fields that another field manager owns."
+    )(function)  # fmt: skip
+
+
+def upgrade_options(function: F) -> F:
+    """--upgrade and --accept-outage."""
+    upgrade = click.option(
+        "--upgrade",
+        type=click.Choice(WAYS),
+        default="auto",
+        show_default=True,
+        help="How a change reaches a service that runs. in-place: never on a second RayCluster; surge: with one more "
+        "replica while replicas restart; new-cluster: on a second RayCluster; shrink: on a second one, with fewer "
+        "replicas until it has taken over; auto: as the change needs it, surge where nothing would answer otherwise "
+        "and the nodes have room, and shrink where they have no room for a second RayCluster.",
+    )
+    accept = click.option(
+        "--accept-outage", is_flag=True, help="Also make a change during which the service does not answer."
+    )
+    return upgrade(accept(function))

@@ -1,0 +1,1 @@
+"""The Kubernetes API: connection, credentials, requests, watches, errors."""

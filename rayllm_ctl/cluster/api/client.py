@@ -1,0 +1,344 @@
+"""One API server, spoken to as one user: objects as plain dicts over HTTP.
+
+The official client is left out: importing its typed models takes a second, and its dynamic client begins with discovery
+requests and watches on one connection without a time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cluster.api.credentials import ended
+from rayllm_ctl.cluster.api.errors import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
+from rayllm_ctl.errors import ClusterError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.api_kinds import Kind, kind, label
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+    from rayllm_ctl.cluster.api.transport import Transport
+
+Query = Sequence[tuple[str, str]]
+Headers = Sequence[tuple[str, str]]
+"""Query parameters in order."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to a connection: TLS included, over any distance, a server that is there answers within them."""
+
+PAGE = 500
+"""Objects per list request, kubectl's chunk size."""
+
+_BUSY_TRIES = 3
+"""How often a request that the API server's flow control puts off (429 with Retry-After) is sent."""
+
+_BUSY_WAIT = 5.0
+"""Seconds at most between two such tries."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Objects of one list and the resourceVersion to watch from."""
+
+    items: list[dict[str, Any]]
+    resource_version: str
+
+
+class Cluster:
+    """Reads and writes objects as plain dicts. Thread-safe. `namespace` is the context's default.
+
+    All methods raise children of UserError: NotFoundError and the other ApiErrors of `failures` for what the API server
+    answers, UnreachableError when it does not.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        context: str,
+        user: str,
+        namespace: str,
+        request_timeout: float,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self._transport = transport
+        self._headers = tuple(headers)
+        self.context = context
+        self.user = user
+        self.namespace = namespace
+        self.request_timeout = request_timeout
+        self.server = transport.server
+
+    def get(self, kind_name: str, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """One object."""
+        what = kind(kind_name)
+        doing = f"get {label(what, name, namespace)}"
+        return self.request_json("GET", what.path(namespace, name), doing=doing, secret=kind_name == "Secret")
+
+    def list(
+        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> list[dict[str, Any]]:
+        """All objects of a kind in `namespace`, or in all namespaces. Each carries its apiVersion and kind."""
+        return self.listing(kind_name, namespace, label_selector=label_selector, field_selector=field_selector).items
+
+    def listing(
+        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> Listing:
+        """As `list`, with the resourceVersion to watch from."""
+        what = kind(kind_name)
+        chosen = selectors(label_selector, field_selector)
+        try:
+            return self._pages(what, namespace, [*chosen, ("limit", str(PAGE))])
+        except GoneError:
+            # The page token went stale between two pages: one request for everything cannot.
+            return self._pages(what, namespace, chosen)
+
+    def _pages(self, what: Kind, namespace: str | None, query: Query) -> Listing:
+        doing = f"list {label(what, None, namespace)}"
+        items: list[dict[str, Any]] = []
+        page: Query = query
+        while True:
+            answer = self.request_json("GET", what.path(namespace), query=page, doing=doing)
+            items += [{"apiVersion": what.api_version, "kind": what.name, **item} for item in answer.get("items") or ()]
+            metadata = answer.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listing(items, str(metadata.get("resourceVersion") or ""))
+            page = [*query, ("continue", metadata["continue"])]
+
+    def create(self, body: Mapping[str, Any], kind_name: str, namespace: str | None = None) -> dict[str, Any]:
+        """Create an object and return it as stored."""
+        what = kind(kind_name)
+        doing = f"create {label(what, (body.get('metadata') or {}).get('name'), namespace)}"
+        return self.request_json("POST", what.path(namespace), body=body, doing=doing, secret=kind_name == "Secret")
+
+    def delete(
+        self,
+        kind_name: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str,
+        background: bool = False,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete the object that has this `uid`, and only once its dependents are gone; `background`: before them.
+
+        grace_seconds: of a pod, also of one that is ending already; None: what its spec says.
+        NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
+        """
+        what = kind(kind_name)
+        policy = "Background" if background else "Foreground"
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        doing = f"delete {label(what, name, namespace)}"
+        self.request_json(
+            "DELETE", what.path(namespace, name), body={**options, "preconditions": {"uid": uid}}, doing=doing
+        )
+
+    def patch(
+        self,
+        kind_name: str,
+        name: str,
+        namespace: str | None,
+        body: Mapping[str, Any] | Sequence[Any],
+        *,
+        content_type: str,
+        query: Query = (),
+    ) -> tuple[dict[str, Any], bool]:
+        """Patch an object. Returns it as stored and whether the patch (a server-side apply) created it."""
+        what = kind(kind_name)
+        doing = f"{'apply' if 'apply' in content_type else 'patch'} {label(what, name, namespace)}"
+        status, answer = self._exchange(
+            "PATCH", what.path(namespace, name), query=query, body=_encoded(body), content_type=content_type,
+            doing=doing, secret=kind_name == "Secret",
+        )  # fmt: skip
+        return self._decoded(answer, doing), status == 201
+
+    def headers(self) -> Headers:
+        """The headers of every request: the user's credentials, and whom the user acts as."""
+        authorization = self._transport.authorization()
+        return (*self._headers, *((("Authorization", authorization),) if authorization else ()))
+
+    def connection(self) -> Any:
+        """A connection of its own to the API server; see Transport.connection."""
+        return self._transport.connection()
+
+    def server_version(self) -> str:
+        """The API server's version, such as v1.36.2."""
+        return str(self.request_json("GET", "/version", doing="read the version").get("gitVersion", ""))
+
+    def request_json(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Query = (),
+        body: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        secret: bool = False,
+        headers: Headers = (),
+    ) -> dict[str, Any]:
+        """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds.
+
+        headers: for what is behind the API server's proxy.
+        """
+        data = None if body is None else _encoded(body)
+        _, answer = self._exchange(
+            method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers
+        )
+        return self._decoded(answer, doing)
+
+    def request_text(
+        self, path: str, *, doing: str, query: Query = (), timeout: float | None = None, headers: Headers = ()
+    ) -> str:
+        """GET of something that is not JSON: a log."""
+        _, answer = self._exchange(
+            "GET", path, query=query, doing=doing, timeout=timeout, accept="*/*", headers=headers
+        )
+        return answer.decode("utf-8", "replace")
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        read_timeout: float | None = None,
+        gzip: bool = False,
+        headers: Headers = (),
+    ) -> Iterator[BaseHTTPResponse]:
+        """An answer whose body is yet to be read, whatever its status. read_timeout: seconds between two pieces of it.
+
+        gzip: let the server compress, as it does with lists above 128 KiB; not for what is read as it comes.
+
+        UnreachableError also when the connection breaks while the body is read inside the `with` block.
+        """
+        import urllib3
+
+        sent = urllib3.HTTPHeaderDict((*self.headers(), *headers))
+        sent.update({"Accept": accept, "User-Agent": f"rayllm-ctl/{__version__}"})
+        if gzip:
+            sent["Accept-Encoding"] = "gzip"
+        if body is not None:
+            sent["Content-Type"] = content_type
+        url = self.server + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            response = self._transport.pool.request(
+                method, url, body=body, headers=sent, preload_content=False, retries=False, redirect=False,
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
+            )  # fmt: skip
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise unreachable(error, self.server, self.context) from error
+        try:
+            yield response
+        except urllib3.exceptions.HTTPError as error:
+            raise unreachable(error, self.server, self.context) from error
+        finally:
+            # A body that was read to its end has given its connection back; any other connection is of no more use.
+            response.close()
+
+    def failure(self, status: int, body: bytes, doing: str, *, secret: bool = False) -> UserError:
+        """The error for a failed answer of the API server, with what is known of the credentials."""
+        error = api_error(status, body, doing=doing, secret=secret)
+        if not isinstance(error, UnauthorizedError):
+            return error
+        why = ended(self._transport.certificate, self._transport.authorization())
+        who = f"user {self.user!r}" + (f" (context {self.context!r})" if self.context else "")
+        return UnauthorizedError(
+            f"the API server {self.server} rejected the credentials of {who}" + (f": {why}" if why else ""),
+            status=401, reason=error.reason,
+            hint=("log in again, or renew the kubeconfig", f"kubectl --context {self.context} auth whoami")
+            if self.context
+            else "the service account's token is no longer valid: restart the pod",
+        )  # fmt: skip
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float | None = None,
+        secret: bool = False,
+        headers: Headers = (),
+    ) -> tuple[int, bytes]:
+        limit = timeout if timeout is not None else self.request_timeout or None
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with self.open(
+                    method, path, query=query, body=body, content_type=content_type, accept=accept, read_timeout=limit,
+                    gzip=True, headers=headers,
+                ) as response:  # fmt: skip
+                    answer, status = response.read(), response.status
+                    wait = response.headers.get("Retry-After", "")
+            except UnreachableError as error:
+                # The server may close an idle connection just as it is taken up again; reading twice does no harm.
+                if method == "GET" and tries == 1 and _stale(error):
+                    continue
+                raise
+            if 200 <= status < 300:
+                return status, answer
+            if status != 429 or not wait.isdigit() or tries == _BUSY_TRIES:
+                raise self.failure(status, answer, doing, secret=secret)
+            time.sleep(min(float(wait), _BUSY_WAIT))
+
+    def _decoded(self, answer: bytes, doing: str) -> dict[str, Any]:
+        try:
+            decoded = json.loads(answer)
+        except ValueError:
+            decoded = None
+        if not isinstance(decoded, dict):
+            raise ClusterError(
+                f"the API server {self.server} did not answer with JSON ({doing})",
+                hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
+            )
+        return decoded
+
+
+def _encoded(body: Any) -> bytes:
+    """JSON as Go writes it: without spaces, and with <, > and & escaped.
+
+    The API server keeps `data` of a ControllerRevision as it was sent, and takes it for changed, which it must not be,
+    once a patch of the object has passed through its own encoder.
+    """
+    text = json.dumps(body, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode()
+
+
+def selectors(labels: str, fields: str) -> list[tuple[str, str]]:
+    """The query parameters of a label and a field selector; empty ones are left out."""
+    return [(key, value) for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value]
+
+
+def lines(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a body as soon as they arrive, without empty ones; one that the end cut off is dropped."""
+    buffer = b""
+    while piece := response.read1(65536):
+        *whole, buffer = (buffer + piece).split(b"\n")
+        yield from (line for line in whole if line.strip())
+
+
+def _stale(error: UnreachableError) -> bool:
+    from urllib3.exceptions import ProtocolError
+
+    return isinstance(error.__cause__, (ProtocolError, ConnectionError))

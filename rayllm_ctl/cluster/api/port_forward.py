@@ -1,0 +1,115 @@
+"""A connection to a port of a pod through the API server, as `kubectl port-forward` has it.
+
+The API server's proxy for Services takes the Authorization header for itself and does not pass it on (Kubernetes 1.36,
+apiserver/pkg/endpoints/filters/authentication.go), so what a service is to see in it needs this way. The protocol is
+WebSocket with the kubelet's channels (kubelet/pkg/cri/streaming/portforward/websocket.go): channel 0 is the data of the
+port, channel 1 says why there is none; the first message of each is the port's number.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import unreachable
+from rayllm_ctl.cluster.api.websocket import WebSocket
+from rayllm_ctl.errors import ClusterError, UserError
+from rayllm_ctl.model.kube.api_kinds import kind
+
+_PROTOCOL = "v4.channel.k8s.io"
+_DATA, _ERROR = 0, 1
+_OPEN_TIMEOUT = 30.0
+"""Seconds for the answer to a request to forward. The API server waits for the pod's kubelet, which may be busy."""
+
+
+@contextmanager
+def forwarded(cluster: Cluster, pod: str, namespace: str, port: int) -> Iterator[socket.socket]:
+    """A socket whose other end is `port` of the pod. Raises UserError; what the pod closes ends the stream."""
+    path = f"{kind('Pod').path(namespace, pod, 'portforward')}?ports={port}"
+    with ExitStack() as stack:
+        upgraded = _upgrade(stack, cluster, path, f"forward port {port} of Pod {namespace}/{pod}")
+        channels = _Channels()
+        near, far = socket.socketpair()
+        with near, far:
+            thread = threading.Thread(target=_carry, args=(upgraded, channels, far), daemon=True)
+            thread.start()
+            try:
+                yield near
+                if channels.problem:
+                    raise UserError(
+                        f"port {port} of Pod {namespace}/{pod} cannot be reached: {channels.problem}",
+                        hint=f"kubectl get pod {pod} -n {namespace}",
+                    )
+            finally:
+                upgraded.end()
+                near.close()
+                thread.join(timeout=5)
+
+
+def _carry(upgraded: WebSocket, channels: _Channels, far: socket.socket) -> None:
+    upgraded.carry(far, channels.packed, channels.unpacked)
+    with suppress(OSError):
+        far.shutdown(socket.SHUT_RDWR)
+
+
+class _Channels:
+    """The kubelet's channels in the messages of a WebSocket. `problem`: what the kubelet said, if anything."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._begun: set[int] = set()
+
+    def packed(self, data: bytes) -> bytes:
+        return bytes([_DATA]) + data
+
+    def unpacked(self, message: bytes) -> bytes | None:
+        """The data of the port in a message; None where there is none because of `problem`."""
+        if not message:
+            return b""
+        channel, content = message[0], message[1:]
+        if channel not in self._begun:  # the port's number, in two bytes
+            self._begun.add(channel)
+            content = content[2:]
+        if channel == _ERROR and content:
+            self.problem = content.decode("utf-8", "replace").strip()[:500]
+            return None
+        return content if channel == _DATA else b""
+
+
+def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSocket:
+    """The WebSocket at `path` of the API server, until `stack` ends. Raises UserError where it answers with anything
+    else.
+    """
+    import urllib3
+    from websockets.exceptions import InvalidStatus, WebSocketException
+
+    server = urlsplit(cluster.server)
+    try:
+        connection = cluster.connection()
+    except (urllib3.exceptions.HTTPError, OSError, EOFError) as error:
+        raise unreachable(error, cluster.server, cluster.context) from error
+    stack.callback(connection.close)
+    # TLS, where there is any, and a proxy are matters of the connection.
+    uri = f"ws://{server.netloc}{server.path.rstrip('/')}{path}"
+    upgraded = WebSocket(connection.sock, uri, _PROTOCOL)
+    try:
+        upgraded.open([*cluster.headers(), ("User-Agent", f"rayllm-ctl/{__version__}")], _OPEN_TIMEOUT)
+    except InvalidStatus as error:
+        raise cluster.failure(error.response.status_code, bytes(error.response.body or b""), doing) from error
+    except WebSocketException as error:
+        raise ClusterError(f"the API server does not forward ports by WebSocket ({doing}): {error}") from error
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the API server did not {doing} within {_OPEN_TIMEOUT:.0f} s: the pod's node does not answer, or is busy",
+            hint="kubectl get nodes",
+        ) from error
+    except (OSError, EOFError) as error:
+        raise unreachable(error, cluster.server, cluster.context) from error
+    if upgraded.subprotocol != _PROTOCOL:
+        raise ClusterError(f"the API server does not forward ports in the way of {_PROTOCOL} ({doing})")
+    return upgraded

@@ -1,0 +1,325 @@
+"""Follow objects of several kinds at once: list, watch from there, and list again when the thread of events is lost.
+
+One daemon thread per kind keeps the objects as the API server last told them, and reports changes. A server that
+restarts, a connection that dies silently and a resourceVersion that is too old only cost a new list; what changed
+meanwhile is reported as changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from rayllm_ctl.cluster.api.client import Cluster, lines, selectors
+from rayllm_ctl.cluster.api.errors import GoneError, ServerFailingError, UnreachableError, api_error
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.api_kinds import kind, label
+from rayllm_ctl.model.kube.written import keep_times
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+ROUND_SECONDS = 240.0
+"""How long the server keeps one watch open: below the five minutes after which load balancers cut idle connections."""
+
+SILENCE_SECONDS = 90.0
+"""A watch that sends nothing for so long is taken for dead: bookmarks come about once a minute."""
+
+GRACE_SECONDS = 30.0
+"""How long a kind that could be read before may be rejected: an API server that has just started denies requests."""
+
+LINGER_SECONDS = 0.1
+"""How long connections that are no longer needed stay open, which costs less than to close them at once."""
+
+BACK_OFF = (0.2, 5.0)
+"""Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to an object. `object` is its newest state, for DELETED the last one known."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """The objects of one kind that are followed."""
+
+    kind: str
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+class Watch:
+    """Changes of several kinds, merged. Use as a context manager: leaving it ends the threads.
+
+    Raises, from `wait` and `drain`, the UserError that ended a thread: a right is missing, the kind is
+    unknown. Failures that may pass are retried; `trouble` says what they are while they last.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str | None) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._news = _News()
+        self._followers: dict[Subscription, _Follower] = {}
+
+    def follow(self, subscriptions: Iterable[Subscription]) -> None:
+        """Follow these and no others: what is followed already goes on. At first every object is reported as ADDED."""
+        wanted = dict.fromkeys(subscriptions)
+        for subscription in [old for old in self._followers if old not in wanted]:
+            self._followers.pop(subscription).stop()
+        for subscription in wanted:
+            if subscription not in self._followers:
+                follower = _Follower(self._cluster, subscription, self._namespace, self._news)
+                self._followers[subscription] = follower
+                follower.start()
+
+    def objects(self, subscription: Subscription) -> list[dict[str, Any]] | None:
+        """The objects of a subscription as they are now, once they were listed. Who reads them here knows their
+        changes so far, which are no longer reported. The objects are the Watch's own.
+
+        None where it is not followed, or its watch is interrupted: then only a request tells.
+        """
+        follower = self._followers.get(subscription)
+        if follower is None:
+            return None
+        with self._news.condition:
+            self._news.condition.wait_for(lambda: follower.current is not None)
+            if not follower.current:
+                return None
+            self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
+            return list(follower.known.values())
+
+    @property
+    def trouble(self) -> str | None:
+        """Why some changes may be late: what the last try met, while it has not been followed by a success."""
+        return next((text for text in (follower.trouble for follower in self._followers.values()) if text), None)
+
+    def wait(self, seconds: float) -> bool:
+        """Block until something changed, at most `seconds`. What changed is left for `drain`."""
+        with self._news.condition:
+            self._news.condition.wait_for(lambda: self._news.changes or self._news.failure, seconds)
+            return bool(self._next())
+
+    def drain(self) -> list[Change]:
+        """All changes so far, without blocking."""
+        with self._news.condition:
+            changes, self._news.changes = self._next(), []
+            return [change for _, change in changes]
+
+    def reconnect(self) -> None:
+        """Open the watches anew: after an outage of the network their connections may be dead without a sign."""
+        self._disconnect()
+
+    def close(self) -> None:
+        """End the threads, and in a moment their connections: a command that is over need not wait for these."""
+        for follower in self._followers.values():
+            follower.end()
+        closing = threading.Timer(LINGER_SECONDS, self._disconnect)
+        closing.daemon = True
+        closing.start()
+
+    def _disconnect(self) -> None:
+        for follower in self._followers.values():
+            follower.disconnect()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next(self) -> list[tuple[Subscription, Change]]:
+        if not self._news.changes and self._news.failure:
+            raise self._news.failure
+        return self._news.changes
+
+
+class _News:
+    """What the threads tell. The condition guards it all, and what the followers know."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition()
+        self.changes: list[tuple[Subscription, Change]] = []
+        self.failure: UserError | None = None
+
+
+class _Follower:
+    """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it.
+
+    current: whether `known` is told of every change; None before the first answer.
+    """
+
+    def __init__(self, cluster: Cluster, subscription: Subscription, namespace: str | None, news: _News) -> None:
+        self.trouble: str | None = None
+        self.current: bool | None = None
+        self.known: dict[str, dict[str, Any]] = {}
+        self._cluster = cluster
+        self._kind = kind(subscription.kind)
+        self._namespace = namespace
+        self._subscription = subscription
+        self._news = news
+        self._version = ""
+        self._succeeded_once = False
+        self._failing_since: float | None = None
+        self._stopped = threading.Event()
+        self._response: BaseHTTPResponse | None = None
+        self._thread = threading.Thread(target=self._run, name=f"watch-{self._kind.plural}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.end()
+        self.disconnect()
+
+    def end(self) -> None:
+        """Tell nothing any more."""
+        self._stopped.set()
+
+    def disconnect(self) -> None:
+        response = self._response
+        if response is not None:
+            # Closing would wait for the reading thread's lock; shutting the socket down wakes it.
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                response.shutdown()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._set_current(False)  # whatever ended it, nobody may wait for it
+
+    def _follow(self) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            begun = time.monotonic()
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+                self._succeeded()
+            except GoneError:
+                self._version = ""
+                self._set_current(False)
+            except UserError as error:
+                ends = not self._may_pass(error)
+                self.trouble = error.message
+                self._set_current(False, error if ends else None)
+                if ends:
+                    return
+            # A round that ends at once is a failure too, whatever the server calls it.
+            failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
+            if failures:
+                self._set_current(False)
+                first, most = BACK_OFF
+                # Two clients that lost the same server must not come back in step.
+                self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _set_current(self, current: bool, failure: UserError | None = None) -> None:
+        with self._news.condition:
+            self.current = current
+            if failure is not None and not self._stopped.is_set():
+                self._news.failure = failure
+            self._news.condition.notify_all()
+
+    def _list(self) -> None:
+        listing = self._cluster.listing(
+            self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
+            field_selector=self._subscription.field_selector,
+        )  # fmt: skip
+        present = {_uid(item): keep_times(item) for item in listing.items}
+        changes = []
+        for uid, item in present.items():
+            old = self.known.get(uid)
+            if old is None:
+                changes.append(Change("ADDED", item))
+            elif _version(old) != _version(item):
+                changes.append(Change("MODIFIED", item))
+        changes += [Change("DELETED", item) for uid, item in self.known.items() if uid not in present]
+        with self._news.condition:
+            self.known = present
+            self._tell(changes)
+        self._version = listing.resource_version
+        self._succeeded()
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        """Under the lock, with what the changes led to."""
+        if not self._stopped.is_set():
+            self._news.changes += [(self._subscription, change) for change in changes]
+            self._news.condition.notify_all()
+
+    def _watch(self) -> None:
+        """One round: until the server ends it. Leaves the newest resourceVersion behind."""
+        query = [
+            ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
+            ("timeoutSeconds", str(int(ROUND_SECONDS))),
+        ]  # fmt: skip
+        one = self._subscription
+        query += selectors(one.label_selector, one.field_selector)
+        doing = f"watch {label(self._kind, None, self._namespace)}"
+        with self._cluster.open(
+            "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS
+        ) as response:
+            self._response = response
+            try:
+                if self._stopped.is_set():
+                    return
+                if response.status != 200:
+                    raise self._cluster.failure(response.status, response.read(), doing)
+                self._succeeded()
+                for line in lines(response):
+                    if self._stopped.is_set():
+                        return
+                    self._take(line, doing)
+            finally:
+                self._response = None
+
+    def _succeeded(self) -> None:
+        self.trouble, self._failing_since, self._succeeded_once = None, None, True
+        self._set_current(True)
+
+    def _may_pass(self, error: UserError) -> bool:
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        if isinstance(error, (UnreachableError, ServerFailingError)):
+            return True
+        return self._succeeded_once and time.monotonic() - self._failing_since < GRACE_SECONDS
+
+    def _take(self, line: bytes, doing: str) -> None:
+        try:
+            event = json.loads(line)
+            type_, item = event["type"], event["object"]
+            if type_ == "ERROR":
+                raise api_error(int(item.get("code") or 500), json.dumps(item).encode(), doing=doing)
+            self._version = _version(item)
+            if type_ == "BOOKMARK":
+                return
+            uid = _uid(keep_times(item))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
+        with self._news.condition:
+            if type_ == "DELETED":
+                self.known.pop(uid, None)
+            else:
+                self.known[uid] = item
+            self._tell([Change(type_, item)])
+
+
+def _uid(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["uid"])
+
+
+def _version(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["resourceVersion"])

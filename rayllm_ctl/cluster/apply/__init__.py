@@ -1,0 +1,1 @@
+"""Writes: server-side apply, bounds, revisions, deletion."""

@@ -1,0 +1,152 @@
+"""Replica bounds of a live service.
+
+KubeRay leaves replicas, minReplicas and maxReplicas out of the hash by which it notices changes of a RayService, and
+does not carry them to the RayCluster that runs (ray-project/kuberay#4568, #2331). So they are written to both.
+
+They are written to the RayCluster that stays, and to no other: one that a second RayCluster is about to replace would
+start workers that nobody uses, on the GPUs that the second one waits for.
+
+A maximum below the number of workers that run comes last: Ray's autoscaler ends a worker at once that is above it, with
+the replica on it and its requests (seen with Ray 2.60). Workers of replicas that Serve has ended it removes when they
+are idle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.events import Applied
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import MANAGER
+from rayllm_ctl.model.workload import WorkloadKind
+
+POLL_SECONDS = 2.0
+_MAXIMUM = "maxReplicas"
+_BOUNDS = ("minReplicas", _MAXIMUM)
+
+
+def propagate_bounds(
+    cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]
+) -> tuple[list[Applied], dict[str, int]]:
+    """Write the bounds of `applied` (as stored) to its live RayClusters of these names where they differ.
+
+    Returns what changed, and the workers of each group that has more of them than its new maximum, which is lowered to
+    their number only. Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a
+    group is the autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
+    reordered in between: running again succeeds.
+    """
+    namespace, changed, left = applied["metadata"]["namespace"], list[Applied](), dict[str, int]()
+    for live in _live(cluster, names, namespace):
+        name, held = live["metadata"]["name"], _workers_above(cluster, live, applied)
+        operations = bounds_patch(live, applied, at_least=held)
+        if operations:
+            cluster.patch(
+                "RayCluster", name, namespace, operations, content_type="application/json-patch+json",
+                query=[("fieldManager", MANAGER)],
+            )  # fmt: skip
+            changed.append(Applied("RayCluster", name, namespace, "configured"))
+        left |= held
+    return changed, left
+
+
+def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]) -> list[str]:
+    """Those of the live RayClusters of `applied` of these names that have other bounds."""
+    live = _live(cluster, names, applied["metadata"]["namespace"])
+    return [item["metadata"]["name"] for item in live if bounds_patch(item, applied)]
+
+
+@contextmanager
+def settling(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
+    """Goes on with `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
+
+    The bounds go to the RayCluster that serves in the end, which is known once KubeRay has looked at the change.
+    The service is not Ready before that, so whoever waits for it says what is left when their time is over.
+    """
+    stop, changed = threading.Event(), list[Applied]()
+    name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
+
+    def settle() -> None:
+        stopped = False
+        while not stopped:
+            # Once more at the end: the service may have become Ready between two attempts.
+            stopped = stop.wait(POLL_SECONDS)
+            with suppress(UserError):  # the next attempt may succeed
+                live = cluster.get(kind.name, name, namespace)
+                if (live.get("status") or {}).get("observedGeneration") != live["metadata"]["generation"]:
+                    continue
+                done, left = propagate_bounds(cluster, kind.clusters_of(live)[-1:], live)
+                changed.extend(done)
+                if not left:
+                    return
+
+    thread = threading.Thread(target=settle, daemon=True)
+    thread.start()
+    try:
+        yield changed
+    finally:
+        stop.set()
+        thread.join(timeout=POLL_SECONDS)
+
+
+def _workers_above(cluster: Cluster, live: Mapping[str, Any], applied: Mapping[str, Any]) -> dict[str, int]:
+    """Workers of each group of a live RayCluster that has more of them than the lower maximum that it is to get.
+
+    Its pods are counted: `replicas` of a group may be less, as KubeRay makes as many as the minimum.
+    """
+    wanted = _groups(applied.get("spec", {}).get("rayClusterConfig", {}))
+    lower = {
+        name: wanted[name][_MAXIMUM]
+        for name, group in _groups(live.get("spec", {})).items()
+        if _MAXIMUM in group and wanted.get(name, {}).get(_MAXIMUM, group[_MAXIMUM]) < group[_MAXIMUM]
+    }
+    if not lower:
+        return {}
+    metadata = live["metadata"]
+    pods = cluster.list("Pod", metadata["namespace"], label_selector=f"{kuberay.CLUSTER}={metadata['name']}")
+    workers = Counter(
+        pod["metadata"]["labels"].get(kuberay.GROUP) for pod in pods if "deletionTimestamp" not in pod["metadata"]
+    )
+    return {name: workers[name] for name, maximum in lower.items() if workers[name] > maximum}
+
+
+def _live(cluster: Cluster, names: Sequence[str], namespace: str) -> Iterator[dict[str, Any]]:
+    for name in names:
+        try:
+            yield cluster.get("RayCluster", name, namespace)
+        except NotFoundError:
+            continue  # its upgrade has just ended
+
+
+def _groups(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {group.get("groupName", ""): group for group in spec.get("workerGroupSpecs") or ()}
+
+
+def bounds_patch(
+    live: Mapping[str, Any], applied: Mapping[str, Any], at_least: Mapping[str, int] | None = None
+) -> list[dict[str, Any]]:
+    """The JSON patch that gives a live RayCluster the bounds of the RayService `applied`; empty if it has them.
+
+    at_least: by group, what its maximum is not to fall below.
+    """
+    least = at_least or {}
+    wanted = _groups(applied.get("spec", {}).get("rayClusterConfig", {}))
+    operations: list[dict[str, Any]] = []
+    for index, group in enumerate(live.get("spec", {}).get("workerGroupSpecs") or ()):
+        name = group.get("groupName", "")
+        want = {key: value for key, value in wanted.get(name, {}).items() if key in _BOUNDS}
+        if name in least:
+            want[_MAXIMUM] = max(want[_MAXIMUM], least[name])
+        changes = [(key, want[key]) for key in _BOUNDS if key in want and want[key] != group.get(key)]
+        if changes:
+            # A JSON patch knows groups by position only: the test makes it fail rather than hit another group.
+            at = f"/spec/workerGroupSpecs/{index}"
+            operations.append({"op": "test", "path": f"{at}/groupName", "value": name})
+            operations += [{"op": "add", "path": f"{at}/{key}", "value": value} for key, value in changes]
+    return operations

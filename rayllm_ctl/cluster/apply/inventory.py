@@ -1,0 +1,86 @@
+"""Which objects rayllm-ctl applied for a service, proven object by object.
+
+KubeRay copies the labels of a RayService to everything it makes for it, so labels alone prove nothing. What counts is
+that the API server recorded an apply by our field manager, and that no other object owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
+from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object of the inventory. The uid makes sure that nothing else of that name is deleted."""
+
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What rayllm-ctl applied, in the order of deletion. unread: kinds of which there may be more, as the user is not
+    permitted to list them.
+    """
+
+    objects: Sequence[dict[str, Any]]
+    unread: tuple[str, ...]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry(item) for item in self.objects]
+
+    def unknown(self, namespace: str) -> str:
+        """What could not be read, for a message; empty where all was."""
+        if not self.unread:
+            return ""
+        return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
+
+
+def inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
+    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name."""
+    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}")
+
+
+def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
+    """What rayllm-ctl applied for the batch job `name`."""
+    return _listed(cluster, namespace, f"{BATCH}={name}")
+
+
+def _listed(cluster: Cluster, namespace: str, selector: str) -> Inventory:
+    objects, unread = list[dict[str, Any]](), list[str]()
+    for kind_name in APPLIED:
+        try:
+            found = cluster.list(kind_name, namespace, label_selector=selector)
+        except NotFoundError:
+            continue  # a kind that the cluster does not serve
+        except ForbiddenError:
+            unread.append(kind_name)
+            continue
+        objects += [item for item in found if applied_by_us(item)]
+    return Inventory(objects, tuple(unread))
+
+
+def entry(item: Mapping[str, Any]) -> Entry:
+    """The inventory entry of an object."""
+    metadata = item["metadata"]
+    return Entry(item["kind"], metadata["name"], metadata["namespace"], metadata["uid"])
+
+
+def applied_by_us(item: Mapping[str, Any]) -> bool:
+    """Whether rayllm-ctl applied this object and no other object owns it."""
+    metadata = item["metadata"]
+    applied = any(
+        record.get("manager") == MANAGER and record.get("operation") == "Apply" and not record.get("subresource")
+        for record in metadata.get("managedFields") or ()
+    )
+    return applied and not metadata.get("ownerReferences")

@@ -1,0 +1,94 @@
+"""The history of a service, in the cluster: a ControllerRevision for each applied state. Secrets are never part of it,
+nor is the code that runs in its pods, of which it has the digest.
+
+No object owns them: KubeRay copies labels, not these, and a service that is deleted with kubectl leaves them behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.api.permissions import user_name
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.events import Noted
+from rayllm_ctl.model.kube.labels import CHANGE, MANAGED_BY, MANAGER, OUTCOME, SERVICE, START_SECONDS, USER
+from rayllm_ctl.model.kube.revisions import KEPT, Revision, as_kept, revision_of
+
+_KIND = "ControllerRevision"
+_TRIES = 3
+
+
+def revisions(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
+    """The revisions of service `name`, the oldest first. Raises ForbiddenError."""
+    found = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
+    return sorted(map(revision_of, found), key=lambda one: one.number)
+
+
+def add_revision(
+    cluster: Cluster,
+    name: str,
+    namespace: str,
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    change: str,
+    outcome: str,
+    start_seconds: float | None,
+    known: Sequence[Revision],
+) -> Revision:
+    """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are."""
+    number = max((one.number for one in known), default=0) + 1
+    for attempt in range(_TRIES):
+        body = _revision(name, number + attempt, manifests)
+        annotations = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome}
+        if start_seconds is not None:
+            annotations[START_SECONDS] = f"{start_seconds:.0f}"
+        body["metadata"]["annotations"] = annotations
+        try:
+            made = revision_of(cluster.create(body, _KIND, namespace))
+        except ApiError as error:
+            if error.status != 409 or attempt == _TRIES - 1:
+                raise
+            continue  # another client was faster
+        break
+    for old in known[: max(len(known) + 1 - KEPT, 0)]:
+        with suppress(UserError):
+            cluster.delete(_KIND, old.object_name, namespace, uid=old.uid, background=True)
+    return made
+
+
+def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
+    """Say what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    with suppress(NotFoundError):
+        cluster.patch(
+            _KIND, revision.object_name, namespace, {"metadata": {"annotations": {OUTCOME: outcome}}},
+            content_type="application/merge-patch+json", query=[("fieldManager", MANAGER)],
+        )  # fmt: skip
+
+
+def delete_revisions(cluster: Cluster, name: str, namespace: str, found: Sequence[Revision]) -> Iterator[Noted]:
+    """Delete the history of a service; a note where that is not permitted."""
+    for one in found:
+        try:
+            cluster.delete(_KIND, one.object_name, namespace, uid=one.uid, background=True)
+        except NotFoundError:
+            continue
+        except ForbiddenError:
+            yield Noted(
+                f"the history of {name} remains: not permitted to delete controllerrevisions.apps "
+                f"in namespace {namespace}"
+            )
+            return
+
+
+def _revision(name: str, number: int, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": _KIND,
+        "metadata": {"name": f"{name}-{number}", "labels": {SERVICE: name, MANAGED_BY: MANAGER}},
+        "revision": number,
+        "data": {"manifests": [as_kept(item) for item in manifests if item["kind"] != "Secret"]},
+    }

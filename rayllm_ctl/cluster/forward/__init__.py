@@ -1,0 +1,1 @@
+"""Ports of this machine that lead to pods."""

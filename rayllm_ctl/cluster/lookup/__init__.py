@@ -1,0 +1,1 @@
+"""Services and batch jobs by name."""

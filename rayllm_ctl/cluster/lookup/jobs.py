@@ -1,0 +1,81 @@
+"""The batch jobs of a cluster by name, and what was applied for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, ForbiddenError, NotFoundError
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube.labels import BATCH
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.observed.batch_status import SETTINGS
+
+KIND = "RayJob"
+
+
+def is_batch(item: Mapping[str, Any]) -> bool:
+    """Whether a RayJob is a batch job of rayllm-ctl, and not somebody else's."""
+    metadata = item["metadata"]
+    return bool((metadata.get("labels") or {}).get(BATCH) == metadata["name"])
+
+
+def find_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
+    """The RayJob of a batch job; None if there is none. UserError where KubeRay is not installed."""
+    try:
+        found = cluster.get(KIND, name, namespace)
+    except NotFoundError as error:
+        if error.about:
+            return None
+        raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+    return found if is_batch(found) else None
+
+
+def require_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:
+    """The RayJob of a batch job. NotFoundError, with the nearest name, if there is none."""
+    found = find_job(cluster, name, namespace)
+    if found is None:
+        raise no_such_job(cluster, name, namespace)
+    return found
+
+
+def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
+    """The error for a name that no batch job of the namespace has."""
+    try:
+        known = [item["metadata"]["name"] for item in cluster.list(KIND, namespace, label_selector=BATCH)]
+    except ForbiddenError:
+        known = []
+    close = nearest(name, known)
+    hints = [f"did you mean {close}?"] if close else []
+    hints.append(f"rayllm-ctl batch list -n {namespace}")
+    return NotFoundError(f"there is no batch job {name} in namespace {namespace}", status=404, hint=tuple(hints))
+
+
+def pod_templates(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The specs of the pods that see what the driver sees: of the head, and of the submitter."""
+    spec = job.get("spec") or {}
+    head = ((spec.get("rayClusterSpec") or {}).get("headGroupSpec") or {}).get("template") or {}
+    submitter = spec.get("submitterPodTemplate") or {}
+    yield from (part["spec"] for part in (head, submitter) if part.get("spec"))
+
+
+def settings_map(cluster: Cluster, job: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The ConfigMap with the settings of a job; None where it is gone."""
+    for name in config_maps(job):
+        try:
+            found = cluster.get("ConfigMap", name, job["metadata"]["namespace"])
+        except NotFoundError:
+            continue
+        if SETTINGS in (found.get("data") or {}):
+            return found
+    return None
+
+
+def config_maps(job: Mapping[str, Any]) -> list[str]:
+    """Names of the ConfigMaps that these pods mount; the job's settings are in one of them."""
+    volumes = [volume for spec in pod_templates(job) for volume in spec.get("volumes") or ()]
+    mounted = [volume.get("configMap") or {} for volume in volumes]
+    for volume in volumes:
+        mounted += [part.get("configMap") or {} for part in (volume.get("projected") or {}).get("sources") or ()]
+    return list(dict.fromkeys(one["name"] for one in mounted if one.get("name")))

@@ -1,0 +1,1 @@
+"""Whether the cluster can take a service, and what it lacks."""

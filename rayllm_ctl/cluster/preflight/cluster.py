@@ -1,0 +1,171 @@
+"""What a cluster has of all that services need, for `check`. Each finding stands for itself; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.api.permissions import format_right, missing, not_permitted, user_name
+from rayllm_ctl.cluster.api.reader import Objects
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.api_kinds import kind
+from rayllm_ctl.model.observed.checks import Check, Need
+from rayllm_ctl.model.workload import Right, Rights
+
+KUBERAY_KINDS = ("RayService", kuberay.RAY_CLUSTER, "RayJob")
+
+_LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+def served_kinds(cluster: Cluster, namespace: str) -> Check:
+    """Whether the API server knows KubeRay's kinds."""
+    absent = []
+    for name in KUBERAY_KINDS:
+        try:
+            cluster.get(name, "-", namespace)
+        except ForbiddenError as error:
+            return Check("KubeRay", "CRDs", None, f"not permitted to {error.right}")
+        except NotFoundError as error:
+            if not error.about:
+                absent.append(kind(name).resource)
+    if absent:
+        return Check("KubeRay", "CRDs", False, f"the cluster does not serve {', '.join(absent)}", (INSTALL_KUBERAY,))
+    return Check("KubeRay", "CRDs", True, ", ".join(kind(name).resource for name in KUBERAY_KINDS))
+
+
+def operator_objects(cluster: Cluster) -> tuple[Objects, Objects] | None:
+    """The operator's Deployments and pods; None where they may not be read."""
+    try:
+        found = [cluster.list(what, label_selector=kuberay.OPERATOR_SELECTOR) for what in ("Deployment", "Pod")]
+    except ForbiddenError:
+        return None
+    return found[0], found[1]
+
+
+def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
+    """The namespace itself and its Pod Security level."""
+    try:
+        found = cluster.get("Namespace", namespace)
+    except NotFoundError:
+        hint = f"kubectl create namespace {namespace}"
+        yield Check("namespace", namespace, False, "does not exist", (hint,))
+        return
+    except ForbiddenError as error:
+        yield Check("namespace", namespace, None, f"not permitted to {error.right}")
+    else:
+        if (found.get("status") or {}).get("phase") == "Terminating":
+            hint = f"kubectl get namespace {namespace} -o yaml"
+            yield Check("namespace", namespace, False, "is being deleted", (hint,))
+            return
+        yield Check("namespace", namespace, True, "exists")
+        level = (found["metadata"].get("labels") or {}).get(_LEVEL)
+        if level:
+            yield Check("namespace", "Pod Security", True, f"{level} is enforced; pods satisfy restricted by default")
+
+
+def quotas(cluster: Cluster, namespace: str) -> Objects | None:
+    """The ResourceQuotas of a namespace; None where they may not be read."""
+    try:
+        return cluster.list("ResourceQuota", namespace)
+    except ForbiddenError:
+        return None
+
+
+def _subject(cluster: Cluster) -> str:
+    """The flag of `rbac` that names the user."""
+    user = user_name(cluster)
+    account = user.removeprefix("system:serviceaccount:")
+    return f"--user {user}" if account == user else f"--service-account {account}"
+
+
+def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rights]) -> Iterator[Check]:
+    """What the user may do in the namespace, by what it is for."""
+    every = list(dict.fromkeys(right for rights in wanted.values() for right in (*rights.needed, *rights.display)))
+    lacking = set(missing(cluster, namespace, every))
+    for name, rights in wanted.items():
+        fatal = [right for right in rights.needed if right in lacking]
+        less = [right for right in rights.display if right in lacking]
+        if fatal:
+            error = not_permitted(cluster, namespace, fatal)
+            hint = f"rayllm-ctl rbac --for {name} -n {namespace} {_subject(cluster)}    # prints the Role"
+            yield Check("permissions", name, False, error.message, (*error.hints[:1], hint))
+        elif less:
+            shown = f"works, and shows less: not permitted to {', '.join(map(format_right, less))}"
+            yield Check("permissions", name, None, shown)
+        else:
+            yield Check("permissions", name, True)
+
+
+def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], category: str) -> Iterator[Check]:
+    """Whether what pods name is there, with the keys that they read."""
+    found = 0
+    for need in needed:
+        what = kind(need.kind)
+        label = f"{need.kind} {need.name}"
+        try:
+            item = cluster.get(need.kind, need.name, namespace if what.namespaced else None)
+        except NotFoundError:
+            place = f" in namespace {namespace}" if what.namespaced else ""
+            yield Check(category, label, False, f"does not exist{place}", _remedy(need, namespace))
+            continue
+        except ForbiddenError as error:
+            yield Check(category, label, None, f"not permitted to {error.right}")
+            continue
+        keys = {*(item.get("data") or {}), *(item.get("binaryData") or {})}
+        if need.key and need.key not in keys:
+            has = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
+            yield Check(category, label, False, f"has no key {need.key}; {has}", _remedy(need, namespace))
+            continue
+        phase = (item.get("status") or {}).get("phase")
+        if need.kind == "PersistentVolumeClaim" and phase != "Bound":
+            hint = f"kubectl describe pvc {need.name} -n {namespace}"
+            yield Check(
+                category, label, None, f"is {phase or 'not bound'}: it may be bound with its first pod", (hint,)
+            )
+            continue
+        found += 1
+    if found:
+        yield Check(category, "references", True, f"{found} objects that pods name exist")
+
+
+def _remedy(need: Need, namespace: str) -> tuple[str, ...]:
+    if need.kind == "Secret" and need.key:
+        # Without a value: what is typed ends up in the shell's history.
+        return (f"kubectl create secret generic {need.name} -n {namespace} --from-file={need.key}=FILE",)
+    return (f"kubectl get {kind(need.kind).plural}" + (f" -n {namespace}" if kind(need.kind).namespaced else ""),)
+
+
+def admission_checks(
+    cluster: Cluster, namespace: str, templates: Mapping[str, Mapping[str, Any]], category: str
+) -> Iterator[Check]:
+    """Whether the API server would admit the pods: a dry run of each, which Pod Security, quotas, limit ranges and
+    admission webhooks answer as they will answer KubeRay."""
+    create = Right("create", "Pod")
+    if templates and missing(cluster, namespace, [create]):
+        yield Check(category, "admission", None, f"not checked: not permitted to {format_right(create)}")
+        return
+    for who, template in templates.items():
+        yield _admission(cluster, namespace, who, template, category)
+
+
+def _admission(cluster: Cluster, namespace: str, who: str, template: Mapping[str, Any], category: str) -> Check:
+    metadata = template.get("metadata") or {}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": "rayllm-check-", "namespace": namespace,
+            **{key: metadata[key] for key in ("labels", "annotations") if key in metadata},
+        },
+        "spec": template["spec"],
+    }  # fmt: skip
+    try:
+        cluster.request_json(
+            "POST", kind("Pod").path(namespace), query=[("dryRun", "All")], body=pod, doing=f"admit {who}"
+        )
+    except UserError as error:
+        return Check(category, f"admission of {who}", False, error.message, error.hints)
+    return Check(category, f"admission of {who}", True)

@@ -1,0 +1,1 @@
+"""Ray and Serve of a live service: dashboard, metrics, queue."""

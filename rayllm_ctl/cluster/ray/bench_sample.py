@@ -1,0 +1,145 @@
+"""A look at a service under load, through the API server: Serve's state, vLLM's metrics, the gateway's queue.
+
+Serve's state is one small answer. Ray's metrics are a large one for each pod, of which Ray renews its part every ten
+seconds, so they are asked for less often, and those that came last count until then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import short_reason
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.ray import serve
+from rayllm_ctl.cluster.ray.active import ActiveServe, Deployment, active_serve, engine_deployments, running_replicas
+from rayllm_ctl.cluster.ray.metrics import RAY_METRICS_PORT, metrics_text
+from rayllm_ctl.cluster.ray.queue import AFTER_A_FAILURE_SECONDS, QueueReader
+from rayllm_ctl.cluster.ray.vllm_servers import ready_servers
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.names import engine_deployment
+from rayllm_ctl.model.observed.vllm_metrics import EngineFigures, engine_figures
+
+RAY_METRICS_SECONDS = 4.0
+"""Between two readings of Ray's metrics, which change every ten seconds (metrics_report_interval_ms)."""
+
+_TIMEOUT = 2.0
+
+
+class EngineMetrics:
+    """vLLM's metrics of pods at `port`, read every `seconds` at most."""
+
+    def __init__(self, cluster: Cluster, namespace: str, port: int, seconds: float) -> None:
+        self._cluster, self._namespace, self._port, self._seconds = cluster, namespace, port, seconds
+        self._next = 0.0
+        self._last: EngineFigures | None = None
+
+    def read(self, pods: Sequence[str], replicas: Sequence[str] | None, problems: list[str]) -> EngineFigures | None:
+        """The figures of `pods`; None, and the reason among `problems`, where one of them cannot be read."""
+        now = time.monotonic()
+        if now < self._next:
+            return self._last
+        self._next, self._last = now + self._seconds, None
+        try:
+            with Tasks() as tasks:
+                texts = dict(zip(pods, tasks.map(self._text, pods), strict=True))
+        except UserError as error:
+            self._next = now + AFTER_A_FAILURE_SECONDS
+            problems.append(f"vLLM's metrics could not be read: {short_reason(error)}")
+            return None
+        self._last = engine_figures(texts, replicas)
+        return self._last
+
+    def _text(self, pod: str) -> str:
+        return metrics_text(self._cluster, self._namespace, pod, self._port, _TIMEOUT)
+
+
+class RayServiceLook:
+    """Looks at a RayService. models: those under load; all of its models count where none of them has a deployment of
+    its own, as an adapter has none."""
+
+    def __init__(self, cluster: Cluster, name: str, namespace: str, models: Sequence[str]) -> None:
+        self._cluster, self._name, self._namespace = cluster, name, namespace
+        self._wanted = {engine_deployment(model) for model in models}
+        self._metrics = EngineMetrics(cluster, namespace, RAY_METRICS_PORT, RAY_METRICS_SECONDS)
+        self._where: ActiveServe | None = None
+        self._queue = QueueReader(cluster)
+
+    def __call__(self) -> Look:
+        problems: list[str] = []
+        state = self._state(problems)
+        if state is None:
+            return Look(problems=tuple(problems))
+        deployments = self._deployments(state)
+        running = [one for deployment in deployments for one in running_replicas(deployment)]
+        pods = sorted({str(one["node_instance_id"]) for one in running if one.get("node_instance_id")})
+        ids = [str(one.get("replica_id")) for one in running]
+        return Look(
+            replicas=len(running),
+            wanted=sum(int(deployment.get("target_num_replicas") or 0) for deployment in deployments),
+            engine=self._metrics.read(pods, ids, problems) if pods else None,
+            queued=self._gateway(state, problems),
+            problems=tuple(problems),
+        )
+
+    def _state(self, problems: list[str]) -> Mapping[str, Any] | None:
+        """Serve's; None where it cannot be read. Another cluster may be active after a failure."""
+        try:
+            if self._where is None:
+                self._where = active_serve(self._cluster, self._cluster.get("RayService", self._name, self._namespace))
+        except UserError as error:
+            problems.append(f"Serve's state could not be read: {short_reason(error)}")
+            return None
+        try:
+            return serve.read_state(self._where.dashboard)
+        except UserError as error:
+            self._where = None
+            problems.append(f"Serve's state could not be read: {serve.unread(error)}")
+            return None
+
+    def _deployments(self, state: Mapping[str, Any]) -> list[Deployment]:
+        found = engine_deployments(state)
+        return [one for name, one in found if name in self._wanted] or [one for _, one in found]
+
+    def _gateway(self, state: Mapping[str, Any], problems: list[str]) -> int | None:
+        """Requests that wait in the gateway; None without one."""
+        assert self._where is not None
+        try:
+            found = self._queue.read(self._where.rayservice, self._where.ray_cluster, state)
+        except UserError as error:
+            problems.append(f"the gateway's queue could not be read: {short_reason(error)}")
+            return None
+        return found.get("pending") if found else None
+
+
+def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[], Look]:
+    """Looks at vLLM's own servers on a RayCluster: each pod of their group is a replica."""
+    metrics = EngineMetrics(cluster, namespace, kuberay.SERVE_PORT, 0.0)
+
+    def look() -> Look:
+        problems: list[str] = []
+        try:
+            item = cluster.get(kuberay.RAY_CLUSTER, name, namespace)
+            pods = ready_servers(cluster, name, namespace)
+        except UserError as error:
+            return Look(problems=(f"the RayCluster could not be read: {short_reason(error)}",))
+        ready = [pod["metadata"]["name"] for pod in pods]
+        return Look(
+            replicas=len(ready),
+            wanted=next(_servers(item), None),
+            engine=metrics.read(ready, None, problems) if ready else None,
+            problems=tuple(problems),
+        )
+
+    return look
+
+
+def _servers(item: Mapping[str, Any]) -> Iterator[int]:
+    for group in item["spec"].get("workerGroupSpecs") or ():
+        if group.get("groupName") == kuberay.SERVERS:
+            # The API server sets replicas to 0 where they are not given, and KubeRay then takes the fewest.
+            yield max(int(group.get("replicas") or 0), int(group.get("minReplicas") or 0))

@@ -1,0 +1,55 @@
+"""The gateway of a service that runs, as its RayService says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.names import INGRESS_BUILDER
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.gateway import KEYS_VOLUME
+
+
+@dataclass(frozen=True)
+class LiveGateway:
+    """config: the gateway's part of the ingress' user_config. models: ids of the models and adapters behind it.
+
+    deployments: application and deployment of each model. keys_secret: the Secret with its keys; None: it needs none.
+    """
+
+    config: Mapping[str, Any]
+    models: tuple[str, ...]
+    deployments: tuple[tuple[str, str], ...]
+    keys_secret: str | None
+
+
+def gateway_of(rayservice: Object) -> LiveGateway | None:
+    """The gateway in a RayService; None where it has none."""
+    text = str((rayservice.get("spec") or {}).get("serveConfigV2") or "")
+    if INGRESS_BUILDER not in text:
+        return None  # most services: not worth a parser of YAML
+    import yaml
+
+    try:
+        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+        application = next(one for one in found["applications"] if one["import_path"] == INGRESS_BUILDER)
+        config: dict[str, Any] = application["deployments"][0]["user_config"]
+        gateway = config["gateway"]
+        models = [one for model in config["models"] for one in (model, *(model.get("adapters") or ()))]
+        names = tuple(str(one["id"]) for one in models)
+        deployments = tuple((str(one["application"]), str(one["deployment"])) for one in config["models"])
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, IndexError, StopIteration):
+        return None
+    if gateway is None:
+        return None
+    return LiveGateway(gateway, names, deployments, _keys_secret(rayservice) if gateway.get("keys") else None)
+
+
+def _keys_secret(rayservice: Object) -> str | None:
+    groups = ((rayservice["spec"].get("rayClusterConfig") or {}).get("workerGroupSpecs")) or ()
+    for group in groups:
+        for volume in group["template"]["spec"].get("volumes") or ():
+            if volume.get("name") == KEYS_VOLUME:
+                return str(volume["secret"]["secretName"])
+    return None

@@ -1,0 +1,114 @@
+"""The model of a service that runs, as its RayService or RayCluster says: engine settings, GPUs, versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL, VERSION
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.plan.llm_applications import described_models
+
+
+@dataclass(frozen=True)
+class LiveModel:
+    """engine: arguments by vLLM's names. gpu_nodes: labels (key, value) that the nodes of its pods may have;
+    accelerator_type: Ray's name of the GPU. vllm_version is None where rayllm-ctl did not apply the service."""
+
+    id: str
+    engine: Mapping[str, Any]
+    vllm_version: str | None
+    on_gpus: bool
+    gpu_nodes: frozenset[tuple[str, str]]
+    accelerator_type: str | None = None
+
+
+def live_model(item: Object, model: str) -> LiveModel | None:
+    """The model called `model` of a RayService or RayCluster; None where the object does not say how it is served."""
+    found = _of_serve(item, model) if "serveConfigV2" in item["spec"] else _of_server(item, model)
+    if found is None:
+        return None
+    engine, accelerator = found
+    pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
+    return LiveModel(
+        id=model,
+        engine=engine,
+        vllm_version=own_vllm(item),
+        on_gpus=bool(pods),
+        gpu_nodes=frozenset(label for pod in pods for label in _node_labels(pod)),
+        accelerator_type=accelerator,
+    )
+
+
+def own_vllm(item: Object) -> str | None:
+    """The version of vLLM of a service that rayllm-ctl applied; None for others."""
+    labels = item["metadata"].get("labels") or {}
+    found = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
+    return None if found is None else str(found)
+
+
+def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
+    """Engine arguments and Ray's name of the GPU, from the applications of a RayService."""
+    import yaml
+
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        applications = yaml.load(item["spec"]["serveConfigV2"], Loader=loader)["applications"]  # noqa: S506
+    except (yaml.YAMLError, TypeError, KeyError):
+        return None
+    for application in applications:
+        for entry in described_models(application):
+            if entry.model_id == model:
+                return entry.config.get("engine_kwargs") or {}, entry.config.get("accelerator_type")
+    return None
+
+
+def _of_server(item: Object, model: str) -> tuple[Mapping[str, Any], None] | None:
+    """The same from the command line of vLLM's own server."""
+    if (item["metadata"].get("annotations") or {}).get(MODEL) != model:
+        return None
+    servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(item))
+    return dict(entry for arguments in servers for entry in _arguments([str(one) for one in arguments])), None
+
+
+def _arguments(given: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The other way round than planner.vllmserver.command_line writes them; lists are left out."""
+    for argument, following in pairwise((*given, "--")):
+        if not argument.startswith("--"):
+            continue
+        name, separator, value = argument.removeprefix("--").replace("$$", "$").partition("=")
+        if separator:
+            yield name.replace("-", "_"), _decoded(value)
+        elif following.startswith("--"):
+            yield name.removeprefix("no-").replace("-", "_"), not name.startswith("no-")
+
+
+def _decoded(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
+    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    for group in spec.get("workerGroupSpecs") or ():
+        yield group["template"]["spec"]
+
+
+def has_gpus(pod: Mapping[str, Any]) -> bool:
+    """Whether the first container of a pod's spec requests GPUs."""
+    limits = (pod["containers"][0].get("resources") or {}).get("limits") or {}
+    return any(name.endswith("/gpu") for name in limits)
+
+
+def _node_labels(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    affinity = ((pod.get("affinity") or {}).get("nodeAffinity")) or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for part in term.get("matchExpressions") or ():
+            yield from ((str(part.get("key")), str(value)) for value in part.get("values") or ())
+    yield from (pod.get("nodeSelector") or {}).items()

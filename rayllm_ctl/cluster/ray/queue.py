@@ -1,0 +1,133 @@
+"""How many requests wait for a model and how many run, of a service with a gateway.
+
+Without API keys the gateway is asked (GET /queue). With keys it answers only who has one, and the API server's proxy
+passes no key on: then Serve's controller is asked, which counts the requests of each deployment for its autoscaling and
+exports them on the head (ray_serve_autoscaling_total_requests, Ray 2.60, ray/serve/_private/autoscaling_state.py).
+Those figures are averages of its look-back period and up to ten seconds old; what exceeds the capacity of the running
+replicas waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.service_proxy import proxy_path, request_json
+from rayllm_ctl.cluster.ray.dashboard import TIMEOUT
+from rayllm_ctl.cluster.ray.gateway import LiveGateway, gateway_of
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.prometheus import series
+
+_TOTAL = "ray_serve_autoscaling_total_requests"
+
+SLOW_SECONDS = 10.0
+"""Between two readings of a slow source."""
+
+AFTER_A_FAILURE_SECONDS = 20.0
+"""Between two readings where the last one failed: what is forbidden stays so."""
+
+
+@dataclass(frozen=True)
+class QueueSource:
+    """read: a list of one mapping with pending, running and maxPending (None: not bounded); it raises UserError.
+
+    slow: the answer is large and changes every ten seconds only.
+    """
+
+    read: Callable[[], list[dict[str, Any]]]
+    slow: bool
+
+
+def queue_source(
+    cluster: Cluster,
+    rayservice: Mapping[str, Any],
+    clusters: Sequence[Mapping[str, Any]],
+    serve: Mapping[str, Mapping[str, Any]],
+) -> QueueSource | None:
+    """Where to read the queue of a service; None without a gateway, or while its ingress does not run.
+
+    serve: Serve's own state by the names of the RayClusters.
+    """
+    gateway = gateway_of(rayservice)
+    if gateway is None:
+        return None
+    name, namespace = rayservice["metadata"]["name"], rayservice["metadata"]["namespace"]
+    for item in clusters:
+        answer = serve.get(item["metadata"]["name"]) or {}
+        ingress = (answer.get("applications") or {}).get(name) or {}
+        if ingress.get("status") != "RUNNING":
+            continue
+        if not gateway.config.get("keys"):
+            return QueueSource(partial(_of_gateway, cluster, name, namespace), slow=False)
+        head = (item.get("status") or {}).get("head") or {}
+        service = str(head.get("serviceName") or kuberay.head_service(item["metadata"]["name"]))
+        return QueueSource(partial(_of_metrics, cluster, service, namespace, gateway, answer), slow=True)
+    return None
+
+
+class QueueReader:
+    """The queue of one service, read again and again, as often as it changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._source: QueueSource | None = None
+        self._next = 0.0
+        self._last: Mapping[str, Any] | None = None
+
+    def read(
+        self, rayservice: Mapping[str, Any], ray_cluster: Mapping[str, Any], serve: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """pending, running and maxPending; None without a gateway, or while its ingress does not run.
+
+        serve: Serve's own state. Raises UserError; after that it is not asked for some seconds, and None.
+        """
+        now = time.monotonic()
+        if now < self._next:
+            return self._last
+        if self._source is None or self._source.slow:  # which counts with the replicas of this moment
+            name = ray_cluster["metadata"]["name"]
+            self._source = queue_source(self._cluster, rayservice, [ray_cluster], {name: serve})
+        self._last = None
+        if self._source is None:
+            return None
+        self._next = now + AFTER_A_FAILURE_SECONDS
+        self._last = self._source.read()[0]
+        self._next = now + SLOW_SECONDS if self._source.slow else 0.0
+        return self._last
+
+
+def _of_gateway(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
+    service = kuberay.serve_service(name)
+    return [request_json(cluster, namespace, service, kuberay.SERVE, "/queue", timeout=TIMEOUT)]
+
+
+def _of_metrics(
+    cluster: Cluster, head: str, namespace: str, gateway: LiveGateway, serve: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    path = proxy_path(namespace, head, kuberay.METRICS, "/metrics")
+    figures = dict(_totals(cluster.request_text(path, doing="read Serve's metrics", timeout=TIMEOUT)))
+    pending = running = 0
+    for application, deployment in gateway.deployments:
+        total = round(figures.get((application, deployment), 0.0))
+        held = min(total, _capacity(serve, application, deployment))
+        running, pending = running + held, pending + total - held
+    most = (gateway.config.get("queue") or {}).get("maxPending")
+    return [{"pending": pending, "running": running, "maxPending": most}]
+
+
+def _totals(text: str) -> Iterator[tuple[tuple[str, str], float]]:
+    """Application, deployment, and the requests in it, those that wait included."""
+    for _, labels, value in series(text, [_TOTAL]):
+        yield (labels.get("application", ""), labels.get("deployment", "")), value
+
+
+def _capacity(serve: Mapping[str, Any], application: str, deployment: str) -> int:
+    """The requests that the running replicas of a deployment take at once."""
+    applications = serve.get("applications") or {}
+    found = ((applications.get(application) or {}).get("deployments") or {}).get(deployment) or {}
+    running: int = sum(one.get("state") == "RUNNING" for one in found.get("replicas") or ())
+    return running * int((found.get("deployment_config") or {}).get("max_ongoing_requests") or 0)

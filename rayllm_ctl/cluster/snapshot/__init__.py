@@ -1,0 +1,1 @@
+"""Reads: all that a diagnosis looks at, collected in a few rounds of requests."""

@@ -1,0 +1,152 @@
+"""Logs of containers: the ends of those that failed, and whole ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, UnreachableError
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Reader
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube.api_kinds import kind
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+LINES = 100
+"""Lines from the end of a log: an exception and what led to it."""
+
+MOST = 8
+"""Containers whose logs are read at one look: a service that fails on many nodes fails for the same reason."""
+
+TIMEOUT = 5.0
+"""Seconds for one log: the kubelet of a lost node does not answer."""
+
+KUBELET_SECONDS = 1.0
+"""Seconds in which a kubelet sends the end of a log, unless its node is lost or very busy."""
+
+
+def failed_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
+    """Logs of the containers of `pods` that failed, by "<pod>/<container>.log" (".previous.log" of the run before)."""
+    wanted = [item for pod in pods for item in _failed(pod)][:MOST]
+    return _read(reader, wanted, tasks)
+
+
+def whole_logs(
+    reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, *, whose: str = "pods"
+) -> dict[str, str]:
+    """Logs of all containers of `pods`, whatever their state. whose: what a note calls them; empty: no note."""
+    wanted = [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST]
+    return _read(reader, wanted, tasks, whose=whose)
+
+
+def tails(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
+    """The last `lines` of the log of each pod's first container, where it has one."""
+    return _read(reader, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
+
+
+def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
+    """Whether the node of a pod does not answer. A log is all that can be asked of it with the rights of a viewer.
+
+    A kubelet that rejects connections is restarting, on a node that is there.
+    """
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    query = [("container", pod["spec"]["containers"][0]["name"]), ("tailLines", "1"), ("limitBytes", "1")]
+    try:
+        cluster.request_text(
+            kind("Pod").path(namespace, name, "log"), query=query, doing=f"reach the node of {name}",
+            timeout=KUBELET_SECONDS,
+        )  # fmt: skip
+    except UnreachableError as error:
+        return error.silent
+    except ApiError as error:
+        return "dial tcp" in error.server_message and "refused" not in error.server_message
+    except UserError:
+        return False
+    return False
+
+
+@contextmanager
+def opened(
+    cluster: Cluster,
+    pod: str,
+    container: str,
+    namespace: str,
+    *,
+    follow: bool,
+    tail: int | None = None,
+    previous: bool = False,
+    times: bool = False,
+    since: str = "",
+) -> Iterator[BaseHTTPResponse]:
+    """A container's log, to be read; with `follow` as it is written, until the container ends. Raises UserError.
+
+    tail: lines from its end, None for all of it. previous: of the run before the present one. times: each line begins
+    with its time and a space. since: only lines from that time on, which may begin some earlier.
+    """
+    query = [("container", container), ("follow", str(follow).lower()), ("previous", str(previous).lower())]
+    query += [] if tail is None else [("tailLines", str(tail))]
+    query += [("timestamps", "true")] if times else []
+    query += [("sinceTime", since)] if since else []
+    doing = f"read the log of {pod}"
+    path = kind("Pod").path(namespace, pod, "log")
+    limit = None if follow else cluster.request_timeout or None
+    with cluster.open("GET", path, query=query, accept="*/*", read_timeout=limit) as response:
+        if response.status != 200:
+            raise cluster.failure(response.status, response.read(), doing)
+        yield response
+
+
+def pieces(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """The body of an answer as it comes."""
+    while piece := response.read1(65536):
+        yield piece
+
+
+def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow: bool) -> Iterator[bytes]:
+    """A container's whole log in pieces; with `follow` as it is written, until the container ends."""
+    with opened(cluster, pod, container, namespace, follow=follow) as response:
+        yield from pieces(response)
+
+
+def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
+    """Pod, container, and whether the run before the present one is meant."""
+    status = pod.get("status") or {}
+    for box in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        now, before = box.get("state") or {}, (box.get("lastState") or {}).get("terminated") or {}
+        if (now.get("terminated") or {}).get("exitCode"):
+            yield pod, box["name"], False
+        elif before.get("exitCode"):
+            yield pod, box["name"], True
+
+
+def _read(
+    reader: Reader,
+    wanted: Sequence[tuple[Mapping[str, Any], str, bool]],
+    tasks: Tasks,
+    lines: int = LINES,
+    whose: str = "pods",
+) -> dict[str, str]:
+    def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
+        pod, container, previous = item
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        query = [("container", container), ("tailLines", str(lines)), ("previous", str(previous).lower())]
+        try:
+            return reader.cluster.request_text(
+                kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT
+            )
+        except ForbiddenError as error:
+            if whose:
+                reader.notes.add(f"logs of {whose} could not be read: not permitted to {error.right}")
+            return ""
+        except UserError:
+            return ""  # the container has left no log, or its node does not answer
+
+    names = [
+        f"{pod['metadata']['name']}/{container}{'.previous' if previous else ''}.log"
+        for pod, container, previous in wanted
+    ]
+    return {name: text for name, text in zip(names, tasks.map(one, wanted), strict=True) if text}

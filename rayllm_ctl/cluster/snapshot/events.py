@@ -1,0 +1,49 @@
+"""The events of one service's objects, asked for one by one by who follows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Objects
+
+MOST_SUBJECTS = 20
+"""Objects whose events are asked for one by one; with more of them one list of the namespace is less work."""
+
+_ENDED = re.compile(r"Deleted (?:worker|head) Pod [^/\s]+/([^;\s]+); Pod status: ")
+"""What KubeRay says of a pod that it deleted because it had ended."""
+
+
+class OwnEvents:
+    """Remembers the pods that it has seen, so that their events are found when they are gone.
+
+    read: the events of the object of a name.
+    """
+
+    def __init__(self, read: Callable[[str], Objects]) -> None:
+        self._read = read
+        self._seen_pods: dict[str, bool] = {}
+        self._ended_pods: dict[str, Objects] = {}
+
+    def ask(self, tasks: Tasks, others: Iterable[str], pods: Objects) -> list[Objects] | None:
+        """Events of `others`, and of pods while they are not well; None where these are too many."""
+        well = {pod["metadata"]["name"]: is_well(pod) for pod in pods}
+        gone = [name for name in self._seen_pods if name not in well]
+        self._seen_pods = {**dict.fromkeys(gone, False), **well}
+        subjects = {*others, *(name for name, ready in self._seen_pods.items() if not ready)}
+        if len(subjects) > MOST_SUBJECTS:
+            return None
+        found = tasks.map(self._read, sorted(subjects))
+        # What became of pods that were gone before the first look: whether they were deleted on purpose, above all.
+        ended = {match[1] for part in found for event in part for match in _ENDED.finditer(str(event.get("message")))}
+        unread = sorted(ended - subjects - self._ended_pods.keys())[:MOST_SUBJECTS]
+        self._ended_pods |= zip(unread, tasks.map(self._read, unread), strict=True)
+        return [*found, *self._ended_pods.values()]
+
+
+def is_well(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is ready."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

@@ -1,0 +1,97 @@
+"""What exposes a service to clients outside the cluster: its Service, Ingress and HTTPRoute, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.model.kube.labels import APPLICATION, HTTP_ROUTE, INGRESS, NAME
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.workload import Right, WorkloadKind
+
+Get = Callable[[str, str, str | None], Objects]
+"""The object of a kind, name and namespace; nothing where there is none or it cannot be read."""
+
+_OURS = f"{NAME}={APPLICATION}"
+
+
+def collect_exposure(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
+    """The object of a service with what exposes it, and nothing else."""
+    reader = Reader(cluster)
+    metadata = workload["metadata"]
+    found = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
+    found += in_front_of(reader.get, workload)
+    return Snapshot(
+        (workload, *found), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
+    )
+
+
+def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
+    """Ingress and HTTPRoute of one service, with the IngressClass and the Gateways that they name."""
+    namespace = workload["metadata"]["namespace"]
+    found: Objects = []
+    if name := _named(workload, INGRESS):
+        found += get("Ingress", name, namespace)
+        for item in found[:1]:
+            class_name = (item.get("spec") or {}).get("ingressClassName")
+            if class_name and not ((item.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+                found += get("IngressClass", class_name, None)
+    if name := _named(workload, HTTP_ROUTE):
+        routes = get("HTTPRoute", name, namespace)
+        found += routes
+        for where, gateway in sorted(_gateways(routes)):
+            found += get("Gateway", gateway, where)
+    return found
+
+
+def listed(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
+    """Gets what is in front of many services from one list of each kind that any of them names.
+
+    IngressClasses are left to a look at one service.
+    """
+    found: Objects = []
+    if any(_named(item, INGRESS) for item in workloads):
+        found += reader.list("Ingress", namespace, _OURS)
+        reader.unread.add("IngressClass")
+    if any(_named(item, HTTP_ROUTE) for item in workloads):
+        routes = reader.list("HTTPRoute", namespace, _OURS)
+        places = {where for where, _ in _gateways(routes)}
+        found += routes
+        if places:
+            found += reader.list("Gateway", places.pop() if len(places) == 1 else None)
+    known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in found}
+
+    def get(kind_name: str, name: str, where: str | None) -> Objects:
+        item = known.get((kind_name, name, where))
+        return [item] if item else []
+
+    return get
+
+
+def exposure_rights(manifests: Iterable[Mapping[str, Any]], namespace: str) -> tuple[Right, ...]:
+    """The rights to read what the Ingress and the HTTPRoute among `manifests` name."""
+    rights: list[Right] = []
+    for item in manifests:
+        if item["kind"] == "Ingress" and item["spec"].get("ingressClassName"):
+            rights.append(Right("get", "IngressClass"))
+        elif item["kind"] == "HTTPRoute":
+            placed = {**item, "metadata": {"namespace": namespace, **item["metadata"]}}
+            rights += [Right("get", "Gateway", namespace=where) for where, _ in sorted(_gateways([placed]))]
+    return tuple(rights)
+
+
+def _named(workload: Mapping[str, Any], annotation: str) -> str:
+    return str((workload["metadata"].get("annotations") or {}).get(annotation) or "")
+
+
+def _gateways(routes: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Namespace and name of every Gateway that the routes name."""
+    return {
+        (parent.get("namespace") or route["metadata"]["namespace"], parent["name"])
+        for route in routes
+        for parent in (route.get("spec") or {}).get("parentRefs") or ()
+        if parent.get("kind", "Gateway") == "Gateway"
+    }

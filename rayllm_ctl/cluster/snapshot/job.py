@@ -1,0 +1,209 @@
+"""Everything about batch jobs that a reader of their health may look at, as `snapshot` collects it for services.
+
+All objects and pods of a job carry one label, which finds them without the names that KubeRay makes up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.cluster.api.watch import Subscription
+from rayllm_ctl.cluster.lookup.jobs import KIND, find_job, is_batch, settings_map
+from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, tails
+from rayllm_ctl.cluster.snapshot.nodes import live_pods, short_node
+from rayllm_ctl.cluster.snapshot.service import SLOW_SECONDS, claims_of, tidy
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import BATCH
+from rayllm_ctl.model.observed.health import Snapshot
+
+LOG_LINES = 500
+"""Lines from the end of the submitter's log: the driver speaks every 5 s, Ray and vLLM between it."""
+
+SUBMITTERS = 2
+"""Submitter pods of a job whose logs are read: the newest may have only begun."""
+
+Found = tuple[str, str, Snapshot]
+"""Name, namespace and Snapshot of a job."""
+
+
+class JobCollector:
+    """Collects the same batch job again and again, asking less often for what changes slowly."""
+
+    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._namespace = namespace
+        self._label = f"{BATCH}={name}"
+        self._kept: dict[str, tuple[float, Objects]] = {}
+        self._settings: dict[str, Objects] = {}
+        self._reader = Reader(cluster)
+
+    def collect(self) -> Snapshot:
+        """A Snapshot of now; without the RayJob where there is none.
+
+        Raises UserError when RayJobs cannot be read at all: no such right, no KubeRay, no API server.
+        """
+        self._reader = Reader(self._cluster)
+        with Tasks() as tasks:
+            listed = tasks.submit(self._pods, None)
+            clusters = tasks.submit(self._list, kuberay.RAY_CLUSTER, self._label)
+            job = find_job(self._cluster, self._name, self._namespace)
+            if job is None:
+                others = self._keep("jobs", partial(self._list, KIND, BATCH))
+                return self._snapshot([*others, *listed.result()], {})
+            around = tasks.submit(self._keep, "surroundings", self._surroundings)
+            events = tasks.submit(self._keep, "events", self._events)
+            settings = tasks.submit(self._settings_of, job)
+            pods = [*listed.result(), *self._shared_pods(job)]
+            logs = failed_logs(self._reader, pods, tasks) | _submitter_logs(self._reader, pods, tasks, LOG_LINES)
+            around_pods = self._nodes(pods) + self._claims(pods)
+            parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
+            return self._snapshot([job, *pods, *parts, *settings.result(), *around_pods], logs)
+
+    def subscriptions(self) -> list[Subscription]:
+        """What to watch for changes of this job and of nothing else."""
+        return [
+            Subscription(KIND, field_selector=f"metadata.name={self._name}"),
+            Subscription("Pod", label_selector=self._label),
+        ]
+
+    def _snapshot(self, objects: Objects, logs: Mapping[str, str]) -> Snapshot:
+        notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
+        return Snapshot(tuple(tidy(objects)), datetime.now(UTC), {}, logs, notes, unread)
+
+    def _pods(self, ray_cluster: str | None) -> Objects:
+        return self._list("Pod", self._label if ray_cluster is None else kuberay.part_of([ray_cluster]))
+
+    def _shared_pods(self, job: Mapping[str, Any]) -> Objects:
+        name = _shared(job)
+        return self._pods(name) if name else []
+
+    def _shared_cluster(self, job: Mapping[str, Any]) -> Objects:
+        name = _shared(job)
+        return self._reader.get(kuberay.RAY_CLUSTER, name, self._namespace) if name else []
+
+    def _events(self) -> Objects:
+        def concerns(event: Mapping[str, Any]) -> bool:
+            about = event.get("involvedObject") or {}
+            name = str(about.get("name", ""))
+            return name == self._name or name.startswith(f"{self._name}-") or about.get("kind") == "Node"
+
+        return [event for event in self._list("Event") if concerns(event)]
+
+    def _settings_of(self, job: Mapping[str, Any]) -> Objects:
+        """The job's settings, which never change: read once."""
+        uid = job["metadata"]["uid"]
+        if uid not in self._settings:
+            read = self._reader.attempt(lambda: [settings_map(self._cluster, job) or {}], "settings of the job")
+            self._settings[uid] = [item for item in read if item]
+        return self._settings[uid]
+
+    def _surroundings(self) -> Objects:
+        """The operator, and the namespace with its limits."""
+        found: Objects = []
+        for kind in ("Deployment", "Pod"):
+            read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
+            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
+        found += self._list("ResourceQuota") + self._list("LimitRange")
+        return found + self._reader.get("Namespace", self._namespace)
+
+    def _nodes(self, pods: Objects) -> Objects:
+        """The nodes of the job's pods; all nodes and what they hold while a pod waits for one."""
+        if any(not pod["spec"].get("nodeName") for pod in pods):
+            return self._keep("nodes", self._all_nodes)
+        hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
+        return [node for host in hosts for node in self._keep(f"node {host}", partial(self._node, host))]
+
+    def _node(self, name: str) -> Objects:
+        return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
+
+    def _all_nodes(self) -> Objects:
+        nodes = [short_node(node) for node in self._reader.list("Node")]
+        return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
+
+    def _claims(self, pods: Objects) -> Objects:
+        names = sorted({claim for pod in pods for claim in claims_of(pod)})
+        return [
+            item for name in names for item in self._reader.get("PersistentVolumeClaim", name, self._namespace)
+        ]  # fmt: skip
+
+    def _list(self, kind: str, labels: str = "") -> Objects:
+        return self._reader.list(kind, self._namespace, labels)
+
+    def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
+        kept = self._kept.get(key)
+        if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
+            kept = self._kept[key] = (time.monotonic(), read())
+        return kept[1]
+
+
+def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
+    """Every batch job of `namespace` (None: of all), sorted by namespace and name, with one list per kind and the log
+    of each job's driver. Nodes, claims, quotas and settings are left to a look at one job.
+
+    Raises UserError when RayJobs cannot be read at all; what else cannot be read is noted.
+    """
+    reader = Reader(cluster)
+    with Tasks() as tasks:
+        listed = [tasks.submit(reader.list, kind, namespace, BATCH) for kind in (kuberay.RAY_CLUSTER, "Pod")]
+        warnings = tasks.submit(reader.list, "Event", namespace, "", "type=Warning")
+        operator = [
+            tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
+        ]
+        try:
+            jobs = [job for job in cluster.list(KIND, namespace, label_selector=BATCH) if is_batch(job)]
+        except NotFoundError as error:
+            raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        parts: dict[tuple[str, str], Objects] = {_key(job): [job] for job in jobs}
+        for item in (item for part in listed for item in part.result()):
+            owner = item["metadata"]["namespace"], item["metadata"]["labels"][BATCH]
+            parts.get(owner, []).append(item)
+        for event in warnings.result():
+            about = str((event.get("involvedObject") or {}).get("name", ""))
+            for (where, name), own in parts.items():
+                if event["metadata"]["namespace"] == where and (about == name or about.startswith(f"{name}-")):
+                    own.append(event)
+        pods = [item for own in parts.values() for item in own if item["kind"] == "Pod"]
+        logs = _submitter_logs(reader, pods, tasks, LOG_LINES)
+        shared = [item for part in operator for item in part.result()]
+    now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
+    return [
+        (name, where, Snapshot((*own, *shared), now, {}, _own(logs, own), notes, unread))
+        for (where, name), own in sorted(parts.items())
+    ]
+
+
+def _submitter_logs(reader: Reader, pods: Objects, tasks: Tasks, lines: int) -> dict[str, str]:
+    """The ends of the logs of each job's newest submitters."""
+    newest: dict[tuple[str, str], Objects] = {}
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True):
+        job = (pod["metadata"].get("labels") or {}).get(kuberay.JOB_NAME)
+        began = (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
+        if job and began:
+            newest.setdefault((pod["metadata"]["namespace"], job), []).append(pod)
+    return tails(reader, [pod for found in newest.values() for pod in found[:SUBMITTERS]], tasks, lines)
+
+
+def _own(logs: Mapping[str, str], objects: Objects) -> dict[str, str]:
+    names = {item["metadata"]["name"] for item in objects}
+    return {key: text for key, text in logs.items() if key.partition("/")[0] in names}
+
+
+def _shared(job: Mapping[str, Any]) -> str:
+    """The RayCluster that a job shares with others; empty where it has its own."""
+    if not (job.get("spec") or {}).get("clusterSelector"):
+        return ""
+    return str((job.get("status") or {}).get("rayClusterName") or "")
+
+
+def _key(job: Mapping[str, Any]) -> tuple[str, str]:
+    return job["metadata"]["namespace"], job["metadata"]["name"]

@@ -1,0 +1,196 @@
+"""Where the logs of a service are: files of Serve's replicas and their engines on Ray's nodes, and logs of containers.
+
+Ray's dashboard reads files of every node. A container's own log has only what Ray prints when it starts and stops, but
+for vLLM's own servers, which log there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import NotFoundError, api_error, read_status
+from rayllm_ctl.cluster.api.service_proxy import cleaned
+from rayllm_ctl.cluster.ray import serve
+from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
+from rayllm_ctl.cluster.snapshot.container_logs import opened
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
+from rayllm_ctl.model.workload import WorkloadKind
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+Pod = Mapping[str, Any]
+
+_WHOLE = -1
+"""The number of lines for which Ray sends a whole file."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is read. tail: lines from its end, None for all. previous: of the container's previous run.
+
+    times, since: as in `logs.opened`; Ray's files know neither.
+    """
+
+    tail: int | None = None
+    follow: bool = False
+    previous: bool = False
+    times: bool = False
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """A log in `pod`, of the RayCluster `cluster`. `open` gives it to be read, and raises UserError.
+
+    key: tells runs of a container and replicas apart. state: waiting where nothing has begun to log, ended where no
+    more is to come. timed: whether its lines have times.
+    """
+
+    pod: str
+    file: str
+    key: str
+    cluster: str
+    state: Literal["waiting", "running", "ended"]
+    timed: bool
+    open: Callable[[Reading], AbstractContextManager[BaseHTTPResponse]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Logs that there are. clusters: the RayClusters of which these are all; unread: why others could not be read."""
+
+    sources: Sequence[LogSource]
+    clusters: frozenset[str] = frozenset()
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pods of the RayClusters that a service's status names, by name."""
+    metadata = workload["metadata"]
+    selector = kuberay.part_of(kind.clusters_of(workload))
+    found = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    """The pods of the KubeRay operator, wherever it runs."""
+    return cluster.list("Pod", label_selector=kuberay.OPERATOR_SELECTOR)
+
+
+def of_containers(cluster: Cluster, pods: Iterable[Pod]) -> list[LogSource]:
+    """The log of the first container of each pod: Ray's, or the operator's."""
+    return [_of_container(cluster, pod) for pod in pods]
+
+
+def of_replicas(
+    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], what: Literal["serve", "engine"]
+) -> Found:
+    """The logs of the replicas that Serve has now, by pod: Serve's of each, or what the engines print.
+
+    Raises UserError where the user may not ask Serve.
+    """
+    found: list[LogSource] = []
+    read: set[str] = set()
+    unread: dict[str, str] = {}
+    for name in kind.clusters_of(workload):
+        try:
+            dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, name, workload["metadata"]["namespace"]))
+        except NotFoundError:
+            continue  # deleted since the service named it
+        answer = serve.state(dashboard)
+        if "error" in answer:
+            unread[name] = f"Serve state of RayCluster {name} could not be read: {answer['error']}"
+            if answer.get("status") == 403:
+                raise UserError(unread[name])
+            continue
+        read.add(name)
+        replicas = list(_replicas(answer))
+        if what == "serve":
+            found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
+        else:
+            engines = [replica for deployment, replica in replicas if deployment.startswith(ENGINE_DEPLOYMENT)]
+            chosen = engines or [replica for _, replica in replicas]
+            found += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
+    return Found(sorted(found, key=lambda source: source.pod), frozenset(read), unread)
+
+
+def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each replica with the name of its deployment. Those that have no actor yet have no log."""
+    for application in (answer.get("applications") or {}).values():
+        for name, deployment in (application.get("deployments") or {}).items():
+            for replica in deployment.get("replicas") or ():
+                if replica.get("actor_id"):
+                    yield name, replica
+
+
+def _of_container(cluster: Cluster, pod: Pod) -> LogSource:
+    metadata = pod["metadata"]
+    name, namespace = str(metadata["name"]), str(metadata["namespace"])
+    container = str(pod["spec"]["containers"][0]["name"])
+    told = (pod.get("status") or {}).get("containerStatuses") or ()
+    status: Mapping[str, Any] = next((one for one in told if one.get("name") == container), {})
+
+    def read(how: Reading) -> AbstractContextManager[BaseHTTPResponse]:
+        return opened(
+            cluster, name, container, namespace, follow=how.follow, tail=how.tail, previous=how.previous,
+            times=how.times, since=how.since,
+        )  # fmt: skip
+
+    run = f"{metadata['uid']}/{status.get('restartCount', 0)}"
+    of = str((metadata.get("labels") or {}).get(kuberay.CLUSTER, ""))
+    return LogSource(name, container, run, of, _state(status), timed=True, open=read)
+
+
+def _state(status: Mapping[str, Any]) -> Literal["waiting", "running", "ended"]:
+    """The state of a container's newest run. One that waits to be started again has the log of its last run."""
+    now = status.get("state") or {}
+    if "running" in now:
+        return "running"
+    return "ended" if "terminated" in now or status.get("lastState") else "waiting"
+
+
+def _of_serve(dashboard: Dashboard, cluster: str, replica: Mapping[str, Any]) -> LogSource:
+    path = str(replica.get("log_file_path") or "").lstrip("/")  # the dashboard takes it relative to Ray's folder
+    if not path:
+        return _of_actor(dashboard, cluster, replica, "err")
+    query = [("node_id", str(replica.get("node_id", ""))), ("filename", path)]
+    return _of_ray(dashboard, cluster, replica, path.rpartition("/")[2], query)
+
+
+def _of_actor(dashboard: Dashboard, cluster: str, replica: Mapping[str, Any], suffix: str) -> LogSource:
+    actor = str(replica["actor_id"])
+    query = [("actor_id", actor), ("suffix", suffix)]
+    return _of_ray(dashboard, cluster, replica, f"{actor[:8]}.{suffix}", query)
+
+
+def _of_ray(
+    dashboard: Dashboard, cluster: str, replica: Mapping[str, Any], file: str, query: Sequence[tuple[str, str]]
+) -> LogSource:
+    pod = str(replica.get("node_instance_id") or str(replica.get("node_id", ""))[:8])
+
+    @contextmanager
+    def read(how: Reading) -> Iterator[BaseHTTPResponse]:
+        lines = str(_WHOLE if how.tail is None else how.tail)
+        path = f"/api/v0/logs/{'stream' if how.follow else 'file'}"
+        sent = [*query, ("lines", lines), ("filter_ansi_code", "true")]
+        limit = None if how.follow else dashboard.cluster.request_timeout or None
+        with dashboard.open("GET", path, query=sent, accept="*/*", read_timeout=limit) as response:
+            if response.status != 200:
+                raise _failure(response.status, response.read(), file, pod)
+            yield response
+
+    return LogSource(pod, file, f"{replica['actor_id']}/{file}", cluster, "running", timed=False, open=read)
+
+
+def _failure(status: int, body: bytes, file: str, pod: str) -> UserError:
+    if read_status(body):
+        return api_error(status, body, doing=f"read {file} of {pod}")
+    return UserError(f"{file} of {pod} could not be read: {cleaned(body.decode('utf-8', 'replace'))}")

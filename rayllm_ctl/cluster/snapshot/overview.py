@@ -1,0 +1,129 @@
+"""All services of a namespace, or of all, with one list per kind: the number of requests does not grow with them.
+
+A Snapshot made here has what tells how a service is: the operator's copy of Serve's state in its status, RayClusters,
+pods, addresses, what exposes it, warnings, the operator. Serve itself, nodes, claims, quotas and logs are left to a
+look at one service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.cluster.snapshot.exposure import in_front_of, listed
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.workload import WorkloadKind
+
+Found = tuple[WorkloadKind, str, str, Snapshot]
+"""Kind, name, namespace and Snapshot of a service."""
+
+
+def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str | None) -> list[Found]:
+    """Every service of `kinds` in `namespace` (None: in all), sorted by namespace and name.
+
+    Of two objects with the name of one service that of the kind that comes first is it. Raises UserError when objects
+    of the first kind cannot be read at all; what else cannot be read is noted.
+    """
+    reader = Reader(cluster)
+
+    def read(what: str, labels: str = "", fields: str = "") -> Objects:
+        return reader.list(what, namespace, labels, fields)
+
+    first, *others = kinds
+    origins = f"{kuberay.ORIGIN_KIND} in ({','.join(kind.name for kind in kinds)})"
+    with Tasks() as tasks:
+        # A RayCluster may be a service or the part of one.
+        clusters = tasks.submit(partial(read, kuberay.RAY_CLUSTER, f"{kuberay.ORIGIN_KIND} notin (RayJob)"))
+        parts = [
+            tasks.submit(partial(read, "Pod", kuberay.CLUSTER)),
+            tasks.submit(partial(read, "EndpointSlice", origins)),
+            tasks.submit(partial(read, "Service", origins)),
+            tasks.submit(partial(read, "Event", fields="type=Warning")),
+        ]
+        operator = [
+            tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
+        ]
+        try:
+            found = [(first, cluster.list(first.name, namespace))]
+        except NotFoundError as error:
+            raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
+        owners = _Owners(found)
+        exposure = tasks.submit(listed, reader, [item for _, item in owners.services.values()], namespace)
+        for item in clusters.result():
+            owners.add_cluster(item)
+        for part in parts:
+            for item in part.result():
+                owners.add(item)
+        for service, (_, item) in owners.services.items():
+            owners.parts[service] += in_front_of(exposure.result(), item)
+        shared = [item for part in operator for item in part.result()]
+    now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
+    return [
+        (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, {}, {}, notes, unread))
+        for (where, name), (kind, item) in sorted(owners.services.items(), key=lambda service: service[0])
+    ]
+
+
+class _Owners:
+    """Sorts objects by the service that they belong to, by (namespace, name)."""
+
+    def __init__(self, listed: Iterable[tuple[WorkloadKind, Objects]]) -> None:
+        self.services: dict[tuple[str, str], tuple[WorkloadKind, dict[str, Any]]] = {}
+        self.parts: dict[tuple[str, str], Objects] = {}
+        self._clusters: dict[tuple[str, str], str] = {}
+        self._services: dict[tuple[str, str], str] = {}
+        for kind, items in listed:
+            for item in items:
+                where, name = item["metadata"]["namespace"], item["metadata"]["name"]
+                if (where, name) in self.services or not kind.is_service(item):
+                    continue
+                self.services[where, name] = kind, item
+                self.parts[where, name] = []
+                self._services[where, kind.serve_service(name)] = name
+                for ray_cluster in kind.clusters_of(item):
+                    self._clusters[where, ray_cluster] = name
+
+    def add_cluster(self, item: dict[str, Any]) -> None:
+        """A RayCluster that KubeRay made for a service; it makes its pods and events known as well."""
+        metadata = item["metadata"]
+        owner = (metadata.get("labels") or {}).get(kuberay.ORIGIN_NAME, "")
+        if (metadata["namespace"], owner) in self.parts:
+            self._clusters[metadata["namespace"], metadata["name"]] = owner
+            self.parts[metadata["namespace"], owner].append(item)
+
+    def add(self, item: dict[str, Any]) -> None:
+        """A pod, a Service, an EndpointSlice or an event, if it belongs to a service."""
+        where, labels = item["metadata"]["namespace"], item["metadata"].get("labels") or {}
+        if item["kind"] == "Pod":
+            name = self._clusters.get((where, labels.get(kuberay.CLUSTER, "")))
+        elif item["kind"] == "EndpointSlice":
+            name = self._services.get((where, labels.get(kuberay.SERVICE_NAME, "")))
+        elif item["kind"] == "Service":
+            name = self._services.get((where, item["metadata"]["name"]))
+        else:
+            subject = str((item.get("involvedObject") or {}).get("name", ""))
+            name = next((part for part in _prefixes(subject) if self._concerns(where, part, subject)), None)
+        if name is not None:
+            self.parts[where, name].append(item)
+
+    def _concerns(self, where: str, name: str, subject: str) -> bool:
+        if (where, name) not in self.services:
+            return False
+        kind, _ = self.services[where, name]
+        return name == subject or (kuberay.is_part if kind.is_cluster else kuberay.is_child)(subject, name)
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """`name` and what is left of it without its last parts: KubeRay appends parts to the name of what it is for."""
+    while name:
+        yield name
+        name = name.rpartition("-")[0]

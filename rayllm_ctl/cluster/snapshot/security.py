@@ -1,0 +1,83 @@
+"""All that decides who can reach a live service and what its pods may do, in a few rounds of parallel requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.cluster.api.service_proxy import ServiceError, request_json
+from rayllm_ctl.cluster.ray.gateway import gateway_of
+from rayllm_ctl.cluster.snapshot.service import tidy
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.rbac import binds, is_default
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.workload import WorkloadKind
+
+_IN_NAMESPACE = ("Service", "Ingress", "HTTPRoute", "NetworkPolicy", "RoleBinding")
+_KEY_TIMEOUT = 5.0
+"""Seconds for the API of the service to answer whether it requires a key."""
+
+
+def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
+    """The object of a service with its RayClusters and pods, and what of its namespace may be about them.
+
+    The RayClusters and pods have to be readable; raises ForbiddenError where they are not.
+    """
+    name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
+    reader = Reader(cluster)
+    with Tasks() as tasks:
+        beside = [tasks.submit(reader.list, what, namespace) for what in _IN_NAMESPACE]
+        beside.append(tasks.submit(reader.list, "ClusterRoleBinding"))
+        clusters = [workload]
+        if not kind.is_cluster:
+            clusters = [*cluster.list(kuberay.RAY_CLUSTER, namespace, label_selector=kind.made_for(name))]
+        selector = kuberay.part_of(item["metadata"]["name"] for item in clusters)
+        pods = cluster.list("Pod", namespace, label_selector=selector) if selector else []
+        found = [item for part in beside for item in part.result()]
+        accounts = {str((pod.get("spec") or {}).get("serviceAccountName") or "default") for pod in pods}
+        bindings = [item for item in found if _concerns(item, accounts, namespace)]
+        roles = [item for part in tasks.map(lambda one: reader.get(*one), _roles(bindings)) for item in part]
+    kept = [item for item in found if not item["kind"].endswith("RoleBinding")]
+    objects: Objects = [dict(workload), *map(dict, clusters), *pods, *kept, *bindings, *roles]
+    return Snapshot(
+        tuple(tidy(objects)), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
+    )
+
+
+def key_required(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> bool | None:
+    """Whether the OpenAI API of a service requires an API key; None where that cannot be found out."""
+    gateway = None if kind.is_cluster else gateway_of(workload)
+    if gateway is not None:
+        return bool(gateway.config.get("keys"))
+    name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
+    try:
+        request_json(
+            cluster, namespace, kind.serve_service(name), kuberay.SERVE, "/v1/models", timeout=_KEY_TIMEOUT
+        )  # fmt: skip
+    except ServiceError as error:
+        return True if error.status == 401 else None
+    except UserError:
+        return None
+    return False
+
+
+def _concerns(binding: Mapping[str, Any], accounts: Iterable[str], namespace: str) -> bool:
+    """Whether an object binds a role to one of the accounts, beside those that every account has."""
+    if not binding["kind"].endswith("RoleBinding") or is_default(binding):
+        return False
+    return any(binds(binding, account, namespace) for account in accounts)
+
+
+def _roles(bindings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str | None]]:
+    """Kind, name and namespace of the roles that bindings name, each once."""
+    named: dict[tuple[str, str, str | None], None] = {}
+    for binding in bindings:
+        reference = binding["roleRef"]
+        where = binding["metadata"].get("namespace") if reference["kind"] == "Role" else None
+        named[reference["kind"], reference["name"], where] = None
+    yield from named

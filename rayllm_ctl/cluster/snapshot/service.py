@@ -1,0 +1,333 @@
+"""Everything about one service that a reader of its health may look at, collected in a few rounds of parallel requests.
+
+Only the service's own object has to be readable. What else cannot be read is left out and noted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.cluster.api.watch import Subscription, Watch
+from rayllm_ctl.cluster.ray import serve
+from rayllm_ctl.cluster.ray.queue import queue_source
+from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, whole_logs
+from rayllm_ctl.cluster.snapshot.events import OwnEvents, is_well
+from rayllm_ctl.cluster.snapshot.exposure import in_front_of
+from rayllm_ctl.cluster.snapshot.nodes import live_pods, short_node
+from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
+from rayllm_ctl.cluster.snapshot.serve_states import ServeStates, denied
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.written import keep_times
+from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.workload import WorkloadKind
+
+SLOW_SECONDS = 15.0
+"""How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
+
+RECENT_SECONDS = 5.0
+"""How long what cannot be watched is taken to be as it was, when something else has changed."""
+
+
+def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Snapshot:
+    """All that there is about a service now. A service that does not exist gives a Snapshot without its object.
+
+    Raises UserError when objects of the kind cannot be read at all: no such right, no KubeRay, no API server.
+    """
+    return Collector(cluster, kind, name, namespace).collect()
+
+
+class Collector:
+    """Collects the same service again and again, asking less often for what changes slowly.
+
+    following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
+    of pods that are gone; a follower has seen those pods and remembers their names.
+    watch: is told what to follow, and then has the objects that need not be asked for.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        kind: WorkloadKind,
+        name: str,
+        namespace: str,
+        *,
+        following: bool = False,
+        watch: Watch | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self.kind = kind
+        self._name = name
+        self._namespace = namespace
+        self._following = following
+        self._watch = watch
+        self._kept: dict[str, tuple[float, Objects]] = {}
+        self._reader = Reader(cluster)
+        self._seen_clusters: frozenset[str] = frozenset()
+        self._events = OwnEvents(self._events_of)
+        self._serve = ServeStates(cluster)
+        self._last: tuple[float, Snapshot, Objects] | None = None
+
+    def collect(self, answers: Mapping[str, Mapping[str, Any]] | None = None) -> Snapshot:
+        """A Snapshot of now. answers: Serve's, where it was just asked."""
+        self._reader = Reader(self._cluster)
+        self._follow()
+        begun = time.monotonic()
+        with Tasks() as tasks:
+            owned = self._owned(tasks)
+            exposure = tasks.submit(in_front_of, self._reader.get, owned.workload) if owned.workload else None
+            around = tasks.submit(self._keep, "surroundings", self._surroundings)
+            pods, endpoints, others = self._round(tasks, owned)
+            nodes = self._nodes(tasks, pods)
+            if answers is None:
+                answers = self._serve_states(tasks, owned, pods)
+            rest = [*others, *around.result()]
+            rest += [item for part in nodes for item in part.result()]
+            rest += exposure.result() if exposure else []
+            waiting = tasks.submit(self._queue, owned, answers)
+            logs = self._logs(tasks, owned, pods, answers, around.result())
+            queue = waiting.result()
+        if owned.workload is None and not owned.clusters:
+            rest += self._keep("services", self._namesakes)
+        objects = [*_workload_and_clusters(owned), *pods, *endpoints, *rest]
+        snapshot = self._snapshot(objects, answers, logs, queue)
+        self._last = (begun, snapshot, rest)
+        return snapshot
+
+    def refresh(self) -> Snapshot | None:
+        """A Snapshot after a change: what is watched and Serve's state as they are now, all else as collected last.
+
+        None where that cannot be had: that is too long ago, a watch is interrupted, or there is another RayCluster.
+        """
+        if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
+            return None
+        _, last, rest = self._last
+        watched = {one.kind: self._watch.objects(one) for one in self.subscriptions()}
+        found = {kind: items for kind, items in watched.items() if items is not None}
+        if len(found) < len(watched) or "Pod" not in found:
+            return None
+        workload = next(iter(found[self.kind.name]), None)
+        owned = self._owned_by(workload, found[kuberay.RAY_CLUSTER])
+        if owned.cluster_names != self._seen_clusters:
+            return None
+        with Tasks() as tasks:
+            answers = self._serve_states(tasks, owned, found["Pod"])
+        objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
+        return self._snapshot(objects, answers, last.logs, last.queue)
+
+    def _snapshot(
+        self, objects: Objects, answers: Mapping[str, Any], logs: Mapping[str, str], queue: Mapping[str, Any]
+    ) -> Snapshot:
+        notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
+        return Snapshot(tuple(tidy(objects)), datetime.now(UTC), answers, logs, notes, unread, queue)
+
+    def _namesakes(self) -> Objects:
+        """The services of the namespace: one of them may have been meant."""
+        return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
+
+    def subscriptions(self) -> list[Subscription]:
+        """What to watch for changes of this service and of nothing else, as far as its parts are known."""
+        found = [
+            Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
+            Subscription("EndpointSlice", label_selector=self._endpoints),
+        ]
+        if not self.kind.is_cluster:
+            found.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
+        pods = kuberay.part_of(self._seen_clusters)
+        return [*found, Subscription("Pod", label_selector=pods)] if pods else found
+
+    def _follow(self) -> None:
+        if self._watch is not None:
+            self._watch.follow(self.subscriptions())
+
+    @property
+    def _endpoints(self) -> str:
+        return f"{kuberay.SERVICE_NAME}={self.kind.serve_service(self._name)}"
+
+    def _owned(self, tasks: Tasks) -> OwnedResources:
+        """Its own object is asked for even where it is watched: that tells an API server that does not answer."""
+        kind = self.kind
+        if self._watch is not None:
+            self._watch.objects(self.subscriptions()[0])  # What is asked for now is at least as new.
+        made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
+        workload: dict[str, Any] | None = None
+        try:
+            workload = self._cluster.get(self.kind.name, self._name, self._namespace)
+        except NotFoundError as error:
+            if not error.about:
+                raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        owned = self._owned_by(workload, made.result() if made else [])
+        if self._following:
+            self._seen_clusters = owned.cluster_names
+            self._follow()
+        return owned
+
+    def _owned_by(self, workload: dict[str, Any] | None, made: Objects) -> OwnedResources:
+        """made: the RayClusters that KubeRay made for the workload."""
+        named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
+        clusters = tuple(made) if not self.kind.is_cluster else (workload,) if workload else ()
+        return OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
+
+    def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects, Objects]:
+        """Pods and addresses of the service; and its Services, events and claims."""
+        listed = [tasks.submit(self._list, "Service", self.kind.made_for(self._name))]
+        if owned.cluster_names:
+            listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
+        endpoints = tasks.submit(self._list, "EndpointSlice", self._endpoints)
+        pods = self._pods(owned)
+        claims = {claim for pod in pods for claim in claims_of(pod)}
+        listed += [
+            tasks.submit(self._reader.get, "PersistentVolumeClaim", claim, self._namespace) for claim in sorted(claims)
+        ]
+        events: list[Objects] | None = None
+        if self._following:
+            named = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
+            events = self._events.ask(tasks, named, pods)
+        if events is None:
+            events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
+        found = [item for future in listed for item in future.result()]
+        return pods, endpoints.result(), [*found, *(item for part in events for item in part)]
+
+    def _pods(self, owned: OwnedResources) -> Objects:
+        if owned.alive or self._seen_clusters:
+            selector = kuberay.part_of(owned.cluster_names)
+            return self._list("Pod", selector) if selector else []
+        # RayClusters vanish before their pods do: then only the names of the pods' clusters tell whose they are.
+        return [pod for pod in self._list("Pod", kuberay.CLUSTER) if owned.owns_pod(pod)]
+
+    def _events_of_namespace(self, owned: OwnedResources) -> Objects:
+        """Events as the core API shows them: it has those written through events.k8s.io as well."""
+        found = []
+        for event in self._list("Event"):
+            about = event.get("involvedObject") or {}
+            if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
+                found.append(event)
+        return found
+
+    def _events_of(self, subject: str) -> Objects:
+        return self._list("Event", "", f"involvedObject.name={subject}")
+
+    def _surroundings(self) -> Objects:
+        """The operator, and the namespace with its limits."""
+        found: Objects = []
+        for kind in ("Deployment", "Pod"):
+            read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
+            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
+        found += self._list("ResourceQuota") + self._list("LimitRange")
+        return found + self._reader.get("Namespace", self._namespace)
+
+    def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
+        """The nodes of the service's pods; all nodes and what they hold while a pod waits for one."""
+        if any(not pod["spec"].get("nodeName") for pod in pods):
+            return [tasks.submit(self._all_nodes, {pod["metadata"]["uid"] for pod in pods})]
+        hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
+        return [tasks.submit(self._node, host) for host in hosts]
+
+    def _node(self, name: str) -> Objects:
+        return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
+
+    def _all_nodes(self, known: set[str]) -> Objects:
+        def read() -> Objects:
+            nodes = [short_node(node) for node in self._reader.list("Node")]
+            return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
+
+        return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
+
+    def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> Mapping[str, Mapping[str, Any]]:
+        if self.kind.is_cluster:
+            return {}
+        answers = self._serve.ask(tasks, owned.clusters, pods)
+        self._reader.notes.update(denied(answers))
+        return answers
+
+    def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The queue of a gateway that serves; empty where there is none."""
+        source = None
+        if owned.workload is not None and not self.kind.is_cluster:
+            source = queue_source(self._cluster, owned.workload, owned.clusters, answers)
+        if source is None:
+            return {}
+        look = partial(self._reader.attempt, source.read, "the queue")
+        found = self._keep("queue", look) if source.slow else look()
+        return next(iter(found), {})
+
+    def _logs(
+        self,
+        tasks: Tasks,
+        owned: OwnedResources,
+        pods: Objects,
+        answers: Mapping[str, Mapping[str, Any]],
+        surroundings: Objects,
+    ) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for item in owned.clusters:
+            answer = answers.get(item["metadata"]["name"])
+            if answer:
+                with suppress(UserError):  # noted with Serve's state
+                    found |= serve.failed_replica_logs(self._serve.dashboard(item), answer, tasks)
+        found |= failed_logs(self._reader, pods, tasks)
+        if self.kind.is_cluster:
+            found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
+        if _overlooked(owned.workload):
+            # Of the operator, which may just not have had the time to look. Few may read its log, in another namespace.
+            operator = [item for item in surroundings if item["kind"] == "Pod"]
+            found |= whole_logs(self._reader, operator, tasks, whose="")
+        return found
+
+    def _list(self, kind: str, label_selector: str = "", field_selector: str = "") -> Objects:
+        if self._watch is not None:
+            watched = self._watch.objects(Subscription(kind, label_selector, field_selector))
+            if watched is not None:
+                return watched
+        return self._reader.list(kind, self._namespace, label_selector, field_selector)
+
+    def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
+        kept = self._kept.get(key)
+        if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
+            kept = self._kept[key] = (time.monotonic(), read())
+        return kept[1]
+
+
+def _workload_and_clusters(owned: OwnedResources) -> Objects:
+    own = [dict(owned.workload)] if owned.workload is not None else []
+    return own if owned.is_cluster else [*own, *owned.clusters]
+
+
+def tidy(objects: Objects) -> Objects:
+    """Each object once, in its first and fullest form, of managedFields only the times."""
+    unique: dict[tuple[str, str], dict[str, Any]] = {}
+    for item in objects:
+        keep_times(item)
+        unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
+    return list(unique.values())
+
+
+def _overlooked(workload: Mapping[str, Any] | None) -> bool:
+    """Whether the operator has not yet looked at the newest generation: then its own log is of interest."""
+    if workload is None:
+        return False
+    return bool((workload.get("status") or {}).get("observedGeneration") != workload["metadata"].get("generation"))
+
+
+def _is_starting(pod: Mapping[str, Any]) -> bool:
+    """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
+    labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
+    return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not is_well(pod)
+
+
+def claims_of(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The PersistentVolumeClaims that a pod mounts."""
+    for volume in pod["spec"].get("volumes") or ():
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim:
+            yield claim

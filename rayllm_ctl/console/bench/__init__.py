@@ -1,0 +1,1 @@
+"""Load tests as text, plots and pages."""

@@ -1,0 +1,87 @@
+"""What a service did during a load test, and what its plan says, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.model.kube.quantities import format_duration
+
+_PREDICTED = (
+    ("requestsPerSecond", "{:.3g} requests/s", 1.0),
+    ("outputTokensPerSecond", "{:,.0f} tokens/s", 1.0),
+    ("ttft", "TTFT {:.3g} ms", 1e3),
+    ("tpot", "TPOT {:.3g} ms", 1e3),
+)
+
+
+def service_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows `service` and `predicted` of one result; those of older versions have none."""
+    if run.get("service"):
+        yield from (("service", line) for line in service_lines(run["service"]))
+    if run.get("predicted"):
+        yield "predicted", prediction(run["predicted"])
+    elif run.get("notPredicted"):
+        yield "predicted", f"nothing: {run['notPredicted']}"
+
+
+def rows_by_load(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
+    """The same of several loads, each with its name: a row each, and why nothing is predicted once."""
+    rows = [(load, list(service_rows(run)), run) for load, run in runs]
+    for label in ("service", "predicted"):
+        said: set[str] = set()
+        for load, found, run in rows:
+            text = "; ".join(line for name, line in found if name == label)
+            if label == "predicted" and not run.get("predicted"):
+                if text in said:
+                    continue
+                said.add(text)
+            elif text:
+                text = f"{load}: {text}"
+            if text:
+                yield label, text
+
+
+def service_lines(service: Mapping[str, Any]) -> Iterator[str]:
+    """Replicas, and what the engines were at most."""
+    if text := replicas(service):
+        yield text
+    most = service["max"]
+    parts = []
+    if most["running"] is not None:
+        parts += [f"running at most {most['running']:,}", f"waiting {most['waiting']:,}"]
+    if most["queued"] is not None:
+        parts.append(f"{most['queued']:,} in the gateway's queue")
+    if most["kvCacheUsage"] is not None:
+        parts.append(f"KV cache {most['kvCacheUsage']:.0%}")
+    if most["preemptions"] is not None:
+        parts.append(f"{most['preemptions']:,} preemption{'' if most['preemptions'] == 1 else 's'}")
+    if parts:
+        yield ", ".join(parts)
+
+
+def replicas(service: Mapping[str, Any]) -> str:
+    """How many replicas ran, and when that changed."""
+    known = [sample["replicas"] for sample in service["samples"] if sample["replicas"] is not None]
+    if not known:
+        return ""
+    changes = service["scaling"]
+    if not changes:
+        return f"{known[0]:,} replica{'' if known[0] == 1 else 's'}"
+    course = " → ".join(map(str, (known[0], *(change["to"] for change in changes))))
+    moments = ", ".join(format_duration(change["at"]) for change in changes)
+    return f"replicas {course} (after {moments})"
+
+
+def prediction(predicted: Mapping[str, Any]) -> str:
+    """Each planned figure, and what part of it was measured."""
+    return ", ".join(
+        f"{form.format(predicted[name]['predicted'] * scale)} (measured ×{predicted[name]['ratio']:.2f})"
+        for name, form, scale in _PREDICTED
+        if predicted.get(name)
+    )
+
+
+def service_problems(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why something of the service is not known, each reason once."""
+    return list(dict.fromkeys(one for run in runs for one in (run.get("service") or {}).get("problems", ())))

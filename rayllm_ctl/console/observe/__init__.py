@@ -1,0 +1,1 @@
+"""Health, progress, events and load as text."""

@@ -1,0 +1,107 @@
+"""What `top` prints: the load of replicas as a table, once or redrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from rayllm_ctl.console.redrawn import Redrawn
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.observed.health import format_queue
+from rayllm_ctl.model.observed.top import ReplicaLoad, ServiceLoad
+
+_UNKNOWN = "-"
+
+
+def load_table(load: ServiceLoad) -> str:
+    """A row per replica, and the queue, as text that ends in a newline."""
+    if load.replicas is None:
+        return "".join(f"{problem}\n" for problem in load.problems)
+    queue = f"queue: {format_queue(load.queue)}\n" if load.queue else ""
+    if not load.replicas:
+        return f"no running replicas\n{queue}"
+    # vLLM's own server is the only one in its pod: it has no other name.
+    named = any(row.replica for row in load.replicas)
+    header = (
+        "MODEL", *(("REPLICA",) if named else ()), "RUNNING", "WAITING", "PROMPT-TOK/S", "GEN-TOK/S", "KV-CACHE", "GPU",
+        "GPU-MEMORY", "POD", "NODE",
+    )  # fmt: skip
+    table = [header, *(_cells(row, named) for row in load.replicas)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    return "\n".join(lines) + f"\n{queue}"
+
+
+def _cells(row: ReplicaLoad, named: bool) -> Sequence[str]:
+    memory = f"{gib(row.gpus.memory_used_bytes)}/{gib(row.gpus.memory_total_bytes)} GiB" if row.gpus else _UNKNOWN
+    return (
+        row.model,
+        *((row.replica or _UNKNOWN,) if named else ()),
+        _whole(row.running),
+        _whole(row.waiting),
+        _rate(row.prompt_tokens_per_second),
+        _rate(row.generation_tokens_per_second),
+        _percent(row.kv_cache_usage),
+        _percent(row.gpus.utilization if row.gpus else None),
+        memory,
+        row.pod,
+        row.node or _UNKNOWN,
+    )
+
+
+def _whole(number: int | None) -> str:
+    return _UNKNOWN if number is None else f"{number:,}"
+
+
+def _rate(number: float | None) -> str:
+    if number is None:
+        return _UNKNOWN
+    return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"{share:.0%}"
+
+
+class LoadDisplay:
+    """Loads one after another on `style`: redrawn where that is a terminal that can move its cursor, and otherwise a
+    block for each, with the time. live False: never redrawn."""
+
+    def __init__(
+        self, style: Printer, errors: Printer, live: bool = True, clock: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self._style, self._errors, self._clock = style, errors, clock
+        self._text = ""
+        self._redrawn = Redrawn(style, lambda: self._text) if live and style.terminal else None
+        self._noted: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._redrawn:
+            self._redrawn.stop()
+
+    def show(self, load: ServiceLoad) -> None:
+        """Draw or print a load."""
+        self._text = load_table(load).rstrip("\n")
+        if self._redrawn:
+            self._redrawn.draw()
+        else:
+            self._style.line(f"{self._clock():%H:%M:%S}\n{self._text}\n")
+
+    def note(self, problems: Iterable[str]) -> None:
+        """Print those problems that are new, on standard error; on a terminal they stand above what is redrawn."""
+        for problem in problems:
+            if problem in self._noted:
+                continue
+            self._noted.add(problem)
+            if self._redrawn and self._errors.terminal:
+                self._redrawn.print(problem)
+            else:
+                self._errors.line(problem)

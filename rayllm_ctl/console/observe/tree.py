@@ -1,0 +1,116 @@
+"""The status tree of a service as lines, for `status` and for a terminal that follows a start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.observed.health import Health, StatusNode, format_count
+
+_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active", "Succeeded"})
+_MOVING = frozenset(
+    {"Pending", "Scheduled", "Pulling", "Creating", "Waiting", "Starting", "STARTING", "DEPLOYING", "UPDATING",
+     "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing"}
+)  # fmt: skip
+
+FOLD = 6
+"""Nodes of one kind and state, side by side, that are shown one by one; more become one line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the tree; `branch` is what is drawn before its label."""
+
+    branch: str
+    label: str
+    state: str
+    detail: str
+
+
+class Observation(Protocol):
+    """What has a tree: the health of a service, or of a batch job."""
+
+    @property
+    def tree(self) -> tuple[StatusNode, ...]: ...
+
+    @property
+    def observed_at(self) -> datetime | None: ...
+
+
+def tree_lines(health: Observation, style: Printer) -> list[str]:
+    """The tree, one line per node, in columns; ages where something is on its way."""
+    rows = list(_rows(health.tree, "", health.observed_at))
+    label = max((len(row.branch) + len(row.label) for row in rows), default=0)
+    state = max((len(row.state) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        name = row.label.ljust(label - len(row.branch))
+        detail = f"{' ' * (state - len(row.state))}  {row.detail}" if row.detail else ""
+        lines.append(f"{row.branch}{name}  {style.paint(row.state, _colour(row.state))}{detail}")
+    return lines
+
+
+def worker_names(nodes: Sequence[StatusNode]) -> tuple[str, ...]:
+    """The names of the worker pods among siblings, those of one RayCluster, without those that are being deleted."""
+    return tuple(node.name for node in nodes if node.kind == "worker" and node.state != "Terminating")
+
+
+def label_of(node: StatusNode, workers: Sequence[str]) -> str:
+    """What a node is called: "worker 2 of 4", "app chat"; `workers` are the worker pods of the same RayCluster."""
+    match node.kind:
+        case "worker":
+            return f"worker {workers.index(node.name) + 1} of {len(workers)}" if node.name in workers else "worker"
+        case "application":
+            return f"app {node.name}"
+        case "replica":
+            return node.name.partition("#")[0]
+        case "cluster":
+            return f"cluster {node.name}"
+        case kind:
+            return kind
+
+
+def format_replicas(health: Health) -> str:
+    """How many replicas run: "1 of 2", or that it is unknown."""
+    return format_count(health.replicas_running, health.replicas_wanted) if health.replicas_verified else "unknown"
+
+
+def age(since: datetime | None, now: datetime | None) -> str:
+    """How long something has been so, or an empty string."""
+    if since is None or now is None or now < since:
+        return ""
+    return format_duration((now - since).total_seconds())
+
+
+def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Iterator[Row]:
+    groups = list(_folded(nodes))
+    for number, (node, label, count) in enumerate(groups):
+        last = number == len(groups) - 1
+        waited = age(node.since, now) if node.state not in _WELL and node.kind != "endpoint" else ""
+        detail = f"{node.detail}  {waited}".strip() if count == 1 else waited
+        yield Row(indent + ("└─ " if last else "├─ "), label, node.state, detail)
+        yield from _rows(node.children, indent + ("   " if last else "│  "), now)
+
+
+def _folded(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, str, int]]:
+    """Nodes with their labels; long runs of the same kind and state as one."""
+    workers = worker_names(nodes)
+    start = 0
+    while start < len(nodes):
+        end = start
+        while end < len(nodes) and (nodes[end].kind, nodes[end].state) == (nodes[start].kind, nodes[start].state):
+            end += 1
+        if end - start > FOLD:
+            yield nodes[start], f"{label_of(nodes[start], ())} ×{end - start}", end - start
+        else:
+            for node in nodes[start:end]:
+                yield node, label_of(node, workers), 1
+        start = end
+
+
+def _colour(state: str) -> str:
+    return "ok" if state in _WELL else "warning" if state in _MOVING else "error"

@@ -1,0 +1,1 @@
+"""Plans and catalog facts as text."""

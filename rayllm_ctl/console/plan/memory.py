@@ -1,0 +1,53 @@
+"""Where the memory of a GPU goes: as a bar with its legend, or in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.console.rows import LABEL
+from rayllm_ctl.model.kube.quantities import GIB, gib
+from rayllm_ctl.model.plan.plan import MemoryPlan
+
+_BAR = 64
+_SHADES = {"weights": "█", "activations": "▓", "graphs": "▒", "non-torch": "░", "KV cache": "▚", "left": "·"}
+
+
+def memory_lines(memory: MemoryPlan) -> Iterator[str]:
+    parts = _sizes(memory)
+    total = sum(parts.values())
+    bar, filled, edge = "", 0.0, 0
+    for name, size in parts.items():
+        filled += size
+        width = round(_BAR * filled / total) - edge
+        edge += width
+        bar += _SHADES[name] * width
+    left = f", {gib(parts['left'])} left" if parts["left"] else ", insufficient"
+    yield f"  {'per GPU':<{LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
+    legend = [f"{_SHADES[name]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
+    yield f"  {'':<{LABEL}}{'  '.join(legend)}"
+    low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
+    held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "no memory is left for a KV cache"
+    yield f"  {'':<{LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f} GiB"
+
+
+def memory_summary(memory: MemoryPlan) -> str:
+    sizes = _sizes(memory)
+    kv = memory.kv_cache_bytes
+    rest = sizes["activations"] + sizes["graphs"] + sizes["non-torch"]
+    return (
+        f"weights {gib(sizes['weights'])} · graphs, activations {gib(rest)} · "
+        f"KV cache {gib(kv.typical)} ({gib(kv.low)}–{gib(kv.high)}) · left {gib(sizes['left'])}"
+    )
+
+
+def _sizes(memory: MemoryPlan) -> dict[str, float]:
+    kv = max(0.0, memory.kv_cache_bytes.typical)
+    used = memory.weights_bytes + memory.activation_bytes + memory.cuda_graph_bytes + memory.non_torch_bytes + kv
+    return {
+        "weights": memory.weights_bytes,
+        "activations": memory.activation_bytes,
+        "graphs": memory.cuda_graph_bytes,
+        "non-torch": memory.non_torch_bytes,
+        "KV cache": kv,
+        "left": max(0.0, memory.total_bytes - used),
+    }

@@ -1,0 +1,290 @@
+"""The plan of one model for people: what it is, where the memory of a GPU goes, the limits, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rayllm_ctl.console.plan import transformers
+from rayllm_ctl.console.plan.figures import banded, counted, figure, minutes
+from rayllm_ctl.console.plan.gateway import gateway_lines
+from rayllm_ctl.console.plan.memory import memory_lines, memory_summary
+from rayllm_ctl.console.rows import LABEL, WIDTH, labelled
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.pod_contexts import lost
+from rayllm_ctl.model.kube.quantities import format_duration, gib
+from rayllm_ctl.model.plan.deployment import Deployment, PodPlacement, Runtime, ServeApplication, WorkerGroup
+from rayllm_ctl.model.plan.plan import Cost, Plan, Throughput, UnknownCost
+
+MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
+
+
+def short(plan: Plan) -> list[str]:
+    """The plan in three lines."""
+    lines = [f"{plan.model}  {_engine_type(plan)}{_where(plan)}", _limits(plan)]
+    if plan.memory:
+        lines.append(f"per GPU {gib(plan.memory.total_bytes)} GiB: {memory_summary(plan.memory)}")
+    if plan.transformers:
+        lines.append(transformers.devices_summary(plan.transformers))
+    if plan.startup:
+        lines.append(f"ready in {_startup(plan, wide=False)}")
+    lines += security(plan)
+    return [line for line in lines if line]
+
+
+def headline(plan: Plan, style: Printer, name: str = "") -> str:
+    model = f"{name}: {plan.model}" if name else plan.model
+    return f"{style.symbol(MARKS[plan.verdict])} {style.paint(model, 'bold')} {verdict_words(plan)}{_where(plan)}"
+
+
+def body(plan: Plan, wide: bool, *, alone: bool = True) -> Iterator[str]:
+    """alone: with what the models of a service have in common."""
+    sections = [
+        [("why", line) for line in _why(plan)] if not plan.runs else [],
+        [("instead", line) for line in _instead(plan)] if not plan.runs else [],
+        list(_rows(plan, wide, alone)),
+        [("why", line) for line in _why(plan)] if plan.runs else [],
+        [("instead", line) for line in _instead(plan)] if plan.runs else [],
+        [("security", line) for line in security(plan) if alone],
+        [("note", line) for line in (*(plan.warnings if alone else ()), *plan.notes)],
+    ]
+    if plan.memory:
+        yield ""
+        yield from memory_lines(plan.memory)
+    if plan.transformers and plan.transformers.devices:
+        yield ""
+        yield from transformers.device_lines(plan.transformers)
+    for section in sections:
+        if section:
+            yield ""
+            yield from labelled(section)
+    yield from _explained(plan)
+
+
+def _why(plan: Plan) -> list[str]:
+    return [reason.message for reason in plan.reasons]
+
+
+def _instead(plan: Plan) -> list[str]:
+    shown = {suggestion.flags: suggestion.effect for suggestion in plan.suggestions}
+    for reason in plan.reasons:
+        if reason.suggestion:
+            shown.setdefault(reason.suggestion, "")
+    width = max(map(len, shown), default=0)
+    return [f"{flags:<{width}}  {effect}".rstrip() for flags, effect in shown.items()]
+
+
+def security(plan: Plan) -> list[str]:
+    """What the pods give up, where the user relaxed their security."""
+    loss = lost(plan.deployment.pod_security) if plan.deployment else None
+    return [loss] if loss else []
+
+
+def verdict_words(plan: Plan) -> str:
+    return {
+        "fits": "fits",
+        "risky": "may fit" if plan.proven else "cannot be checked from here",
+        "does-not-fit": "does not fit",
+        "invalid": "invalid request",
+    }[plan.verdict]
+
+
+def _where(plan: Plan) -> str:
+    if plan.gpu is None:
+        return ""
+    if plan.parallelism is None:
+        return f" on {plan.gpu.name}"
+    layout = plan.parallelism
+    return f" on {layout.gpus_per_replica} × {plan.gpu.name}"
+
+
+def _engine_type(plan: Plan) -> str:
+    engine = plan.engine or plan.transformers
+    return engine.dtype if engine else ""
+
+
+def _rows(plan: Plan, wide: bool, alone: bool) -> Iterator[tuple[str, str]]:
+    if plan.engine or plan.transformers:
+        yield "holds", _limits(plan)
+    if plan.throughput:
+        yield from (("speed", line) for line in _speed(plan.throughput, wide))
+    if plan.startup:
+        yield "ready in", _startup(plan, wide)
+    if plan.cost:
+        yield "cost", cost_line(plan.cost, wide)
+    if plan.parallelism:
+        yield "layout", _layout(plan, head=alone)
+    if plan.deployment:
+        others = (group for group in plan.deployment.worker_groups if group is not plan.deployment.worker)
+        yield from (("layout", group_line(group)) for group in others)
+    if plan.engine:
+        yield "engine", _engine(plan)
+    if plan.transformers:
+        yield "engine", transformers.engine(plan.transformers)
+    if plan.deployment:
+        yield from (("serve", line) for line in _serve(plan.deployment, wide, packed=plan.transformers is None))
+        yield from (("gateway", line) for line in gateway_lines(plan.deployment) if alone)
+        yield from (("image", line) for line in image_lines(plan.deployment.runtime) if alone)
+    source = plan.facts_source
+    yield "facts", source if wide or len(source) <= WIDTH - LABEL - 2 else source.partition(" (")[0]
+
+
+def _layout(plan: Plan, *, head: bool) -> str:
+    layout, pods = plan.parallelism, plan.pods
+    assert layout is not None
+    most = layout.max_replicas
+    replicas = f"{layout.replicas}" if most == layout.replicas else f"{layout.replicas} to {most}"
+    spread = transformers.layout(plan) if plan.transformers else f"TP {layout.tensor} × PP {layout.pipeline}"
+    text = f"{spread} · {replicas} replica{'' if most == 1 else 's'}"
+    if pods is None:
+        return text
+    gpus = f"{pods.gpus_per_worker} GPU, " if pods.gpus_per_worker else ""
+    count = f"{pods.workers_per_replica} workers each " if pods.workers_per_replica > 1 else "worker "
+    worker = f"{count}{gpus}{pods.worker_cpu} CPU, {pods.worker_memory}"
+    return f"{text} · {worker}" + (f" · head {pods.head_cpu} CPU, {pods.head_memory}" if head else "")
+
+
+def group_line(group: WorkerGroup) -> str:
+    gpus = "".join(f"{count} GPU, " for count in group.extended_resources.values())
+    size = f"{gpus}{group.pod_cpu} CPU, {group.pod_memory}"
+    return f"group {group.name} · {group.min_workers} to {group.max_workers} pods · {size}"
+
+
+def _limits(plan: Plan) -> str:
+    if plan.transformers:
+        return transformers.limits(plan.transformers)
+    if plan.engine is None:
+        return ""
+    text = f"context {plan.engine.max_model_len:,} tokens"
+    if plan.memory and plan.runs:
+        full = plan.memory.max_concurrency
+        text += f" · {counted(full)} request{'s' if full.typical >= 1.5 else ''} at full length"
+    if plan.throughput:
+        load = plan.throughput.load
+        length = load.input_tokens + load.output_tokens
+        text += f" · {counted(plan.throughput.concurrency_at_load)} of {length:,} tokens"
+    return text
+
+
+def _engine(plan: Plan) -> str:
+    engine = plan.engine
+    assert engine is not None
+    parts = [f"vLLM {engine.vllm_version}", engine.dtype]
+    parts += [engine.quantization] if engine.quantization else []
+    parts += [f"KV {engine.kv_cache_dtype}"] if engine.kv_cache_dtype else []
+    parts += [f"{engine.max_num_seqs} sequences", f"{engine.max_num_batched_tokens:,} tokens a step"]
+    if engine.gpu_memory_utilization is not None:
+        parts.append(f"utilization {engine.gpu_memory_utilization:g}")
+    return " · ".join(parts)
+
+
+def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
+    rows = (
+        (_requests(round(speed.load.concurrency)), speed.at_load),
+        (_requests(1), speed.one_request),
+    )
+    width = max(len(label) for label, _ in rows)
+    for label, figures in rows:
+        tokens = figure(figures.output_tokens_per_second, "{:,.0f}", wide)
+        ttft, tpot = figure(figures.ttft, "{:.2f}", wide), figure(figures.tpot, "{:.1f}", wide, 1e3)
+        yield f"{label:>{width}}: {tokens} tokens/s, TTFT {ttft} s, TPOT {tpot} ms"
+    if (measured := speed.calibration) is not None:
+        yield (
+            f"measured ×{measured.throughput:.2f} tokens/s, ×{measured.ttft:.2f} TTFT, ×{measured.tpot:.2f} TPOT "
+            f"on {measured.date}, {measured.in_flight:g} in flight"
+        )
+    if speed.extrapolated:
+        yield "not covered by measurements: " + "; ".join(x if wide else x.split(":")[0] for x in speed.extrapolated)
+
+
+def _serve(deployment: Deployment, wide: bool, *, packed: bool) -> Iterator[str]:
+    """packed: whether a replica has a placement group for its processes."""
+    serve = deployment.serve
+    if serve is None:
+        yield f"vLLM's own server, at port {kuberay.SERVE_PORT} of {kuberay.openai_service(deployment.name)}"
+    else:
+        yield _scaling(serve)
+    if not wide:
+        return
+    worker, pod = deployment.worker, deployment.worker.pod
+    if serve is not None:
+        placed = f"{serve.placement_strategy} · " if packed else ""
+        yield f"{placed}{worker.cpus} CPUs offered to Ray, {serve.engine_cpus:g} for a replica"
+    elif worker.server is not None:
+        yield f"vllm serve {worker.server.model_source} {' '.join(worker.server.arguments)}"
+    if labels := _node_labels(pod.placement):
+        yield f"nodes known by {' or '.join(labels)}"
+    if pod.placement.node_selector:
+        yield f"nodes with {', '.join(f'{key}={value}' for key, value in pod.placement.node_selector.items())}"
+    if pod.placement.tolerations:
+        tolerated = [one.key if one.value is None else f"{one.key}={one.value}" for one in pod.placement.tolerations]
+        yield f"tolerates {', '.join(tolerated)}"
+    if pod.env:
+        yield "env " + ", ".join(one.name if one.value is None else f"{one.name}={one.value}" for one in pod.env)
+
+
+def _node_labels(placement: PodPlacement) -> list[str]:
+    """The labels that the required node affinity asks for."""
+    required = placement.affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    parts = (part for term in required.get("nodeSelectorTerms", ()) for part in term.get("matchExpressions", ()))
+    return sorted({part["key"] for part in parts})
+
+
+def _scaling(serve: ServeApplication) -> str:
+    scaling = serve.autoscaling
+    text = f"target {_requests(scaling.target_ongoing_requests)} per replica, at most {serve.max_ongoing_requests:,}"
+    if scaling.max_replicas > scaling.min_replicas:
+        text += f" · starts with {scaling.initial_replicas}" if scaling.initial_replicas is not None else ""
+        up, down = format_duration(scaling.upscale_delay), format_duration(scaling.downscale_delay)
+        text += f" · scale up after {up}, down after {down}"
+    return text
+
+
+def image_lines(runtime: Runtime) -> Iterator[str]:
+    note = f" ({runtime.image_note})" if runtime.image and runtime.image_note else ""
+    image = runtime.image or f"none: {runtime.image_note}, deploy requires --image"
+    yield f"{image}{note} · Ray {runtime.ray_version}, vLLM {runtime.vllm_version}"
+    if runtime.assumed:
+        yield f"{' and '.join(runtime.assumed)} assumed (--vllm-version, spec.engine.rayVersion)"
+
+
+def _requests(count: int) -> str:
+    return f"{count:,} request{'s' if count != 1 else ''}"
+
+
+def _startup(plan: Plan, wide: bool) -> str:
+    start = plan.startup
+    assert start is not None
+    steps = [("download", start.download), ("load", start.load), ("compile and capture", start.compile)]
+    parts = ", ".join(f"{name} {minutes(band.typical)}" for name, band in steps if band.typical >= 1)
+    total = start.total
+    text = f"about {minutes(total.typical)} ({minutes(total.low)} to {minutes(total.high)})"
+    return text + (f": {parts}" if parts else "") + (f"; timeout {minutes(start.wait_seconds)}" if wide else "")
+
+
+def cost_line(cost: Cost | UnknownCost, wide: bool) -> str:
+    if isinstance(cost, UnknownCost):
+        return cost.note
+    text = f"{banded(cost.per_hour, '{:.2f}')} USD/h"
+    if cost.smallest_machine is not None:
+        text += f", a share of a machine with {cost.smallest_machine} GPUs"
+    if cost.per_hour_at_max_replicas != cost.per_hour:
+        text += f", at most {figure(cost.per_hour_at_max_replicas, '{:.2f}', wide)}"
+    if cost.per_million_output_tokens is not None:
+        text += f" · {figure(cost.per_million_output_tokens, '{:.2f}', wide)} USD per million output tokens"
+    return text + (f" · prices: {cost.source}" if wide else "")
+
+
+def _explained(plan: Plan) -> Iterator[str]:
+    if plan.candidates:
+        yield ""
+        yield f"  candidates ({len(plan.candidates)}, best first)"
+        for row in plan.candidates:
+            shape = f"{row.tensor * row.pipeline} × {row.gpu}"
+            layout = "" if plan.transformers else f"TP {row.tensor} PP {row.pipeline}"
+            price = f"{row.price_per_hour:.2f}" if row.price_per_hour is not None else "-"
+            yield f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {row.line}"
+    if plan.formulas:
+        yield ""
+        yield "  formulas"
+        yield from (f"    {line}" for line in plan.formulas)

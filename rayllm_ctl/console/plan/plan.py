@@ -1,0 +1,22 @@
+"""A plan for people, of one model or of several."""
+
+from __future__ import annotations
+
+from rayllm_ctl.console.plan.one_model import body, headline, short
+from rayllm_ctl.console.plan.several_models import tables, together
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.plan.plan import Plan
+
+
+def summary(plan: Plan) -> list[str]:
+    """The plan in three lines per model, for commands that go on."""
+    if plan.models is None:
+        return short(plan)
+    return [*(line for one in plan.models.values() for line in short(one)), *together(plan)]
+
+
+def table(plan: Plan, style: Printer, *, wide: bool = False) -> list[str]:
+    """The plan as lines of text; wide: with the band of every figure. Of several models a table each, and the sum."""
+    if plan.models is None:
+        return [headline(plan, style), *body(plan, wide)]
+    return tables(plan, style, wide=wide)

@@ -1,0 +1,1 @@
+"""Differences and history as text."""

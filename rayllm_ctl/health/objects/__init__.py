@@ -1,0 +1,1 @@
+"""Objects of a Snapshot as the rules read them."""

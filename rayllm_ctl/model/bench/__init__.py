@@ -1,0 +1,1 @@
+"""Load tests: what they are to do, and their results."""

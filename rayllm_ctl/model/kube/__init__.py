@@ -1,0 +1,1 @@
+"""Conventions of Kubernetes and KubeRay: kinds, labels, names, quantities, versions."""

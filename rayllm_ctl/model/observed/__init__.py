@@ -1,0 +1,1 @@
+"""What was seen of a cluster: health, events, metrics, changes."""

@@ -1,0 +1,96 @@
+"""How a batch job is: one BatchHealth from the objects of a Snapshot, and what a wait for it reports."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.events import Noted
+from rayllm_ctl.model.observed.batch_progress import Progress, Result
+from rayllm_ctl.model.observed.health import Cause, StatusNode
+from rayllm_ctl.model.text.json_form import OMIT_NONE
+
+SETTINGS = "settings.json"
+"""Key of the ConfigMap with what the driver of a job reads."""
+
+
+class JobState(StrEnum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    RETRYING = "Retrying"
+    STUCK = "Stuck"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+    NOT_FOUND = "NotFound"
+    UNKNOWN = "Unknown"
+
+
+class Outcome(StrEnum):
+    """How a job ended: every row has a row in the output and not too many of them an error; every row, but too many
+    errors; the input was rejected; anything else."""
+
+    ANSWERED = "Answered"
+    TOO_MANY_ERRORS = "TooManyRowErrors"
+    REJECTED = "Rejected"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True)
+class BatchHealth:
+    """How a batch job is. `message` says it in a few words; causes come with the root cause first.
+
+    outcome: how it ended; None: it has not. progress: the driver's newest figures, None before the first;
+    result: its totals at the end. output: where the answers are, empty if that is unknown.
+    attempt, attempts: the number of this try and of all that `retries` allows.
+    started, ended: when KubeRay took it up, and when it ended. since: when it came into this state. observed_at: the
+    time of the Snapshot.
+    """
+
+    state: JobState
+    message: str
+    outcome: Outcome | None = field(default=None, metadata=OMIT_NONE)
+    causes: tuple[Cause, ...] = ()
+    progress: Progress | None = None
+    result: Result | None = None
+    output: str = ""
+    tree: tuple[StatusNode, ...] = ()
+    notes: tuple[str, ...] = ()
+    attempt: int = 1
+    attempts: int = 1
+    started: datetime | None = None
+    ended: datetime | None = None
+    since: datetime | None = None
+    observed_at: datetime | None = None
+
+    @property
+    def hopeless(self) -> Cause | None:
+        """The first cause that no waiting resolves, of a job that has not ended and has not done a row."""
+        if self.outcome is not None or (self.progress is not None and self.progress.done > self.progress.resumed):
+            return None
+        return next((cause for cause in self.causes if cause.terminal), None)
+
+
+@dataclass(frozen=True)
+class BatchObserved:
+    """A new look at a job while waiting; `elapsed` in seconds since the wait began."""
+
+    health: BatchHealth
+    elapsed: float
+
+
+@dataclass(frozen=True)
+class BatchEnded:
+    """The job has ended, `elapsed` seconds after the wait began."""
+
+    name: str
+    namespace: str
+    outcome: Outcome
+    health: BatchHealth
+    elapsed: float
+
+
+BatchEvent = BatchObserved | BatchEnded | Noted

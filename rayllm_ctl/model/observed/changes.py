@@ -1,0 +1,178 @@
+"""What a change of manifests does to what runs: the words for it, and what one comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Literal, get_args
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.json_form import OMIT_NONE
+
+Effect = Literal[
+    "in-place",
+    "bounds",
+    "not-rolled-out",
+    "created",
+    "restart",
+    "new-cluster",
+    "with-new-cluster",
+    "recreate",
+    "deleted",
+    "rejected",
+    "unknown",
+]
+"""What becomes of a change:
+
+in-place          taken up by what runs; no pod and no replica restarts
+bounds            limits of a worker group: `rayllm-ctl deploy` writes them to the live RayCluster, KubeRay does not
+not-rolled-out    stored by the API server, and left out of what runs
+created           an object that was not there
+restart           Ray Serve replaces replicas on the same Ray cluster, or a controller replaces pods
+new-cluster       KubeRay starts a second RayCluster, and deletes the first when the second serves
+with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
+recreate          KubeRay deletes all pods of the RayCluster and creates them again
+deleted           an object goes away, and what it runs with it
+rejected          the API server does not take it: the object stays as it is
+unknown           of an object of a kind whose controller is not known
+"""
+
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+
+Action = Literal["created", "configured", "unchanged", "deleted"]
+"""What becomes of an object."""
+
+
+Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
+"""How a change is to reach what runs:
+
+auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have room; shrink
+             where they do not have room for a second RayCluster
+in-place     never on a second RayCluster
+surge        with one more replica of each model while its replicas are replaced
+shrink       on a second RayCluster, with fewer replicas until it has taken over
+new-cluster  on a second RayCluster beside all of the first, also where replicas could be replaced on the same one
+"""
+
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field that changes. `field`: its name as users know it; `where`: the parts of the object that have it.
+
+    path: where it stands in the object (the first place, if there are several). old, new: None where it is absent.
+    """
+
+    path: str
+    field: str
+    where: tuple[str, ...]
+    old: Any
+    new: Any
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """What one effect means for one object. outage: nothing answers for a while (None: that depends on the load).
+
+    `hints`: what to type or do about it. `extra`: the resources that are needed on top of what runs, as quantities;
+    `capacity`: whether the nodes have them now (None: unknown). `unless`: an unknown fact, with which it does not come.
+    """
+
+    effect: Effect
+    message: str
+    outage: bool = False
+    hints: tuple[str, ...] = ()
+    extra: Mapping[str, str] | None = field(default=None, metadata=OMIT_NONE)
+    capacity: bool | None = field(default=None, metadata=OMIT_NONE)
+    unless: str | None = field(default=None, metadata=OMIT_NONE)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The changes of one object, and what they come to."""
+
+    changes: tuple[FieldChange, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What was asked for and could not be read: why, and the command to type next."""
+
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """What is known of what runs. All of it may be unknown: a comparison of files knows no cluster.
+
+    kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
+    replicas of each Serve deployment. unread: Serve was asked for them and they could not be read, so that any number
+    may run. start_seconds: how long a replica takes to start, as planned. serves: whether the service answers now.
+    """
+
+    kuberay: str = ""
+    clusters: tuple[str, ...] = ()
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    unread: Unread | None = None
+    start_seconds: float | None = None
+    serves: bool = True
+
+
+Explain = Callable[[Mapping[str, Any], Mapping[str, Any], Running], Explanation]
+"""What a kind makes of a changed object: (before, after, what runs). Both sides are there, and differ."""
+
+
+@dataclass(frozen=True)
+class ObjectDiff:
+    """One object: as it is and as it would be, cleaned of what the API server keeps by itself; Secrets are masked."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    action: Action
+    explanation: Explanation
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Every effect of the change, once."""
+        found = [change.effect for change in self.explanation.changes]
+        found += [consequence.effect for consequence in self.explanation.consequences]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def keeps_cluster_if(self) -> str | None:
+        """The unknown fact with which a RayService keeps its RayCluster; empty: it keeps it, None: it does not."""
+        starts = [one.unless for one in self.explanation.consequences if one.effect == "new-cluster"]
+        return None if None in starts else next(iter(starts), "")
+
+    @property
+    def outage(self) -> bool:
+        """Whether nothing answers for a while."""
+        return any(consequence.outage for consequence in self.explanation.consequences)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a RayCluster that it starts asks for more than the nodes have now."""
+        return any(consequence.capacity is False for consequence in self.explanation.consequences)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The objects that change, in the order in which they are applied; `sides`: what the two versions are called.
+
+    notes: what else is not as the manifests say.
+    """
+
+    objects: tuple[ObjectDiff, ...]
+    sides: tuple[str, str] = ("LIVE", "MERGED")
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.objects)

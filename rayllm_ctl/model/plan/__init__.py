@@ -1,0 +1,1 @@
+"""What was planned, and the facts that plans are made from."""

@@ -1,0 +1,1 @@
+"""Text forms of plain data, and problems with them."""

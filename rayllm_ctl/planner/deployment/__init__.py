@@ -1,0 +1,1 @@
+"""What the manifests of a plan say: applications, pods, ways in."""

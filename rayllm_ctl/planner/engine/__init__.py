@@ -1,0 +1,1 @@
+"""The settings of an engine: memory, parallelism, arguments."""

@@ -1,0 +1,311 @@
+"""Contradictions between what a user asks and what the model, the GPU or the engine's version can do.
+
+Each is rejected before memory is looked at, with the reason, and where one change resolves it, that change: it is
+planned before it is suggested. What a version knows and needs is the data of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import Reason
+from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, type_problem
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.engine.parallelism import sharding_problem
+from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
+from rayllm_ctl.planner.memory import speculation
+from rayllm_ctl.planner.memory.estimate import online_scheme
+from rayllm_ctl.planner.request import Request, Shape
+
+_FP8_CACHE_CAPABILITY = (8, 0)
+"""The first capability with an attention kernel for an fp8 KV cache: FlashInfer's (v1/attention/backends, 0.29)."""
+
+_NVFP4_CACHE_CAPABILITY = (10, 0)
+
+
+CONTEXT = "{context}"
+"""Stands in a problem's flags for the context length that the plan with the change has."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A contradiction; `change` resolves it and `flags` is how a user types that (neither: no one change does)."""
+
+    reason: Reason
+    flags: str = ""
+    change: Callable[[LLMService], LLMService] | None = None
+
+
+def request_problems(request: Request) -> Iterator[Refusal]:
+    """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
+    wanted, facts = request.service.engine, request.facts
+    if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len and not _stretched(request):
+        message = f"a context of {wanted.max_model_len:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
+        yield Refusal(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
+    yield from _architecture(request)
+    yield from _quantization(request)
+    yield from _gptq(request)
+    yield from argument_problems(request.service, request.engine)
+    if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
+        known = request.engine.kv_cache_dtypes
+        if wanted.kv_cache_dtype not in known:
+            close = nearest(wanted.kv_cache_dtype, known) or "auto"
+            message = f'vLLM {request.engine.version} does not support KV cache type "{wanted.kv_cache_dtype}"'
+            reason = Reason("kv-cache-dtype-unknown", message)
+            yield Refusal(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
+
+
+def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
+    """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
+    gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
+    if shape.pipeline > 1 and (facts.single_stage or facts.architecture in request.engine.no_pipeline):
+        message = f"vLLM {request.engine.version} does not support pipeline parallelism for {facts.architecture}"
+        yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
+    if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
+        message = f"{gpu.name} does not support bfloat16 ({_requires((8, 0), gpu)})"
+        dtype = resolve_dtype(None, facts, gpu)
+        yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
+    yield from _quantization_on(request, gpu)
+    yield from _draft(request, shape)
+    cache = wanted.kv_cache_dtype or "auto"
+    least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
+    if gpu.compute_capability is not None and gpu.compute_capability < least:
+        message = f"{gpu.name} does not support a KV cache of type {cache} ({_requires(least, gpu)})"
+        reason = Reason("kv-cache-dtype-needs-newer-gpu", message)
+        yield Refusal(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
+
+
+def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
+    """Why the released builds of this version do not run on `gpu`, though a build of one's own may.
+
+    PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds (pytorch#172352), and vLLM's builds of
+    0.19.1 already failed on it (vllm#39878); 0.20 is the first release after that.
+    """
+    if gpu.compute_capability is None or gpu.compute_capability >= (7, 5) or request.engine.release < (0, 20, 0):
+        return
+    yield Reason(
+        "gpu-not-in-builds",
+        f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({_requires((7, 5), gpu)}); "
+        "it needs a custom build",
+    )
+
+
+def _architecture(request: Request) -> Iterator[Refusal]:
+    name, engine = request.facts.architecture, request.engine
+    if name in engine.architectures or not engine.architectures:
+        return
+    if name in engine.removed:
+        last = engine.removed[name]
+        message = f"vLLM {engine.version} does not support {name}, which was removed after {last}"
+        yield Refusal(Reason("architecture-removed", message, f"--vllm-version {last}"))
+    else:
+        newest = request.newest
+        later = f"--vllm-version {newest.version}" if newest and name in newest.architectures else ""
+        message = f"vLLM {engine.version} does not support the architecture {name}"
+        yield Refusal(Reason("architecture-unknown", message, later))
+
+
+_GPTQ_BITS = (2, 3, 4, 8)
+"""Widths for which vLLM has GPTQ kernels (quantization/gptq.py, 0.20; auto_gptq.py of 0.22 has fewer)."""
+
+
+def _gptq(request: Request) -> Iterator[Refusal]:
+    """Weights in GPTQ's format that no kernel takes, however many GPUs share them."""
+    for layer in {id(layer): layer for layer in request.facts.layers}.values():
+        for linear in layer.linears:
+            scheme = linear.scheme
+            if scheme is None or scheme.method != "gptq":
+                continue
+            message = ""
+            if scheme.bits not in _GPTQ_BITS:
+                message = (
+                    f"vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of {linear.name} have {scheme.bits}"
+                )
+            elif 0 < scheme.group < linear.inputs and linear.inputs % scheme.group:
+                message = f"the {linear.inputs} inputs of {linear.name} are not divisible by group_size {scheme.group}"
+            if message:
+                yield Refusal(Reason("quantization-shape", message))
+                return
+
+
+def _quantization(request: Request) -> Iterator[Refusal]:
+    """A method that this version lacks, or one that is not the checkpoint's."""
+    methods, version = request.engine.quantization, request.engine.version
+    own, wanted = request.facts.quantization, request.service.engine.quantization
+    if methods and own and own.method not in methods:
+        message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not support"
+        yield Refusal(Reason("quantization-unknown", message))
+    elif methods and wanted and wanted not in methods:
+        close = nearest(wanted, methods)
+        reason = Reason("quantization-unknown", f'vLLM {version} does not support quantization "{wanted}"')
+        yield Refusal(reason, f"--quantization {close}", _engine(quantization=close)) if close else Refusal(reason)
+    elif own and wanted and _family(own.method) != _family(wanted):
+        message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
+        reason = Reason("quantization-contradicts-checkpoint", message)
+        yield Refusal(reason, f"--quantization {own.method}", _engine(quantization=own.method))
+    elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
+        message = f"{wanted} requires a checkpoint that is quantized with it; this one is not quantized"
+        reason = Reason("quantization-needs-checkpoint", message)
+        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
+    elif wanted and not own and online_scheme(wanted) is None:
+        message = f"quantizing a checkpoint with {wanted} while loading cannot be planned"
+        reason = Reason("quantization-not-planned", message)
+        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
+
+
+_CHECKPOINT_ONLY = frozenset(
+    {"awq", "gptq", "compressed-tensors", "modelopt", "modelopt_fp4", "mxfp4", "fbgemm_fp8", "quark", "moe_wna16"}
+)
+"""Methods that only read what a checkpoint holds; the others quantize while loading."""
+
+
+def _family(method: str) -> str:
+    """A method without the name of its kernel: awq_marlin and auto_awq read the same checkpoints as awq."""
+    return method.removeprefix("auto_").removesuffix("_marlin")
+
+
+def _quantization_on(request: Request, gpu: GPU) -> Iterator[Refusal]:
+    capability = gpu.compute_capability
+    own, wanted = request.facts.quantization, request.service.engine.quantization
+    if capability is None:
+        return
+    unquantized = ("without --quantization", _engine(quantization=None)) if not own else ("", None)
+    methods = [own.method, *_compressed_schemes(request)] if own else []
+    for method in [*methods, wanted]:
+        least = request.engine.quantization.get(method or "")
+        if least is not None and capability < least:
+            message = f"{gpu.name} does not support {method} ({_requires(least, gpu)})"
+            yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
+            return
+    if wanted and not own and wanted.startswith("fp8") and "fp8" not in gpu.flops:
+        message = (
+            f"{gpu.name} does not support fp8 arithmetic ({_requires((8, 9), gpu)}); "
+            "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
+        )
+        yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
+
+
+def _compressed_schemes(request: Request) -> list[str]:
+    """The schemes of a compressed-tensors checkpoint by the engine's names: each has a capability of its own.
+
+    On a GPU without fp8 arithmetic vLLM reads fp8 weights by the weight-only scheme, so that is the one that counts.
+    """
+    layers = {id(layer): layer for layer in request.facts.all_layers()}.values()
+    schemes = {linear.scheme for layer in layers for linear in layer.linears}
+    schemes |= {group.scheme for layer in layers for group in layer.experts}
+    names = set()
+    for scheme in schemes:
+        if scheme is None or scheme.method != "compressed-tensors":
+            continue
+        if scheme.bits == 8:
+            names.add("w8a16_fp8" if scheme.floating else "wNa16" if scheme.weight_only else "w8a8_int8")
+        elif not scheme.floating:
+            names.add("wNa16")
+    return sorted(f"compressed-tensors/{name}" for name in names)
+
+
+def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:
+    """Arguments that this version does not have, and values that it would not take."""
+    args = service.engine.args
+    known = {**FRONTEND_ARGUMENTS, **engine.arguments}
+    yield from _values(args, known, engine.version)
+    if args.get("enable_auto_tool_choice") is True and not args.get("tool_call_parser"):
+        message = "engine argument enable_auto_tool_choice requires tool_call_parser, which depends on the model"
+        yield Refusal(Reason("engine-argument-value", message, "--engine-arg tool_call_parser=hermes"))
+    for name in args:
+        if name in known or not engine.arguments:
+            continue
+        close = nearest(name.replace("-", "_"), known)
+        message = f'vLLM {engine.version} has no engine argument "{name}"'
+        if close is None:
+            advice = f"leave {name} out, or --vllm-version of a release that has it"
+            yield Refusal(Reason("unknown-engine-argument", message, advice))
+        else:
+            reason = Reason("unknown-engine-argument", f"{message}; did you mean {close}?")
+            yield Refusal(reason, f"--engine-arg {close}={args[name]}", _renamed(name, close))
+
+
+_COUNTS = frozenset(
+    {
+        "block_size",
+        "kv_cache_memory_bytes",
+        "max_loras",
+        "max_lora_rank",
+        "data_parallel_size",
+        "num_gpu_blocks_override",
+    }
+)
+
+
+_SWITCHES = frozenset({"enable_chunked_prefill", "enable_prefix_caching"})
+"""Planning reads these; vLLM also takes null, for its default."""
+
+
+def _values(args: Mapping[str, Any], types: Mapping[str, str], version: str) -> Iterator[Refusal]:
+    for name, value in args.items():
+        problem = type_problem(value, types.get(name, ""))
+        if problem is None and name in _COUNTS and not _is_count(value):
+            problem = f"must be an integer greater than 0, not {'null' if value is None else value}"
+        if problem is None and name in _SWITCHES and value is None:
+            problem = "must be true or false, not null"
+        if problem is not None:
+            message = f"engine argument {name} {problem} (vLLM {version})"
+            yield Refusal(Reason("engine-argument-value", message, f"--engine-arg {name}=VALUE, or leave it out"))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
+
+
+def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:
+    return lambda service: replace(service, engine=replace(service.engine, **fields))
+
+
+def _renamed(name: str, close: str) -> Callable[[LLMService], LLMService]:
+    def change(service: LLMService) -> LLMService:
+        args = {close if key == name else key: value for key, value in service.engine.args.items()}
+        return replace(service, engine=replace(service.engine, args=args))
+
+    return change
+
+
+def _one_stage(service: LLMService) -> LLMService:
+    return replace(service, parallelism=replace(service.parallelism, pipeline=1))
+
+
+def _stretched(request: Request) -> bool:
+    """Whether the user changed the model's own limit (rope scaling, or vLLM's switch for longer contexts)."""
+    args = request.service.engine.args
+    allowed = request.service.engine.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") == "1"
+    return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))
+
+
+def _draft(request: Request, shape: Shape) -> Iterator[Refusal]:
+    """What vLLM refuses of a draft model: a vocabulary or a TP that is not the model's, or one that cannot be cut."""
+    draft, tensor = request.draft, shape.tensor
+    if draft is None:
+        return
+    own, guessing = request.facts.vocab_size, speculation(request.service.engine.args)
+    if draft.kind == "draft_model" and draft.facts.vocab_size != own:
+        message = f"the draft model's vocabulary of {draft.facts.vocab_size:,} tokens differs from the model's {own:,}"
+        yield Refusal(Reason("draft-vocabulary", message))
+    if draft.kind == "draft_model" and guessing.tensor not in (0, tensor):
+        message = f"draft_tensor_parallel_size {guessing.tensor} differs from the model's TP {tensor}"
+        yield Refusal(Reason("draft-tensor-parallel-size", message))
+    split = sharding_problem(draft.facts, tensor, request.division(shape.gpu))
+    if split is not None:
+        yield Refusal(replace(split, message=f"the draft model: {split.message}"))
+
+
+def _requires(least: tuple[int, int], gpu: GPU) -> str:
+    return f"requires compute capability {least[0]}.{least[1]}+, has {_capability(gpu)}"
+
+
+def _capability(gpu: GPU) -> str:
+    return ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else "unknown"

@@ -1,0 +1,98 @@
+"""The engine's settings of one candidate: what the user set, and vLLM's own defaults for that GPU made explicit.
+
+vLLM picks batch sizes by the GPU that its driver process sees; under Ray that process may see none, so a plan never
+leaves them open.
+"""
+
+from __future__ import annotations
+
+from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.plan.plan import EngineSettings
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.request import Request, Shape, Workload
+
+DEFAULT_INPUT_TOKENS = 4096
+DEFAULT_OUTPUT_TOKENS = 1024
+"""An average request where the user states none: a long prompt and an answer of a page."""
+
+_LONGEST_ROUNDING = 1024
+
+
+def resolve(request: Request, shape: Shape, max_model_len: int, default_sequences: int | None = None) -> Settings:
+    """The settings for `shape` at a context of `max_model_len` tokens. default_sequences: max_num_seqs where the user
+    states none (None: vLLM's default)."""
+    wanted = request.service.engine
+    tokens, sequences = request.engine.batch_defaults_for(shape.gpu)
+    sequences = default_sequences or sequences
+    if wanted.max_num_batched_tokens is not None:
+        tokens = wanted.max_num_batched_tokens
+    elif not wanted.args.get("enable_chunked_prefill", request.engine.chunked_prefill):
+        tokens = max(tokens, max_model_len)
+    sequences = min(sequences, tokens) if wanted.max_num_seqs is None else wanted.max_num_seqs
+    if wanted.max_num_batched_tokens is None:
+        tokens = max(1, min(tokens, sequences * max_model_len))
+    utilization = wanted.gpu_memory_utilization
+    return Settings(
+        max_model_len=max_model_len,
+        max_num_seqs=sequences,
+        max_num_batched_tokens=tokens,
+        gpu_memory_utilization=request.engine.gpu_memory_utilization if utilization is None else utilization,
+        dtype=resolve_dtype(wanted.dtype, request.facts, shape.gpu),
+        kv_cache_dtype=wanted.kv_cache_dtype or "auto",
+        quantization=shape.quantization,
+        args=dict(wanted.args),
+        tensor=shape.tensor,
+        pipeline=shape.pipeline,
+        env=wanted.env,
+    )
+
+
+def resolve_dtype(wanted: str | None, facts: ModelFacts, gpu: GPU) -> str:
+    """The dtype that vLLM computes in: as asked, else the model's, else the best that the GPU has.
+
+    "auto" on a GPU without bfloat16 (compute capability below 8.0) means float16, and a float32 checkpoint is served
+    in 16 bits (vLLM's ModelConfig). Where the config states none, the weights may be in 16 or 32 bits.
+    """
+    if wanted not in (None, "auto"):
+        return {"half": "float16", "float": "float32"}.get(wanted or "", wanted or "")
+    if has_bfloat16(gpu):
+        return "bfloat16" if facts.dtype in ("float32", "") else facts.dtype
+    return "float16"
+
+
+def has_bfloat16(gpu: GPU) -> bool:
+    """Whether the GPU computes in bfloat16: compute capability 8.0 and up, and all AMD kinds of the catalog."""
+    return gpu.compute_capability is None or gpu.compute_capability >= (8, 0)
+
+
+def engine_settings(request: Request, settings: Settings) -> EngineSettings:
+    """What the manifests tell the engine."""
+    explicit_kv = settings.kv_cache_dtype if settings.kv_cache_dtype != "auto" else None
+    return EngineSettings(
+        vllm_version=request.engine.version,
+        max_model_len=settings.max_model_len,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        dtype=settings.dtype or request.facts.dtype,
+        gpu_memory_utilization=settings.gpu_memory_utilization,
+        quantization=request.service.engine.quantization or settings.quantization,
+        kv_cache_dtype=explicit_kv,
+        args=settings.args,
+    )
+
+
+def resolve_load(service: LLMService, max_model_len: int) -> Workload:
+    """The load that `service` states, completed with defaults that fit into `max_model_len`."""
+    wanted = service.load
+    output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, max(1, max_model_len // 4))
+    given = wanted.input_tokens or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
+    stated = any(x is not None for x in (wanted.concurrency, wanted.rate))
+    return Workload(given, output, wanted.concurrency, wanted.rate, wanted.ttft, wanted.tpot, stated)
+
+
+def round_context(tokens: float) -> int:
+    """A context length that people recognise: a multiple of 1024 where it has several, else whole blocks of 16."""
+    unit = _LONGEST_ROUNDING if tokens >= 4 * _LONGEST_ROUNDING else 16
+    return int(tokens) // unit * unit

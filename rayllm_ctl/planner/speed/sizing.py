@@ -1,0 +1,128 @@
+"""How many requests a replica takes, how many replicas a load needs, and whether the limits on latency hold."""
+
+from __future__ import annotations
+
+import math
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.plan import Band, Figures, Reason, Verdict
+from rayllm_ctl.planner.memory import MemoryEstimate
+from rayllm_ctl.planner.request import Request, Workload
+from rayllm_ctl.planner.speed.throughput import Speed, at_load
+
+_BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
+"""Kinds of KV group whose blocks grow with the length without a limit."""
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """One replica and how many of it. `batch`: requests in flight in it at the load; `within`: how many it takes."""
+
+    within: Band
+    batch: float
+    replicas: int
+    max_replicas: int
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+
+def request_capacity(memory: MemoryEstimate, length: int) -> Band:
+    """Requests of `length` tokens that the KV cache holds at once."""
+    blocks = 0
+    for group in memory.groups:
+        needed = math.ceil(length / group.block_size)
+        blocks += needed if group.kind in _BY_LENGTH else min(group.blocks_per_request, needed + 1)
+    per_request = max(1, blocks)
+    return Band(memory.blocks.low / per_request, memory.blocks.typical / per_request, memory.blocks.high / per_request)
+
+
+def size(request: Request, memory: MemoryEstimate, rate: Speed, load: Workload, max_num_seqs: int) -> Sizing:
+    """Replicas for `load`, or whether the replicas that the user fixed can take it."""
+    capacity = request_capacity(memory, load.length)
+    ends = (capacity.low, capacity.typical, capacity.high)
+    held = Band(*(float(max(1, min(math.floor(x), max_num_seqs))) for x in ends))
+    sure, likely = _within(rate, load, held.low, "high"), _within(rate, load, held.typical, "typical")
+    reasons: list[Reason] = []
+    if likely < 1:
+        reasons.append(_too_slow(rate, load))
+        return Sizing(held, 1.0, 1, 1, "does-not-fit", tuple(reasons))
+    verdict: Verdict = "fits"
+    if sure < 1:
+        reasons.append(_maybe_slow(rate, load))
+        verdict = "risky"
+    per_replica = sure if sure >= 1 else likely
+    given = request.service.replicas
+    replicas, most = given.min, given.max
+    needed = _needed(rate, load, per_replica)
+    if load.stated and not request.hand_sized:
+        replicas = most = max(needed, given.min)
+    elif load.stated and needed > most:
+        enough = _needed(rate, load, likely) <= most
+        verdict = _worse(verdict, "risky" if enough else "does-not-fit")
+        reasons.append(_too_few(load, most, needed, per_replica))
+    full = per_replica if not load.concurrency else min(per_replica, load.concurrency / max(1, most))
+    return Sizing(held, max(1.0, full), replicas, most, verdict, tuple(reasons))
+
+
+def _within(rate: Speed, load: Workload, most: float, end: str) -> float:
+    """The largest batch up to `most` that keeps the limits on TTFT and TPOT at that end of the band; 0: none."""
+    if load.ttft is None and load.tpot is None:
+        return most
+    if _keeps(at_load(rate, load, most), load, end):
+        return most
+    low, high = 0, int(most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _keeps(at_load(rate, load, middle), load, end) else (low, middle)
+    return float(low)
+
+
+def _keeps(figures: Figures, load: Workload, end: str) -> bool:
+    ttft: float = getattr(figures.ttft, end)
+    tpot: float = getattr(figures.tpot, end)
+    return (load.ttft is None or ttft <= load.ttft) and (load.tpot is None or tpot <= load.tpot)
+
+
+def _needed(rate: Speed, load: Workload, per_replica: float) -> int:
+    by_concurrency = math.ceil(load.concurrency / per_replica) if load.concurrency else 1
+    by_rate = math.ceil(load.rate / at_load(rate, load, per_replica).requests_per_second.low) if load.rate else 1
+    return max(1, by_concurrency, by_rate)
+
+
+def _worse(one: Verdict, other: Verdict) -> Verdict:
+    order: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
+    return max(one, other, key=order.index)
+
+
+def _too_slow(rate: Speed, load: Workload) -> Reason:
+    alone = at_load(rate, load, 1)
+    return Reason(
+        "latency-not-reached",
+        f"a single request takes about TTFT {alone.ttft.typical:.2f} s, TPOT {alone.tpot.typical * 1e3:.1f} ms; "
+        f"wanted: {_limits(load)}",
+    )
+
+
+def _maybe_slow(rate: Speed, load: Workload) -> Reason:
+    alone = at_load(rate, load, 1)
+    return Reason(
+        "latency-uncertain",
+        f"a single request may take up to TTFT {alone.ttft.high:.2f} s, TPOT {alone.tpot.high * 1e3:.1f} ms; "
+        f"wanted: {_limits(load)}",
+    )
+
+
+def _limits(load: Workload) -> str:
+    ttft = f"TTFT {load.ttft:g} s" if load.ttft is not None else ""
+    tpot = f"TPOT {load.tpot * 1e3:g} ms" if load.tpot is not None else ""
+    return ", ".join(limit for limit in (ttft, tpot) if limit)
+
+
+def _too_few(load: Workload, replicas: int, needed: int, per_replica: float) -> Reason:
+    wanted = f"{load.concurrency} requests at once" if load.concurrency else f"{load.rate:g} requests/s"
+    return Reason(
+        "too-few-replicas",
+        f"the maximum of {replicas} replicas is insufficient: {wanted} of {load.length:,} tokens need {needed} with "
+        f"{per_replica:.0f} requests each",
+        f"--replicas {needed}",
+    )

@@ -1,0 +1,87 @@
+"""Where clients outside the cluster reach a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.snapshot.exposure import collect_exposure
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
+from rayllm_ctl.model.observed.external import ExternalAddress, Reach
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.serveconfig.routes import routes_of
+from rayllm_ctl.workflows.access.chat import Endpoint, endpoint_url
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Applications:
+    """A service of the user's own Serve configuration: the address of each application in the cluster, by its name."""
+
+    name: str
+    namespace: str
+    applications: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class External:
+    """The addresses of a service outside the cluster. notes: what of them could not be read, and why."""
+
+    external: tuple[ExternalAddress, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def applications(service: Object) -> Applications:
+    """Where the applications of a live service answer. Raises UserError where none has a route."""
+    metadata = service["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    found = routes_of(service)
+    if not found.routes:
+        raise UserError(
+            f"no application of service {namespace}/{name} answers HTTP requests: none has a route_prefix",
+            hint=f"rayllm-ctl serve-config {name} -n {namespace}",
+        )
+    urls = found.urls(f"{RAY_SERVICE.serve_service(name)}.{namespace}")
+    return Applications(name, namespace, dict(zip((one.application for one in found.routes), urls, strict=True)))
+
+
+def external(cluster: Cluster, where: Endpoint) -> tuple[Endpoint, External]:
+    """`where` at the port that the service's object says, and what exposes the service, as the cluster's objects say
+    now."""
+    kind = WORKLOADS[where.kind]
+    try:
+        workload = cluster.get(kind.name, where.name, where.namespace)
+    except ForbiddenError as error:
+        return where, External(notes=(f"external addresses could not be read: not permitted to {error.right}",))
+    if kind is RAY_SERVICE:
+        where = replace(where, url=endpoint_url(kind.name, where.name, where.namespace, routes_of(workload)))
+    snapshot = collect_exposure(cluster, kind, workload)
+    return where, External(kind.external(snapshot, where.name, where.namespace), snapshot.notes)
+
+
+def external_url(where: Endpoint, found: External) -> str:
+    """The first URL that can be used. Raises UserError, with the reasons, where there is none."""
+    urls = [url for address in found.external if address.state is Reach.READY for url in address.urls]
+    if urls:
+        return urls[0]
+    shown = f"service {where.namespace}/{where.name}"
+    reasons = [f"  {one.object}: {one.state}: {one.message}" for one in found.external]
+    reasons += [f"  {note}" for note in found.notes]
+    if reasons:
+        raise UserError(
+            "\n".join([f"{shown} has no external address that can be used:", *reasons]),
+            hint=f"rayllm-ctl status {where.name} -n {where.namespace}",
+        )
+    raise UserError(
+        f"{shown} is not exposed outside the cluster",
+        hint=(
+            "rayllm-ctl explain spec.exposure   (LoadBalancer, Ingress or HTTPRoute)",
+            f"rayllm-ctl port-forward {where.name} -n {where.namespace}",
+        ),
+    )

@@ -1,0 +1,30 @@
+"""The Serve configuration of a live service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.lookup.services import require
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.serveconfig import document
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(Right("list", RAY_SERVICE.name),))
+
+
+def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
+    """What the RayService says in spec.serveConfigV2, as plain data.
+
+    Raises NotFoundError with the nearest name if there is no such service, UserError where it has no configuration.
+    """
+    with explained(cluster, namespace, RIGHTS):
+        service = require(cluster, RAY_SERVICE, name, namespace)
+    text = (service.get("spec") or {}).get("serveConfigV2") or ""
+    if not text.strip():
+        raise UserError(f"service {namespace}/{name} has no Serve configuration: its spec.serveConfigV2 is empty")
+    return document.read(text, f"rayservice/{name}").data

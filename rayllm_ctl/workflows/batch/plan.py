@@ -1,0 +1,124 @@
+"""From a batch job to its plan and its manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.names import did_you_mean
+from rayllm_ctl.model.kube.pod_contexts import lost
+from rayllm_ctl.model.plan.batch import BatchPlan
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.batch_service import service_of
+from rayllm_ctl.model.spec.checks.batch import ONE_ANSWER
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.gateway import CODE_PATH
+from rayllm_ctl.model.text.problems import Problem
+from rayllm_ctl.planner.batch.batch import batch_plan
+from rayllm_ctl.planner.deployment.pod_templates import on_python_path
+from rayllm_ctl.render.batch import render_batch
+from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
+from rayllm_ctl.render.prompts import template_problems
+from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.manifests import require
+from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
+from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+
+
+@dataclass(frozen=True)
+class BatchRendering:
+    """The manifests of a batch job, its plan, and what to know of them.
+
+    token_by_default: Ray asks for a token, and the spec file says nothing of it.
+    """
+
+    plan: BatchPlan
+    manifests: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+    token_by_default: bool
+
+
+def make_batch_plan(
+    batch: BatchJob,
+    facts: FactSources,
+    *,
+    explain: bool = False,
+) -> BatchPlan:
+    """The plan of `batch`. Arguments and errors are those of workflows.plan.make_plan; UsageError for a template of
+    the prompt that cannot be parsed, or cannot give a prompt for a row, as well."""
+    problems = [*template_problems(batch), *_sampling_problems(batch)]
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise UsageError(
+            "\n".join(map(str, problems)),
+            hint=(*hints, f"rayllm-ctl explain batchjob.{_section(problems)}   (the fields)"),
+        )
+    service = service_of(batch)
+    if batch.engine.serving_code == "mounted" and batch.cluster is None:
+        service = on_python_path(service, CODE_PATH)
+    plan = make_plan(service, facts, explain=explain, hand_sized=True)
+    _check_adapters(batch, plan)
+    return batch_plan(batch, plan)
+
+
+def _section(problems: Iterable[Problem]) -> str:
+    """The section of the spec in which the first problem is."""
+    return ".".join(map(str, next(iter(problems)).path[:2]))
+
+
+def _sampling_problems(batch: BatchJob) -> Iterator[Problem]:
+    """Parameters that the planned vLLM does not have: each row would fail."""
+    given = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
+    given |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
+    given = {name: path for name, path in given.items() if name not in ONE_ANSWER}
+    if not given:
+        return
+    facts = engine(resolve(batch.engine).vllm_version)
+    known = facts.sampling_parameters
+    for name, path in given.items():
+        if name not in known:
+            hint = did_you_mean(name, sorted(known))
+            yield Problem(path, f'vLLM {facts.version} has no sampling parameter "{name}"', hint)
+
+
+def _check_adapters(batch: BatchJob, plan: Plan) -> None:
+    """UsageError for adapters that only the first pod of an engine would have."""
+    folder, pods = batch.model.lora_path, plan.pods
+    if folder is not None and "://" in folder and pods is not None and pods.workers_per_replica > 1:
+        raise UsageError(
+            f"spec.model.loraPath: {folder} is copied into one pod, and each engine has {pods.workers_per_replica}",
+            hint="a folder on a volume (--volume pvc:CLAIM:/adapters --lora-path /adapters), or a --tp and --pp that "
+            "fit on one node",
+        )
+
+
+def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
+    """Plan and render `batch`. Raises UserError where it cannot run or is not valid for `options.kuberay`."""
+    plan = make_batch_plan(batch, options.facts)
+    require(plan.plan, accept_risk=options.accept_risk)
+    assert plan.deployment is not None  # or `require` had raised
+    check_raw_parts(plan.deployment.pod_options, options.kuberay)
+    manifests = tuple(render_batch(plan.deployment))
+    token = asks_by_default(batch, manifests)
+    lacks = lacking(options.kuberay) if token else ""
+    if lacks:
+        manifests, token = without_token(manifests), False
+    check_objects(manifests, options.kuberay)
+    check_pod_security(manifests, plan.deployment.pod_security)
+    loss = lost(plan.deployment.pod_security)
+    notes = [f"warning: {loss}"] if loss else []
+    notes += plan.plan.warnings
+    notes += [f"token authentication is {lacks}"] if lacks else []
+    return BatchRendering(plan, manifests, tuple(notes), token)
+
+
+def batch_as_rendering(batch: BatchJob, options: RenderOptions) -> Rendering:
+    """`batch` rendered, in the form in which services are."""
+    made = batch_rendering(batch, options)
+    return Rendering(batch.name, batch.namespace, made.manifests, made.notes, None)

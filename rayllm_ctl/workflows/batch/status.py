@@ -1,0 +1,42 @@
+"""How batch jobs are: one, all of a namespace or of all namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.snapshot.job import JobCollector, collect_jobs
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health import diagnose_job
+from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+WELL = frozenset(
+    {JobState.PENDING, JobState.RUNNING, JobState.RETRYING, JobState.SUCCEEDED, JobState.SUSPENDED, JobState.DELETING}
+)
+"""States in which nothing calls for a user's attention."""
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A batch job and how it is."""
+
+    name: str
+    namespace: str
+    health: BatchHealth
+
+
+def one_job(cluster: Cluster, name: str, namespace: str) -> JobRow:
+    """How one batch job is; state NotFound where there is none."""
+    with explained(cluster, namespace, JOB_RIGHTS["status"]):
+        snapshot = JobCollector(cluster, name, namespace).collect()
+    return JobRow(name, namespace, diagnose_job(snapshot, name, namespace))
+
+
+def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobRow]:
+    """How every batch job of a namespace is, or of all (None)."""
+    found = collect_jobs(cluster, namespace)
+    return [JobRow(name, where, diagnose_job(snapshot, name, where)) for name, where, snapshot in found]

@@ -1,0 +1,170 @@
+"""Submit a batch job: plan, render, check the cluster, apply. Whoever wants to see it run follows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.apply.inventory import applied_by_us, entry
+from rayllm_ctl.cluster.apply.prune import prune
+from rayllm_ctl.cluster.lookup.services import find_object
+from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.console.batch.plan import takes
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
+from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.workflows.batch.end import how_it_ended, replaced
+from rayllm_ctl.workflows.batch.plan import BatchRendering, batch_rendering
+from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.ray_token import lacking, without_token
+from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.rollout.manifests import placed
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.apply.inventory import Entry
+
+RAY_JOB = "RayJob"
+
+DELETION_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything."""
+
+    dry_run: Literal["none", "client", "server"] = "none"
+    force_conflicts: bool = False
+    render: RenderOptions = RenderOptions()
+
+
+def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluster]) -> Iterator[Event | Rendered]:
+    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied; it is not waited for.
+
+    A job of this name that has ended is replaced: its driver does only what the output lacks. Raises UserError before
+    anything is applied where the plan, the manifests or the cluster rule the job out, or where it is running.
+    """
+    client = options.dry_run == "client"
+    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    how = options.render if client else replace(options.render, kuberay=VERSIONS[-1])
+    made = batch_rendering(batch, how)
+    yield Planned(made.plan.plan)
+    if made.plan.estimate is not None:
+        yield Noted(takes(made.plan.estimate))
+    yield from map(Noted, made.notes)
+    yield Rendered(made.manifests)
+    if client:
+        return
+    cluster = connect()
+    namespace = batch.namespace or cluster.namespace
+    yield from _apply(cluster, batch, made, namespace, options)
+
+
+def _apply(
+    cluster: Cluster, batch: BatchJob, made: BatchRendering, namespace: str, options: SubmitOptions
+) -> Iterator[Event]:
+    dry = options.dry_run == "server"
+    kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
+    rights = submit_rights(kinds, pool=batch.cluster is not None)
+    checks, existing = preflight(cluster, RAY_JOB, batch.name, namespace, rights)
+    for checked in checks:
+        yield checked
+        if checked.name == "KubeRay" and checked.ok:
+            if made.token_by_default and (why := lacking(checked.detail)):
+                made = replace(made, manifests=without_token(made.manifests))
+                yield Checked("token authentication", None, why)
+            yield from _check_for(checked.detail, made)
+    _require_cluster(cluster, batch, namespace)
+    if existing is not None:
+        yield from _replace_ended(cluster, existing, namespace, dry=dry)
+    manifests = [placed(item, namespace) for item in made.manifests]
+    if existing is None or not dry:
+        for applied, _ in apply(
+            cluster, manifests, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
+        ):
+            yield applied
+    yield from prune(cluster, _old_config_maps(cluster, batch.name, namespace, manifests), dry_run=dry)
+
+
+def submit_rights(kinds: Iterable[str], *, pool: bool) -> Rights:
+    """The rights to submit a job whose objects are of `kinds`. pool: it runs on a RayCluster that is there."""
+    return Rights(
+        needed=(
+            *(Right(verb, kind) for kind in kinds for verb in ("get", "create", "patch")),
+            *(Right(verb, "ConfigMap") for verb in ("list", "delete")),
+            Right("delete", RAY_JOB),
+            *((Right("get", "RayCluster"),) if pool else ()),
+        ),
+        display=(Right("get", "Namespace"), Right("list", "Deployment", everywhere=True)),
+    )
+
+
+def _check_for(running: str, made: BatchRendering) -> Iterator[Checked]:
+    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    version, note = known_version(running)
+    check_objects(made.manifests, version)
+    if note:
+        yield Checked("manifests", None, note)
+
+
+def _require_cluster(cluster: Cluster, batch: BatchJob, namespace: str) -> None:
+    if batch.cluster is not None and find_object(cluster, "RayCluster", batch.cluster, namespace) is None:
+        raise UserError(
+            f"spec.cluster: there is no raycluster {batch.cluster} in namespace {namespace}",
+            hint=f"kubectl get rayclusters -n {namespace}",
+        )
+
+
+def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str, *, dry: bool) -> Iterator[Event]:
+    """Delete a job that has ended: KubeRay does not start a RayJob again."""
+    name = existing["metadata"]["name"]
+    if existing["metadata"].get("labels", {}).get(BATCH) != name:
+        raise UserError(
+            f"rayjob/{name} exists in namespace {namespace} and is no batch job of rayllm-ctl",
+            hint="--name with another name",
+        )
+    ended = how_it_ended(cluster, existing, namespace)
+    if not ended:
+        state = str((existing.get("status") or {}).get("jobDeploymentStatus") or "just submitted")
+        raise UserError(
+            f"batch job {name} is running in namespace {namespace} ({state})",
+            hint=(f"rayllm-ctl batch watch {name} -n {namespace}", "--name with another name, and another output"),
+        )
+    if dry:
+        yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")
+        return
+    yield replaced(name, ended)
+    cluster.delete(RAY_JOB, name, namespace, uid=existing["metadata"]["uid"])
+    _wait_until_gone(cluster, existing, namespace)
+    yield Applied(RAY_JOB, name, namespace, "deleted")
+
+
+def _wait_until_gone(cluster: Cluster, existing: Mapping[str, Any], namespace: str) -> None:
+    metadata = existing["metadata"]
+    end = time.monotonic() + DELETION_SECONDS
+    while (found := find_object(cluster, RAY_JOB, metadata["name"], namespace)) is not None:
+        if found["metadata"]["uid"] != metadata["uid"]:
+            raise UserError(f"rayjob/{metadata['name']} was created by another client", hint="run the command again")
+        if time.monotonic() > end:
+            raise UserError(
+                f"rayjob/{metadata['name']} has ended and cannot be replaced: it is not deleted after "
+                f"{DELETION_SECONDS:.0f} s",
+                hint=f"kubectl get rayjob {metadata['name']} -n {namespace} -o yaml    # its finalizers",
+            )
+        time.sleep(0.5)
+
+
+def _old_config_maps(
+    cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]]
+) -> list[Entry]:
+    """The code and settings of earlier runs of the job, which nothing mounts any more."""
+    wanted = {item["metadata"]["name"] for item in manifests if item["kind"] == "ConfigMap"}
+    found = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
+    return [entry(item) for item in found if item["metadata"]["name"] not in wanted and applied_by_us(item)]

@@ -1,0 +1,108 @@
+"""Store how much faster or slower than planned a service was measured to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.catalog.calibrations import merged, read, write
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.bench.load import Results
+from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.workflows.bench.flags import Flags
+
+LEAST_REQUESTS = 50
+LEAST_ROUNDS = 10
+"""Requests that a measurement has to have, at all and for each one in flight: the first and the last round are not like
+the rest."""
+
+_FIGURES = ("requestsPerSecond", "ttft", "tpot")
+
+
+def check(flags: Flags) -> None:
+    """UsageError for a load that cannot calibrate a plan, or a file that is something else."""
+    path = flags.calibrate
+    assert path is not None
+    if flags.url is not None:
+        raise UsageError("--calibrate is for NAME: the plan of a server at --url is not known", hint="leave it out")
+    if flags.rate or flags.find_max or len(flags.concurrency or ()) > 1:
+        raise UsageError(
+            "--calibrate takes one load with a number of requests in flight", hint="--concurrency 16 --requests 400"
+        )
+    if flags.prefix_tokens:
+        raise UsageError(
+            "--calibrate and --prefix-tokens exclude each other: the plan computes every prompt as a whole",
+            hint="leave out --prefix-tokens",
+        )
+    if not flags.stream:
+        raise UsageError("--calibrate and --no-stream exclude each other: TTFT is not measured", hint="--stream")
+    if path.exists():
+        read(path)
+    elif not path.absolute().parent.is_dir():
+        raise UsageError(f"--calibrate {path}: there is no directory {path.absolute().parent}")
+
+
+def store(path: Path, results: Results) -> Calibration:
+    """Put the ratio of measured to planned figures into the file. UserError, with all reasons, for a result that says
+    nothing certain of the service."""
+    (result,) = results.runs
+    problems = list(_problems(result))
+    if problems:
+        raise UserError(
+            f"nothing was stored in {path}: {'; '.join(problems)}",
+            hint=_hint(result) if _too_few(result) else (),
+        )
+    found = _calibration(result)
+    write(path, merged(read(path) if path.exists() else (), found))
+    return found
+
+
+def _problems(result: Mapping[str, Any]) -> Iterator[str]:
+    if result["interrupted"]:
+        yield "the load test was interrupted"
+    if failed := result["requests"]["failed"]:
+        yield f"{failed:,} request{'' if failed == 1 else 's'} failed"
+    if result["generator"]["saturated"]:
+        yield "the generator was saturated, so the figures are not the service's alone"
+    if _too_few(result):
+        yield f"{result['requests']['succeeded']:,} requests are too few for {result['load']['concurrency']} in flight"
+    if result["predicted"] is None:
+        yield f"there is no prediction: {result['notPredicted']}"
+    elif missing := [name for name in _FIGURES if not (result["predicted"][name] or {}).get("ratio")]:
+        yield f"there is no measured {missing[0]}"
+
+
+def _least(result: Mapping[str, Any]) -> int:
+    return max(LEAST_REQUESTS, LEAST_ROUNDS * int(result["load"]["concurrency"]))
+
+
+def _too_few(result: Mapping[str, Any]) -> bool:
+    return bool(result["requests"]["succeeded"] < _least(result))
+
+
+def _hint(result: Mapping[str, Any]) -> str:
+    return f"--concurrency {result['load']['concurrency']} --requests {_least(result)}"
+
+
+def _calibration(result: Mapping[str, Any]) -> Calibration:
+    predicted, plan = result["predicted"], result["predicted"]["plan"]
+    throughput, ttft, tpot = (round(predicted[name]["ratio"], 4) for name in _FIGURES)
+    return Calibration(
+        model=plan["model"],
+        gpu=plan["gpu"],
+        tensor=plan["tensor"],
+        pipeline=plan["pipeline"],
+        vllm_version=plan["vllmVersion"],
+        throughput=throughput,
+        ttft=ttft,
+        tpot=tpot,
+        date=date.today().isoformat(),
+        in_flight=round(result["load"]["concurrency"] / plan["replicas"], 2),
+        input_tokens=plan["inputTokens"],
+        output_tokens=plan["outputTokens"],
+        requests=result["requests"]["succeeded"],
+        quantization=plan.get("quantization"),
+        kv_cache_dtype=plan.get("kvCacheDtype"),
+    )

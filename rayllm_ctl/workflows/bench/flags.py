@@ -1,0 +1,166 @@
+"""What a load test is to be, as a user asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.loadtest.prompts import BadPrompts, read_rows
+from rayllm_ctl.loadtest.settings import API, Arrivals, Length, Load, Objective, Prompts
+from rayllm_ctl.model.spec.form import SecretKey
+
+if TYPE_CHECKING:
+    from rayllm_ctl.loadtest.prompts import Tokenizer
+
+DEFAULT_CONCURRENCY = 8
+DEFAULT_SECONDS = 30.0
+INPUT = Length("fixed", 256, 256)
+"""Tokens of prompts where nothing was said."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What a user asked for; None and empty: not given. Times in seconds.
+
+    keys: those of api_key_file or, without one, of the environment.
+    """
+
+    name: str | None
+    url: str | None
+    models: tuple[str, ...]
+    api: API
+    concurrency: tuple[int, ...] | None
+    rate: tuple[float, ...] | None
+    arrivals: Arrivals
+    burst: int | None
+    ramp: float | None
+    requests: int | None
+    duration: float | None
+    warmup: int
+    request_timeout: float
+    input_tokens: Length | None
+    output_tokens: Length
+    prefix_tokens: int | None
+    prefixes: int
+    prompts: Path | None
+    tokenizer: str | None
+    seed: int
+    fields: tuple[tuple[str, Any], ...]
+    stream: bool
+    slo: Objective | None
+    find_max: bool
+    ca_file: Path | None
+    insecure_skip_tls_verify: bool
+    local: bool
+    api_key_secret: SecretKey | None
+    api_key_file: Path | None
+    keys: tuple[str, ...]
+    calibrate: Path | None = None
+
+
+def check(flags: Flags) -> None:
+    """UsageError where flags contradict each other."""
+    if (flags.name is None) == (flags.url is None):
+        what = "both NAME and --url were given" if flags.name else "there is nothing to measure"
+        raise UsageError(what, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
+    for name, seconds in (("--duration", flags.duration), ("--request-timeout", flags.request_timeout)):
+        if seconds == 0:
+            raise UsageError(f"{name} has to be longer than 0", hint=f"{name} 30s")
+    if flags.concurrency and flags.rate:
+        raise UsageError("--concurrency and --rate exclude each other", hint="--rate for requests that do not wait")
+    if flags.find_max and not flags.slo:
+        raise UsageError("--find-max needs the limits to keep", hint="--slo ttft=500ms,tpot=50ms")
+    if flags.find_max and (flags.concurrency or flags.requests or flags.ramp or (flags.rate and len(flags.rate) > 1)):
+        raise UsageError(
+            "--find-max searches for a rate: it takes one --rate to begin with, and a --duration for each",
+            hint="leave out --concurrency, --requests and --ramp",
+        )
+    if (flags.arrivals == "burst") != (flags.burst is not None):
+        raise UsageError("--arrivals burst and --burst N need each other", hint="--arrivals burst --burst 10")
+    if flags.arrivals != "poisson" and not (flags.rate or flags.find_max):
+        raise UsageError(f"--arrivals {flags.arrivals} needs --rate", hint="--rate 4")
+    if flags.local and flags.url:
+        raise UsageError("--local is for NAME: with --url the load comes from this machine anyway", hint="leave it out")
+    if flags.api_key_file and flags.name and not flags.local:
+        raise UsageError(
+            "--api-key-file is for load from this machine; the Job reads a key from a Secret",
+            hint=("--api-key-secret NAME/KEY", "--local"),
+        )
+    if flags.api_key_secret and (flags.local or flags.url):
+        raise UsageError("--api-key-secret is for load from inside the cluster", hint="--api-key-file FILE")
+    if flags.tokenizer and not flags.prompts and not (flags.local or flags.url):
+        raise UsageError(
+            "--tokenizer makes prompts on this machine, and the load comes from inside the cluster",
+            hint=("--local", "leave out --tokenizer: a word then counts as a token"),
+        )
+    if flags.url is None and (flags.ca_file or flags.insecure_skip_tls_verify):
+        raise UsageError("--ca-file and --insecure-skip-tls-verify are for --url", hint="leave them out")
+    if flags.prompts and (flags.input_tokens or flags.prefix_tokens or flags.prefixes > 1):
+        raise UsageError(
+            "--input-tokens, --prefix-tokens and --prefixes are for prompts that are made up",
+            hint="leave out --prompts, or those",
+        )
+    if flags.prefixes > 1 and not flags.prefix_tokens:
+        raise UsageError("--prefixes needs --prefix-tokens", hint="--prefix-tokens 512")
+    least = (flags.input_tokens or INPUT).low
+    if flags.prefix_tokens and flags.prefix_tokens >= least:
+        raise UsageError(
+            f"--prefix-tokens {flags.prefix_tokens} leaves nothing of prompts of {least} tokens",
+            hint=f"--input-tokens {2 * flags.prefix_tokens}",
+        )
+    if flags.slo and not flags.stream and (flags.slo.ttft or flags.slo.tpot or flags.slo.itl):
+        raise UsageError(
+            "without streams only the whole answer is timed", hint="--slo e2e=10s, or leave out --no-stream"
+        )
+
+
+def loads(flags: Flags) -> tuple[Load, ...]:
+    """The loads to send, one after another."""
+    duration = flags.duration if flags.duration or flags.requests else DEFAULT_SECONDS
+    common: dict[str, Any] = {
+        "requests": flags.requests, "duration": duration, "ramp": flags.ramp or 0.0, "warmup": flags.warmup,
+        "timeout": flags.request_timeout,
+    }  # fmt: skip
+    if flags.rate or flags.find_max:
+        burst = flags.burst or 1
+        rates = flags.rate or (1.0,)
+        return tuple(Load(rate=rate, arrivals=flags.arrivals, burst=burst, **common) for rate in rates)
+    return tuple(Load(concurrency=number, **common) for number in flags.concurrency or (DEFAULT_CONCURRENCY,))
+
+
+def tokenizer_of(name: str | None) -> Tokenizer | None:
+    """A folder's or the hub's tokenizer. Raises UsageError where it cannot be loaded."""
+    if name is None:
+        return None
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise UsageError("--tokenizer needs the package transformers", hint="pip install transformers") from None
+    try:
+        found: Tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # the Rust tokenizers raise nothing narrower
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UsageError(
+            f"--tokenizer {name} cannot be loaded: {reason}", hint="name a folder with tokenizer.json"
+        ) from None
+    return found
+
+
+def prompts_of(flags: Flags, tokenizer: Tokenizer | None) -> Prompts:
+    """What requests are made of. Raises UsageError for a file that cannot be used."""
+    if flags.prompts is None:
+        length = flags.input_tokens or INPUT
+        return Prompts(length, flags.output_tokens, flags.prefix_tokens or 0, flags.prefixes, seed=flags.seed)
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text, add_special_tokens=False)) if tokenizer else len(text.split())
+
+    try:
+        rows = read_rows(flags.prompts, flags.api, count)
+    except BadPrompts as error:
+        raise UsageError(f"--prompts {flags.prompts}: {error}", hint="see docs/bench.md for the forms") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--prompts {flags.prompts} cannot be read as text") from error
+    return Prompts(output=flags.output_tokens, rows=rows, seed=flags.seed)

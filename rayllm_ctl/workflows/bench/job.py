@@ -1,0 +1,81 @@
+"""A load test as a Job in the cluster, next to the service, so that the way to the cluster is not what is measured."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.loadtest.settings import Report, Settings
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.render.bench import BenchPod, render_bench
+from rayllm_ctl.workflows.bench.job_run import JobRun, applied, said, started, without_result
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+START_SECONDS = 300.0
+"""For the Job's pod to start: a node may have to pull the image."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a Job runs: a service's namespace, with the image of its head."""
+
+    cluster: Cluster
+    service: str
+    namespace: str
+    pod: BenchPod
+
+
+def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> Place:
+    """Beside the service `name`, an object of `kind`."""
+    item = cluster.get(kind, name, namespace)
+    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    template = spec["headGroupSpec"]["template"]["spec"]
+    box = template["containers"][0]
+    pod = BenchPod(
+        str(box["image"]),
+        tuple(template.get("imagePullSecrets") or ()),
+        template.get("securityContext"),
+        box.get("securityContext"),
+    )
+    return Place(cluster, name, namespace, pod)
+
+
+def measure_there(place: Place, settings: Settings, key: SecretKey | None, report: Report) -> list[dict[str, Any]]:
+    """The results of a Job, which is deleted whatever happens.
+
+    An interrupt deletes its pod: the generator then ends, and what it measured is the result.
+    """
+    name = f"{place.service[:40].rstrip('-')}-bench-{secrets.token_hex(3)}"
+    config_map, job = render_bench(name, place.service, place.namespace, place.pod, settings.to_json(), key)
+    run = JobRun(place.cluster, place.namespace, name, START_SECONDS, "--local sends the load from this machine")
+    with applied(run, job, [config_map]):
+        return _results(run, started(run), report)
+
+
+def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
+    """What the generator says. After an interrupt its pod is deleted, and it ends with what it has."""
+    lines: list[str] = []
+    try:
+        for kind, data in said(run, pod, lines):
+            if kind == "results":
+                return list(data)
+            report(data)
+    except KeyboardInterrupt:
+        # The log is read again from its beginning, and before the pod is deleted, for it ends with the pod.
+        again = said(run, pod, lines)
+        first = next(again, None)
+        if first is not None and first[0] != "results":
+            _end(run, pod)
+        for kind, data in (*((first,) if first else ()), *again):
+            if kind == "results":
+                return list(data)
+    raise without_result(run, pod, lines)
+
+
+def _end(run: JobRun, pod: str) -> None:
+    """Let the kubelet send SIGTERM."""
+    found = run.cluster.get("Pod", pod, run.namespace)
+    run.cluster.delete("Pod", pod, run.namespace, uid=found["metadata"]["uid"], background=True)

@@ -1,0 +1,118 @@
+"""A Job that runs once and says its results in its log: made, awaited, read, and deleted whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.snapshot.container_logs import stream
+from rayllm_ctl.errors import UserError, WaitTimeoutError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.sentences.classify import sentence_hints
+from rayllm_ctl.health.sentences.exceptions import one_line, read_log, reason
+from rayllm_ctl.loadtest.__main__ import MARK
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_POLL_SECONDS = 1.0
+_WAITING = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+)
+CONTAINER = "bench"
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """A Job by its name. start_seconds: for its pod to start, where a node may have to pull the image. hint: what to do
+    where it does not.
+    """
+
+    cluster: Cluster
+    namespace: str
+    name: str
+    start_seconds: float
+    hint: str
+
+
+@contextmanager
+def applied(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
+    """The objects exist while the block runs. The others belong to the Job, so that they go when that does."""
+    cluster, namespace = run.cluster, run.namespace
+    stored = cluster.create(job, "Job", namespace)
+    uid = stored["metadata"]["uid"]
+    try:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": uid}
+        for other in others:
+            owned = {**other, "metadata": {**other["metadata"], "ownerReferences": [owner]}}
+            cluster.create(owned, other["kind"], namespace)
+        yield
+    finally:
+        with suppress(NotFoundError):
+            cluster.delete("Job", run.name, namespace, uid=uid, background=True)
+
+
+def started(run: JobRun) -> str:
+    """The name of the Job's pod once it runs or has ended. Raises UserError where it cannot start."""
+    deadline = time.monotonic() + run.start_seconds
+    message = "no pod was created"
+    while time.monotonic() < deadline:
+        for pod in run.cluster.list("Pod", run.namespace, label_selector=f"job-name={run.name}"):
+            status = pod.get("status") or {}
+            if status.get("phase") in ("Running", "Succeeded", "Failed"):
+                return str(pod["metadata"]["name"])
+            message = _why(status) or message
+            waiting = [(box.get("state") or {}).get("waiting") or {} for box in status.get("containerStatuses") or ()]
+            for state in waiting:
+                if state.get("reason") in _WAITING:
+                    raise UserError(
+                        f"the Job {run.namespace}/{run.name} cannot start: {state['reason']}: "
+                        f"{state.get('message', '')}",
+                        hint=run.hint,
+                    )
+        time.sleep(_POLL_SECONDS)
+    raise WaitTimeoutError(
+        f"the Job {run.namespace}/{run.name} did not start within {run.start_seconds:.0f} s: {message}", hint=run.hint
+    )
+
+
+def _why(status: Mapping[str, Any]) -> str:
+    """Why a pod does not run yet, as its conditions say."""
+    told = [one for one in status.get("conditions") or () if one.get("status") == "False" and one.get("message")]
+    return str(told[0]["message"]) if told else "its container has not started"
+
+
+def said(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
+    """Kind and data of each marked line of the pod's log; `others` takes the other lines."""
+    rest = b""
+    for piece in stream(run.cluster, pod, CONTAINER, run.namespace, follow=True):
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            text = line.decode("utf-8", "replace")
+            if text.startswith(MARK):
+                yield next(iter(json.loads(text.removeprefix(MARK)).items()))
+            elif text.strip():
+                others.append(text.strip())
+
+
+def last_words(lines: Sequence[str], most: int = 1) -> str:
+    """What a log ends with: the root of its exceptions, after which an engine goes on to log, else its last lines."""
+    failure = read_log("\n".join(lines))
+    return one_line(reason(failure.text), 500) if failure else " ".join(lines[-most:])
+
+
+def without_result(run: JobRun, pod: str, lines: Sequence[str]) -> UserError:
+    """The error where a pod has ended and its log has no result: the root of its exceptions, else its last lines."""
+    failure = read_log("\n".join(lines))
+    shown = last_words(lines, 3) or "it wrote nothing"
+    # The pod is gone with its Job: only hints that are about settings can be followed.
+    own = sentence_hints(failure.text, failure.frames, deploy="rayllm-ctl bench offline …") if failure else ()
+    return UserError(f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=(*own, run.hint))

@@ -1,0 +1,75 @@
+"""A service in a cluster as the target of a load test: from this machine, or from a Job beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.forward.listener import listening
+from rayllm_ctl.cluster.ray.bench_sample import RayServiceLook, ray_cluster_look
+from rayllm_ctl.cluster.ray.model import live_model, own_vllm
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.kinds.loadtest import forward_rights, job_rights
+from rayllm_ctl.loadtest.settings import API, Report, Settings, Target
+from rayllm_ctl.model.spec.form import SecretKey
+from rayllm_ctl.workflows.access.chat import Endpoint, require_key
+from rayllm_ctl.workflows.bench.job import measure_there, place_of
+from rayllm_ctl.workflows.bench.predict import Seen, planned_of
+from rayllm_ctl.workflows.bench.watch import LookAt
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
+    """What tells what the service does under load, and what the plan says of it."""
+    if where.kind == RAY_SERVICE.name:
+        look: LookAt = RayServiceLook(cluster, where.name, where.namespace, models)
+    else:
+        look = ray_cluster_look(cluster, where.name, where.namespace)
+    try:
+        item = cluster.get(where.kind, where.name, where.namespace)
+    except UserError as error:
+        return Seen(look, error.message)
+    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    versions = {"vllm": own_vllm(item), "ray": spec.get("rayVersion")}
+    if len(set(models)) > 1:
+        return Seen(look, "several models were asked", versions)
+    return Seen(look, planned_of(live_model(item, models[0])), versions)
+
+
+@contextmanager
+def forwarded(
+    cluster: Cluster, where: Endpoint, models: tuple[str, ...], api: API, keys: tuple[str, ...]
+) -> Iterator[Target]:
+    """The service at a port of this machine, while the block runs. Raises UserError where it needs a key, or no pod is
+    ready."""
+    require_key(where, keys[0] if keys else None)
+    with (
+        explained(cluster, where.namespace, forward_rights(where.kind)),
+        listening(cluster, where.namespace, where.service) as port,
+    ):
+        yield Target(f"http://127.0.0.1:{port}/v1", models, keys, api)
+
+
+def in_cluster(
+    cluster: Cluster, where: Endpoint, key: SecretKey | None, report: Report
+) -> Callable[[Settings], list[dict[str, Any]]]:
+    """What measures from a Job beside the service. Raises UsageError where it needs a key."""
+    if where.key_required and key is None:
+        raise UsageError(
+            f"service {where.namespace}/{where.name} requires an API key, which the load test reads from a Secret",
+            hint=("--api-key-secret NAME/KEY", "--local, with --api-key-file FILE or RAYLLM_API_KEY"),
+        )
+    rights = job_rights(where.kind)
+    with explained(cluster, where.namespace, rights):
+        place = place_of(cluster, where.name, where.namespace, where.kind)
+
+    def run(settings: Settings) -> list[dict[str, Any]]:
+        with explained(cluster, where.namespace, rights):
+            return measure_there(place, settings, key, report)
+
+    return run

@@ -1,0 +1,1 @@
+"""Sweeps: variants of a service, measured one after another."""

@@ -1,0 +1,188 @@
+"""The folder of a sweep: what it is a sweep of, and a file for each variant, each written at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.bench.sweep import Record, Sweep, Variant, in_words, is_variant_name
+from rayllm_ctl.model.text.yaml_text import flow
+
+_FILE = "sweep.json"
+_LEFT = "left.json"
+"""The variant whose service may be in a cluster, whether it has been measured or not, and where."""
+
+_COMPARED = {"spec": "", "load": "load", "vary": "vary", "templates": "--template-dir"}
+"""What has to be the same at every call, and what it is called in messages: a spec file has its own names."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A service that may be in a cluster. server: the address of its API server, without credentials."""
+
+    variant: str
+    namespace: str
+    server: str
+
+
+class Folder:
+    """The files of one sweep. id: what marks its services in the cluster."""
+
+    def __init__(self, path: Path, data: Mapping[str, Any]) -> None:
+        self.path = path
+        self.id = str(data["id"])
+        self.service, self.vary = str(data["service"]), tuple(data["vary"])
+
+    def read(self, name: str) -> Record | None:
+        """What is known of a variant. Raises UsageError for a file that is not of a sweep."""
+        data = _read(self.path / f"{name}.json")
+        if data is None:
+            return None
+        try:
+            return Record.from_json(data)
+        except (KeyError, TypeError):
+            raise _not_ours(self.path / f"{name}.json") from None
+
+    def measured(self, variant: Variant, record: Record) -> Record | None:
+        """The result of a variant, if there is one. `record`: with the spec and load that it has to have."""
+        found = self.read(variant.name)
+        if found is None or found.state != "measured":
+            return None
+        differences = [
+            line
+            for name, old, new in (("", found.spec, record.spec), ("load", found.load, record.load))
+            for line in _differences(old, _plain(new), name)
+        ]
+        if differences:
+            raise _other(self.path / f"{variant.name}.json", f"a result of {in_words(variant.values)}", differences)
+        return found
+
+    def write(self, record: Record) -> None:
+        """Keep what is known of a variant."""
+        _write(self.path / f"{record.variant}.json", record.to_json())
+
+    @property
+    def left_file(self) -> Path:
+        """Where it is kept what an interrupted sweep may have left."""
+        return self.path / _LEFT
+
+    def left(self) -> Left | None:
+        """The service that an interrupted sweep may have left. UsageError for a file that is not of a sweep."""
+        found = _read(self.left_file)
+        if found is None:
+            return None
+        try:
+            return Left(str(found["variant"]), str(found["namespace"]), str(found["server"]))
+        except KeyError:
+            raise _not_ours(self.left_file) from None
+
+    def note_left(self, left: Left) -> None:
+        """Keep that a service may be in a cluster from now on."""
+        _write(self.left_file, asdict(left))
+
+    def forget_left(self) -> None:
+        """Keep that the service is gone."""
+        self.left_file.unlink(missing_ok=True)
+
+    def sweep(self) -> Sweep:
+        """All that the folder holds, in the order of the values. Raises UsageError for files that are no results."""
+        names = sorted(path.stem for path in self.path.glob("*.json") if is_variant_name(path.stem, self.service))
+        records = [record for name in names if (record := self.read(name)) is not None]
+        return Sweep(self.service, self.vary, tuple(sorted(records, key=lambda record: _order(record.values))))
+
+
+def open_folder(path: Path, service: str, what: Mapping[str, Any]) -> Folder:
+    """The folder of a sweep, made if it is not there. Raises UsageError if it is that of another one.
+
+    what: of what the sweep is, by the names in _COMPARED; `spec` is that from which the variants differ.
+    """
+    wanted: dict[str, Any] = _plain({"service": service, **what})
+    found = _read(path / _FILE)
+    if found is None:
+        found = {"id": secrets.token_hex(4), **wanted}
+        _write(path / _FILE, found)
+    elif not {"id", *wanted} <= set(found):
+        raise _not_ours(path / _FILE)
+    differences = [line for name, where in _COMPARED.items() for line in _differences(found[name], wanted[name], where)]
+    if differences:
+        raise _other(path, "another sweep", differences)
+    return Folder(path, found)
+
+
+def read_folder(path: Path) -> Folder:
+    """The folder of a sweep. Raises UsageError if it is none."""
+    found = _read(path / _FILE)
+    if found is None or not {"id", "service", "vary"} <= set(found):
+        raise UsageError(
+            f"{path} is not the folder of a sweep: it has no {_FILE}", hint="rayllm-ctl bench sweep --output-dir DIR"
+        )
+    return Folder(path, found)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint=f"rm {path}    # to measure it again") from error
+    if not isinstance(data, dict):
+        raise _not_ours(path)
+    return data
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    """Beside its place first: who reads it finds all of it or nothing."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            beside.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}", hint="--output-dir DIR") from error
+
+
+def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+    """What differs between two documents, by its path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _differences(old.get(key), new.get(key), f"{where}.{key}".lstrip("."))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, f"{where}[{place}]")
+    elif old != new:
+        yield f"{where} is {flow(old)} there and {flow(new)} here"
+
+
+def _other(path: Path, what: str, differences: list[str]) -> UsageError:
+    folder = path if path.suffix != ".json" else path.parent
+    return UsageError(
+        "\n  ".join([f"{path} holds {what}, with another spec or load:", *differences]),
+        hint=("--output-dir DIR    (another folder)", f"rm -r {folder}    # to measure all of it again"),
+    )
+
+
+def _not_ours(path: Path) -> UsageError:
+    return UsageError(f"{path} was not written by rayllm-ctl bench sweep", hint="--output-dir DIR    (another folder)")
+
+
+def _plain(data: Any) -> Any:
+    """As it comes back from a file."""
+    return json.loads(json.dumps(data))
+
+
+def _order(values: Mapping[str, Any]) -> list[tuple[int, float, str]]:
+    """Numbers by size, before all else by its text."""
+    return [
+        (0, value, "") if isinstance(value, (int, float)) else (1, 0.0, json.dumps(value)) for value in values.values()
+    ]

@@ -1,0 +1,176 @@
+"""What a sweep is to do, planned before anything is deployed: its variants, their load and their manifests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.loadtest.settings import Objective, Settings, Target
+from rayllm_ctl.model.bench.sweep import Axis, Record, Variant, in_words
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.specfile.vary import variants
+from rayllm_ctl.specfile.write import to_document
+from rayllm_ctl.workflows.bench.flags import Flags, check, loads, prompts_of, tokenizer_of
+from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
+from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.manifests import require
+from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering_of
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A variant. record: what is known of it by now. rendering: None where it is not to be deployed."""
+
+    variant: Variant
+    record: Record
+    rendering: Rendering | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sweep that can begin. Nothing of it is deployed where no variant has a rendering.
+
+    left: the service that an interrupted sweep may have left in the cluster.
+    """
+
+    service: str
+    namespace: str | None
+    vary: tuple[str, ...]
+    variants: tuple[Planned, ...]
+    folder: Folder
+    left: Rendering | None = None
+
+
+def prepare(
+    base: LLMService, axes: Sequence[Axis], load: Flags, options: RenderOptions, output_dir: Path | None
+) -> Prepared:
+    """Plan and render every variant that was not measured yet, and open the folder of the results.
+
+    load: with the name of the service, whose variants are measured. output_dir None: NAME-sweep.
+
+    Raises UsageError for flags, fields and values that cannot be used, and for the folder of another sweep; UserError
+    where no variant can be deployed. A variant that the planner rejects is no error but a record.
+    """
+    if not axes:
+        raise UsageError(
+            "there is nothing to vary",
+            hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
+        )
+    check(load)
+    what = _load_data(load)
+    found = variants(base, axes)
+    vary = tuple(axis.name for axis in axes)
+    folder_path = output_dir or Path(f"{base.name}-sweep")
+    # The newest version of KubeRay rejects least; deploy checks for the one that runs.
+    how = replace(options, kuberay=VERSIONS[-1])
+    waiting = [Record(one.name, one.values, "waiting", to_document(one.service), what) for one in found]
+    planned = [_plan(one, record, how, load) for one, record in zip(found, waiting, strict=True)]
+    if not any(one.rendering for one in planned):
+        lines = [f"{in_words(one.record.values)}: {one.record.message}" for one in planned]
+        raise UserError("\n".join(["no variant can be deployed:", *lines]), hint="rayllm-ctl plan --help")
+    known_by = {"spec": to_document(base), "load": what, "vary": vary, "templates": _templates(options.template_dir)}
+    folder = open_folder(folder_path, base.name, known_by)
+    left = folder.left()
+    renderings = {one.variant.name: one.rendering for one in planned}
+    return Prepared(
+        base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder,
+        None if left is None else renderings.get(left.variant) or Rendering(left.variant, base.namespace, (), (), None),
+    )  # fmt: skip
+
+
+def _known(one: Planned, folder: Folder) -> Planned:
+    """With the result that the folder has."""
+    found = folder.measured(one.variant, one.record)
+    if found is not None:
+        return Planned(one.variant, found, None)
+    if one.rendering is None:
+        folder.write(one.record)
+    return one
+
+
+def _plan(variant: Variant, record: Record, options: RenderOptions, load: Flags) -> Planned:
+    try:
+        plan = make_plan(variant.service, options.facts)
+        record = replace(record, gpus=_gpus(plan))
+        try:
+            require(plan, accept_risk=options.accept_risk)
+        except UserError:
+            return Planned(variant, _rejected(record, plan), None)
+        rendered = rendering_of(variant.service, plan, options)
+    except UserError as error:
+        error.message = f"{in_words(variant.values)}: {error.message}"
+        raise
+    _require_key(variant.service, load)
+    return Planned(variant, record, rendered)
+
+
+def _rejected(record: Record, plan: Plan) -> Record:
+    code = plan.reasons[0].code if plan.reasons else plan.verdict
+    message = "; ".join(reason.message for reason in plan.reasons) or f"the plan is {plan.verdict}"
+    if plan.verdict == "risky":
+        message += " (--accept-risk measures it all the same)"
+    return replace(record, state="rejected", code=code, message=message)
+
+
+def _gpus(plan: Plan) -> tuple[int, int] | None:
+    """Those of all models at the fewest and the most replicas; None where the plan has no layout."""
+    layouts = [(one.parallelism, one.gpu) for one in plan.each.values()]
+    if any(layout is None for layout, _ in layouts):
+        return None
+    held = [layout for layout, gpu in layouts if layout is not None and gpu is not None]
+    return (
+        sum(layout.gpus_per_replica * layout.replicas for layout in held),
+        sum(layout.gpus_per_replica * layout.max_replicas for layout in held),
+    )
+
+
+def _require_key(service: LLMService, load: Flags) -> None:
+    """UsageError where variants require an API key and there is none for them: it would be said only once they run."""
+    keys = service.gateway.keys if service.gateway else None
+    if keys is None:
+        return
+    if not (load.keys if load.local else load.api_key_secret):
+        raise UsageError(
+            f"service {service.name} will require an API key (spec.gateway.keys)",
+            hint=("--api-key-secret NAME/KEY", "--local, with --api-key-file FILE or RAYLLM_API_KEY"),
+        )
+    if keys.secret is None:
+        raise UsageError(
+            "spec.gateway.keys.secret is required in a sweep: without it each variant would look for keys of its own",
+            hint="gateway: {keys: {secret: NAME}} in the spec file",
+        )
+
+
+def _templates(folder: Path | None) -> str | None:
+    """What the user's own templates are known by."""
+    if folder is None:
+        return None
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(
+        b"".join(str(path.relative_to(folder)).encode() + path.read_bytes() for path in files)
+    ).hexdigest()
+
+
+def _load_data(load: Flags) -> Mapping[str, Any]:
+    """What a load is known by. Prompts of a file are a digest."""
+    prompts = prompts_of(load, tokenizer_of(load.tokenizer))
+    target = Target("", (), api=load.api)
+    settings = Settings(target, loads(load), prompts, load.slo or Objective(), dict(load.fields), load.stream).to_json()
+    del settings["target"]
+    rows = json.dumps(settings["prompts"].pop("rows"), sort_keys=True)
+    return {
+        **settings,
+        "prompts": {**settings["prompts"], "file": hashlib.sha256(rows.encode()).hexdigest() if load.prompts else None},
+        "api": load.api,
+        "tokenizer": load.tokenizer,
+        "findMax": load.find_max,
+        "local": load.local,
+    }

@@ -1,0 +1,96 @@
+"""The services of a sweep in the cluster: which are its own, and how they are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.apply.inventory import inventory
+from rayllm_ctl.cluster.lookup.services import find
+from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds.loadtest import sweep_rights
+from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.model.kube.labels import SWEEP
+from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.workflows.bench.sweep.folder import Folder, Left
+from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
+from rayllm_ctl.workflows.rollout.delete import delete
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+DELETE_SECONDS = 600.0
+"""How long to wait until a service is gone: its GPUs have to be free for the next one."""
+
+
+def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: str, *, local: bool) -> None:
+    """Raise UserError where the cluster rules all services out, or the user may not measure and remove them.
+
+    Deploying asks for its own rights.
+    """
+    rights = Rights()
+    for one in services:
+        kind, _ = workload(one.manifests)
+        rights |= sweep_rights(kind, (item["kind"] for item in one.manifests), local=local)
+        if one.plan and one.plan.deployment and gatewaysecrets.makes_password(one.plan.deployment):
+            rights |= Rights((Right("delete", "Secret"),))
+    kind, _ = workload(services[0].manifests)
+    preflight(cluster, kind.name, services[0].name, namespace, Rights(rights.needed))
+
+
+def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
+    """Raise UserError where something of a service's name is there that the sweep of this id did not apply."""
+    found = list(inventory(cluster, name, namespace).objects)
+    for kind in WORKLOADS.values():
+        with suppress(ForbiddenError):  # a kind that the sweep does not use: it has asked for its own rights
+            found += filter(None, [find(cluster, kind, name, namespace)])
+    for item in found:
+        if item["metadata"].get("annotations", {}).get(SWEEP) == sweep:
+            continue
+        what = f"{item['kind'].lower()}/{item['metadata']['name']}"
+        raise UserError(
+            f"{what} exists in namespace {namespace} and was not made by this sweep, which needs the name",
+            hint=(f"{delete_command(name, namespace)}    # if nobody needs it", "--name NAME   (another name)"),
+        )
+
+
+def place(cluster: Cluster, name: str, namespace: str) -> Left:
+    """Where a service of the sweep is, to be kept in its folder."""
+    address = urlsplit(cluster.server)
+    return Left(name, namespace, urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="")))
+
+
+def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
+    """Raise UserError where an interrupted sweep may have left a service in another cluster or namespace."""
+    left = folder.left()
+    if left is None:
+        return
+    here = place(cluster, left.variant, namespace)
+    if left != here:
+        raise UserError(
+            f"{left.variant} was left by an interrupted sweep in namespace {left.namespace} of {left.server}, and this "
+            f"call is for namespace {here.namespace} of {here.server}",
+            hint=(
+                f"-n {left.namespace}, with the --context of {left.server}    # removes it, and goes on there",
+                f"rm {folder.left_file}    # if it is gone",
+            ),
+        )
+
+
+def remove(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+    """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
+    require_own(cluster, one.name, namespace, sweep)
+    yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
+    if one.plan and one.plan.deployment:
+        yield from gatewaysecrets.delete_password(cluster, one.plan.deployment, namespace)
+
+
+def delete_command(name: str, namespace: str) -> str:
+    """What a user types to delete a service."""
+    return f"rayllm-ctl delete {name} -n {namespace}"

@@ -1,0 +1,89 @@
+"""A server that is known by its address alone: as the target of a load test, and what its metrics say meanwhile."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.loadtest.connection import tls_context
+from rayllm_ctl.loadtest.listing import ListingError, first_model
+from rayllm_ctl.loadtest.settings import Target
+from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.model.observed.vllm_metrics import engine_figures
+from rayllm_ctl.workflows.bench.flags import Flags
+from rayllm_ctl.workflows.bench.predict import SERVED
+
+_TIMEOUT = 2.0
+
+
+def target_of(flags: Flags, url: str) -> Target:
+    """The target at --url. Raises UsageError for an address or certificates that cannot be used, UserError where the
+    server lists no model and none was named."""
+    try:
+        parts = urlsplit(url)
+        usable = url.isascii() and url.isprintable() and " " not in url and parts.port != 0
+    except ValueError:  # of the port
+        usable = False
+    if not usable:
+        raise UsageError(f"--url {url} is not an http or https address", hint="--url http://127.0.0.1:8000/v1")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--url {url} is not an http or https address", hint="--url http://127.0.0.1:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError("--url has to be scheme, host, port and path alone", hint="--api-key-file FILE for a key")
+    if parts.scheme == "http" and (flags.ca_file or flags.insecure_skip_tls_verify):
+        raise UsageError("--ca-file and --insecure-skip-tls-verify are for https", hint="leave them out")
+    ca_file = str(flags.ca_file) if flags.ca_file else ""
+    target = Target(url, flags.models, flags.keys, flags.api, ca_file, flags.insecure_skip_tls_verify)
+    try:
+        tls_context(target)
+    except OSError as error:  # ssl's errors are among them
+        raise UsageError(f"--ca-file {flags.ca_file} has no usable certificates: {error}") from error
+    if target.models:
+        return target
+    try:
+        return replace(target, models=(first_model(target),))
+    except ListingError as error:
+        by_hand = ("--model NAME", "check the address, which includes /v1")
+        hint = "--api-key-file FILE, or RAYLLM_API_KEY" if error.rejected else by_hand
+        raise UserError(str(error), hint=hint) from error
+
+
+def url_versions(target: Target) -> dict[str, str | None]:
+    """The version of vLLM, as its own server tells at GET /version beside /v1; None where there is no such answer."""
+    try:
+        with _get(target, "version") as response:
+            found = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return dict.fromkeys(SERVED)
+    version = found.get("version") if isinstance(found, dict) else None
+    return {**dict.fromkeys(SERVED), "vllm": version if isinstance(version, str) else None}
+
+
+def _get(target: Target, name: str) -> Any:
+    """The response to a GET of `name` beside /v1."""
+    url = f"{target.url.rstrip('/').removesuffix('/v1')}/{name}"
+    headers = {"Authorization": f"Bearer {target.keys[0]}"} if target.keys else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - Target has http and https only
+    context = tls_context(target) if url.startswith("https") else None
+    return urllib.request.urlopen(request, timeout=_TIMEOUT, context=context)  # noqa: S310
+
+
+def url_look(target: Target) -> Callable[[], Look] | None:
+    """Looks at GET /metrics beside /v1; None where that has no metrics of vLLM."""
+
+    def look() -> Look:
+        try:
+            with _get(target, "metrics") as response:
+                text = response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            url = f"{target.url.rstrip('/').removesuffix('/v1')}/metrics"
+            return Look(problems=(f"GET {url} failed: {getattr(error, 'reason', error)}",))
+        return Look(engine=engine_figures({"": text}))
+
+    return look if look().engine is not None else None

@@ -1,0 +1,81 @@
+"""Looks at a service while a load test runs, and puts what was seen into the results.
+
+The looks are made in a thread of this process. Where the load comes from a Job, nothing else happens here. With --local
+the generator shares the process: a look waits for the API server nearly all of its time, and reading the metrics of a
+pod (400 KB) keeps the interpreter for less than a millisecond, far below the 50 ms from which on the generator counts
+as late. A process of its own would need its own connection, and credentials that may have to be asked for again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rayllm_ctl.loadtest.settings import Report, Settings
+from rayllm_ctl.model.bench.service import Look, during
+
+EVERY_SECONDS = 2.0
+"""Between two looks."""
+
+LookAt = Callable[[], Look]
+Run = Callable[[Settings], Sequence[Mapping[str, Any]]]
+"""Sends the loads of settings and returns their results."""
+
+
+class Watch:
+    """`report`: takes the progress of the loads, and passes it on. The clocks of a Job and of this machine may differ:
+    when a load began follows from its progress, which says how long ago that was."""
+
+    def __init__(self, report: Report, every: float = EVERY_SECONDS) -> None:
+        self._report, self._every = report, every
+        self._begins: dict[int, float] = {}
+
+    def report(self, progress: Mapping[str, Any]) -> None:
+        """Progress of a load."""
+        if progress.get("seconds") is not None:
+            # What took longest to arrive tells a begin that is too late.
+            begin, load = time.monotonic() - progress["seconds"], int(progress["load"])
+            self._begins[load] = min(begin, self._begins.get(load, begin))
+        self._report(progress)
+
+    def over(self, run: Run, look: LookAt | None) -> Run:
+        """`run`, whose results say what the service did; null where there is nothing to look at."""
+
+        def watched(settings: Settings) -> list[Mapping[str, Any]]:
+            self._begins.clear()
+            if look is None:
+                return [{**result, "service": None} for result in run(settings)]
+            with self._looking(look) as looks:
+                results = run(settings)
+            return [{**result, "service": self._seen(looks, load, result)} for load, result in enumerate(results)]
+
+        return watched
+
+    def _seen(self, looks: Sequence[tuple[float, Look]], load: int, result: Mapping[str, Any]) -> dict[str, Any] | None:
+        begin = self._begins.get(load)
+        return during(looks, begin, result["durationSeconds"]) if begin is not None else None
+
+    @contextmanager
+    def _looking(self, look: LookAt) -> Iterator[list[tuple[float, Look]]]:
+        looks: list[tuple[float, Look]] = []
+        ended = threading.Event()
+
+        def watch() -> None:
+            due = time.monotonic()
+            while not ended.is_set():
+                seen = look()
+                # Its end: on busy nodes a look takes seconds, and may begin before a load whose effect it sees.
+                looks.append((time.monotonic(), seen))
+                due = max(due + self._every, time.monotonic())
+                ended.wait(due - time.monotonic())
+
+        thread = threading.Thread(target=watch, name="look", daemon=True)
+        thread.start()
+        try:
+            yield looks
+        finally:
+            ended.set()
+            thread.join(self._every)

@@ -1,0 +1,1 @@
+"""The state of services: status, wait, events, logs, top, bundle."""

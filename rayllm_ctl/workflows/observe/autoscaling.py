@@ -1,0 +1,78 @@
+"""Why autoscaling changed the number of replicas, between two looks at a service.
+
+Serve's state has the new target and what brought it about; the load that the autoscaler saw is among Ray's metrics of
+the head, which are a minute old at most (ray/serve/_private/autoscaling_state.py of Ray 2.60).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.events import Noted
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Snapshot
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_LOAD = re.compile(r"^ray_serve_autoscaling_total_requests\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.M)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_TIMEOUT = 2.0
+
+
+class Autoscaling:
+    """Follows the targets of a service's deployments."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster, self._namespace = cluster, namespace
+        self._targets: dict[tuple[str, str, str], int] = {}
+
+    def notes(self, snapshot: Snapshot) -> Iterator[Noted]:
+        """What autoscaling has done since the last look; nothing at the first."""
+        for ray_cluster, answer in snapshot.serve.items():
+            for application, deployment, state in _autoscaled(answer):
+                key, target = (ray_cluster, application, deployment), int(state.get("target_num_replicas") or 0)
+                before = self._targets.get(key, target)
+                self._targets[key] = target
+                trigger = str(state.get("status_trigger") or "")
+                if target != before and not trigger.startswith("CONFIG_UPDATE"):
+                    yield Noted(self._why(ray_cluster, application, deployment, state, (before, target)))
+
+    def _why(
+        self, ray_cluster: str, application: str, deployment: str, state: Mapping[str, Any], change: tuple[int, int]
+    ) -> str:
+        scaling = state["deployment_config"]["autoscaling_config"]
+        target = scaling.get("target_ongoing_requests")
+        load = self._load(ray_cluster, application, deployment)
+        parts = [
+            f"{round(load, 1):g} ongoing requests" if load is not None else "number of ongoing requests unknown",
+            f"target {target:g} per replica" if target else "",
+            f"{scaling.get('min_replicas', 1)} to {scaling.get('max_replicas', 1)} replicas",
+            f"trigger {state.get('status_trigger')}",
+        ]
+        return f"autoscaling: {deployment} {change[0]} → {change[1]} replicas: {', '.join(filter(None, parts))}"
+
+    def _load(self, ray_cluster: str, application: str, deployment: str) -> float | None:
+        """The requests that Serve's autoscaler counted last, running and waiting; None where that cannot be read."""
+        service = f"{kuberay.head_service(ray_cluster)}:metrics"
+        path = f"/api/v1/namespaces/{self._namespace}/services/{service}/proxy/metrics"
+        try:
+            text = self._cluster.request_text(path, doing=f"read the metrics of {ray_cluster}", timeout=_TIMEOUT)
+        except UserError:
+            return None
+        for series in _LOAD.finditer(text):
+            labels = dict(_LABEL.findall(series["labels"]))
+            if (labels.get("application"), labels.get("deployment")) == (application, deployment):
+                return float(series["value"])
+        return None
+
+
+def _autoscaled(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Application, name and state of each deployment that scales by itself, of Serve's own answer."""
+    for name, application in (answer.get("applications") or {}).items():
+        for deployment, state in (application.get("deployments") or {}).items():
+            if (state.get("deployment_config") or {}).get("autoscaling_config"):
+                yield name, deployment, state

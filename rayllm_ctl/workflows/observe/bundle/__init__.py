@@ -1,0 +1,1 @@
+"""Bundles: what was seen of a service, as files."""

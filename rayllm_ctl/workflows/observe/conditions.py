@@ -1,0 +1,162 @@
+"""Wait until a condition holds for a service that was applied before: ready, healthy, deleted, a number of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.apply.inventory import inventory
+from rayllm_ctl.cluster.lookup.services import not_found
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.events import Noted, Observed
+from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME
+from rayllm_ctl.model.observed.external import Reach, format_external
+from rayllm_ctl.model.observed.health import Health, State
+from rayllm_ctl.workflows.observe.wait import Look, looks_at, stop_if_hopeless, stop_if_suspended, timed_out
+from rayllm_ctl.workflows.services import kind_of
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`holds`: whether a look shows it. `met` and `unmet` follow the name of the service in messages.
+
+    replicas: how many are waited for, of the condition that is about replicas.
+    """
+
+    holds: Callable[[Health], bool]
+    met: str
+    unmet: str
+    replicas: int | None = None
+
+
+@dataclass(frozen=True)
+class Met:
+    """The condition holds, `elapsed` seconds after the wait began."""
+
+    health: Health
+    elapsed: float
+
+
+def is_ready(health: Health) -> bool:
+    """Whether it serves and nothing is in progress: what `deploy` waits for."""
+    return health.state is State.READY
+
+
+def is_healthy(health: Health) -> bool:
+    """Ready, and Serve itself says that all wanted replicas run, and every address outside the cluster can be used."""
+    return (
+        is_ready(health)
+        and health.replicas_verified
+        and health.replicas_running >= health.replicas_wanted
+        and all(address.state is Reach.READY for address in health.external)
+    )
+
+
+READY = Condition(is_ready, "is ready", "is not ready")
+HEALTHY = Condition(is_healthy, "is healthy", "is not healthy")
+DELETED = Condition(lambda health: health.state is State.NOT_FOUND, "is deleted", "is not deleted")
+
+
+def replicas(count: int) -> Condition:
+    """At least `count` replicas serve, as Serve itself says; for 0: it is scaled to zero."""
+
+    def holds(health: Health) -> bool:
+        if count == 0:
+            return is_ready(health) and _verified(health) == 0
+        return health.endpoints > 0 and _verified(health) >= count
+
+    what = f"{count:,} replica{'' if count == 1 else 's'}"
+    return Condition(holds, f"has {what}", f"does not have {what}", count)
+
+
+def _verified(health: Health) -> int:
+    """Replicas that run; -1 where only worker pods could be counted."""
+    return health.replicas_running if health.replicas_verified else -1
+
+
+def wait_for(
+    cluster: Cluster, name: str, namespace: str, condition: Condition, timeout: float
+) -> Iterator[Observed | Noted | Met]:
+    """Look at service `name` until `condition` holds; the last event is Met. timeout: seconds.
+
+    Raises UserError at once when waiting cannot help (a terminal cause, more replicas than it may have, it is being
+    deleted), NotFoundError when there is no such service, WaitTimeoutError with the last state.
+    """
+    last: Health | None = None
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
+        for seen in looks_at(cluster, None, name, namespace, timeout, None):
+            if isinstance(seen, Noted):
+                yield seen
+                continue
+            if condition is DELETED:
+                left, unknown = _remains(cluster, name, namespace, seen)
+                if left:
+                    last = seen.health
+                    yield Observed(last, seen.elapsed)
+                    continue
+                if unknown:
+                    yield Noted(f"{unknown}: whether what rayllm-ctl applied of these for {name} is left is unknown")
+            else:
+                _must_exist(cluster, name, namespace, seen.health, known=last is not None)
+            last = seen.health
+            yield Observed(last, seen.elapsed)
+            if condition.holds(last):
+                yield Met(last, seen.elapsed)
+                return
+            _stop_if_impossible(name, namespace, condition, last, seen.elapsed)
+            if condition is not DELETED:
+                stop_if_suspended(name, namespace, seen.snapshot, last)
+    raise timed_out(f"{name} {condition.unmet}", name, namespace, last, timeout, *_lacking(last))
+
+
+def _lacking(health: Health | None) -> Iterator[str]:
+    """What the causes do not say: what could not be read, and addresses that cannot be used."""
+    if health is None:
+        return
+    yield from health.notes
+    yield from (format_external(one) for one in health.external if one.state is not Reach.READY)
+
+
+def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[bool, str]:
+    """Whether anything of a deleted service is left: its object, pods, RayClusters, or what was applied with it; and
+    what is not known of that, empty if all is.
+    """
+    if seen.health.state is not State.NOT_FOUND:
+        return True, ""
+    labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.objects if item["kind"] == "RayCluster")
+    if any(one.get(ORIGIN_NAME) == name for one in labels):
+        return True, ""
+    found = inventory(cluster, name, namespace)
+    return bool(found.objects), found.unknown(namespace)
+
+
+def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, known: bool) -> None:
+    if health.state is State.NOT_FOUND and not known:
+        raise not_found(cluster, kind_of(cluster, name, namespace), name, namespace)
+    if health.state in (State.NOT_FOUND, State.DELETING):
+        raise UserError(
+            f"{name} was deleted" + (" while wait was waiting for it" if known else ""),
+            hint=f"rayllm-ctl status {name} -n {namespace}",
+        )
+
+
+def _stop_if_impossible(name: str, namespace: str, condition: Condition, health: Health, elapsed: float) -> None:
+    if condition is DELETED:
+        return
+    stop_if_hopeless(name, namespace, health, elapsed)
+    # While something is in progress, it may be a change of the bounds.
+    settled = health.state is State.READY and health.replicas_verified
+    if condition.replicas is not None and settled and condition.replicas > health.replicas_max:
+        raise UserError(
+            f"{name} {condition.unmet}: it may have {health.replicas_max:,} at most (spec.replicas.max)",
+            hint=(
+                f"rayllm-ctl deploy … --max-replicas {condition.replicas}",
+                f"rayllm-ctl status {name} -n {namespace}",
+            ),
+        )

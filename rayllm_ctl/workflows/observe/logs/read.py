@@ -1,0 +1,84 @@
+"""The logs of a service: their lines, one log after the other or all as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.lookup.services import require
+from rayllm_ctl.cluster.snapshot.container_logs import pieces
+from rayllm_ctl.cluster.snapshot.log_sources import Reading
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.workflows.observe.logs.follow import follow_logs
+from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
+from rayllm_ctl.workflows.observe.logs.select import Choice, Part
+from rayllm_ctl.workflows.services import kind_of
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.snapshot.log_sources import LogSource, Reading
+
+
+def log_lines(
+    cluster: Cluster,
+    name: str,
+    namespace: str,
+    part: Part,
+    *,
+    pod: str | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+    previous: bool = False,
+    grep: str = "",
+) -> Iterator[LogLine | LogNote]:
+    """The lines of the logs of `part` of service `name` that contain `grep`.
+
+    pod: that pod alone, of which the container's log is read where Serve has no replica in it. tail: lines from the
+    end of each log, None for all. follow: all logs at once as they are written, those that begin later among them,
+    until the service or `pod` is gone. previous: of the previous run of the containers, which is not followed. Raises
+    NotFoundError when there is no such service, UserError when there is no such log, or none of them can be read.
+    """
+    if previous and part == "engine":
+        raise UsageError(
+            "--previous is about containers, and the engine runs inside one",
+            hint=f"rayllm-ctl logs {name} -n {namespace} --previous",
+        )
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("logs")):
+        kind = kind_of(cluster, name, namespace)
+        workload = require(cluster, kind, name, namespace)
+        choice = Choice(cluster, kind, name, namespace, part, pod, previous)
+        found = choice.find(workload)
+        follow = follow and not previous
+        if not found.sources and not (follow and pod is None and part != "operator"):
+            raise UserError("\n".join(found.unread.values())) if found.unread else choice.nothing(workload)
+        if follow:
+            lines = follow_logs(choice, found, tail)
+        else:
+            lines = _in_turn(found.sources, Reading(tail, previous=previous))
+        for item in lines:
+            if isinstance(item, LogNote) or grep in item.text:
+                yield item
+
+
+def _labels(sources: Sequence[LogSource]) -> list[str]:
+    """What tells the logs apart: the pod; the file as well where a pod has several."""
+    if len(sources) == 1:
+        return [""]
+    pods = [source.pod for source in sources]
+    return [f"{one.pod}/{one.file}" if pods.count(one.pod) > 1 else one.pod for one in sources]
+
+
+def _in_turn(sources: Sequence[LogSource], how: Reading) -> Iterator[LogLine | LogNote]:
+    failures = 0
+    for source, label in zip(sources, _labels(sources), strict=True):
+        try:
+            with source.open(how) as response:
+                for line in whole_lines(pieces(response)):
+                    yield LogLine(label, line.decode("utf-8", "replace"))
+        except UserError as error:
+            failures += 1
+            if failures == len(sources):
+                raise
+            yield LogNote(error.message)

@@ -1,0 +1,60 @@
+"""How services are: one, all of a namespace or of all namespaces, or one in a recorded bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.snapshot.overview import collect_all
+from rayllm_ctl.cluster.snapshot.service import collect
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
+from rayllm_ctl.model.observed.health import Health, State
+from rayllm_ctl.workflows.observe.bundle.read import namespace_of, opened, read_bundle
+from rayllm_ctl.workflows.services import kind_in, kind_of
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+WELL = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
+"""States in which nothing calls for a user's attention."""
+
+
+@dataclass(frozen=True)
+class ServiceRow:
+    """A service and how it is. `kind`: of its object."""
+
+    name: str
+    namespace: str
+    health: Health
+    kind: str = RAY_SERVICE.name
+
+
+def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
+    """The health of one service; state NotFound where there is none."""
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
+        kind = kind_of(cluster, name, namespace)
+    with explained(cluster, namespace, kind.rights_for("status")):
+        health = kind.diagnose(collect(cluster, kind, name, namespace), name, namespace)
+    return ServiceRow(name, namespace, health, kind.name)
+
+
+def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
+    """The health of every service of a namespace, or of all (None), as far as their objects tell.
+
+    Serve is not asked: what a service's status says of its applications may be some seconds old.
+    """
+    return [
+        ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
+        for kind, name, where, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
+    ]
+
+
+def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
+    """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
+    with opened(path) as folder:
+        snapshot = read_bundle(folder)
+        where = namespace or namespace_of(folder) or "default"
+    kind = kind_in(snapshot, name, where)
+    return ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)

@@ -1,0 +1,1 @@
+"""From a service to its plan, and spec files to start from."""

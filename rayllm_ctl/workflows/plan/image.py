@@ -1,0 +1,53 @@
+"""A Dockerfile for an image with all that the gateway and the Transformers engine need."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from rayllm_ctl import __version__
+from rayllm_ctl.catalog.releases import require, resolve
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.pod_contexts import RAY_USER
+from rayllm_ctl.model.plan.ray_features import INGRESS, TRANSFORMERS
+from rayllm_ctl.model.spec.gateway import SERVING_PATH
+from rayllm_ctl.model.spec.service import Engine
+from rayllm_ctl.model.text.patterns import IMAGE
+from rayllm_ctl.render.servingcode import batch_files, digest, files, requirements
+
+_END = "END_OF_FILE"
+
+
+def recipe(engine: Engine) -> str:
+    """The Dockerfile, which needs no other file.
+
+    engine: its image is the one to build on, or its versions name Ray's public image. UsageError if there is none.
+    """
+    if engine.image is not None and not IMAGE.fullmatch(engine.image):
+        raise UsageError("--image: not a valid image reference, such as rayproject/ray-llm:2.60.0-py312-cu130")
+    runtime = resolve(engine)
+    if runtime.image is None:
+        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, the image to build on")
+    require((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
+    return "\n".join(_lines(runtime.image)) + "\n"
+
+
+def _lines(base: str) -> Iterator[str]:
+    yield f"# {base} with the gateway of rayllm-ctl {__version__}, what it imports and what engine kind transformers"
+    yield "# needs on GPUs. BuildKit (Docker 23), Podman 5:"
+    yield "#   rayllm-ctl image recipe | docker build -t REGISTRY/ray-llm-gateway:TAG -"
+    yield f"FROM {base}"
+    yield "USER root"
+    yield f"RUN python3 -m pip install --no-cache-dir {shlex.join([*requirements(), *requirements('gpu')])}"
+    for name, text in {**batch_files(), **files()}.items():
+        # Quoted, so that nothing in the text is expanded.
+        yield f'COPY <<"{_END}" {SERVING_PATH}/{name}'
+        yield from text.splitlines()
+        yield _END
+    # On the path of this Python whatever PYTHONPATH is in the pods.
+    yield "RUN site=$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))') \\"
+    yield f' && echo {SERVING_PATH} > "$site/rayllm.pth" \\'
+    yield f" && chmod -R a+rX {SERVING_PATH} \\"
+    yield " && python3 -c 'import limits, redis, accelerate, rayllm_ctl.serving'"
+    yield f"LABEL io.rayllm.serving={digest(files())[:8]}"
+    yield f"USER {RAY_USER['runAsUser']}:{RAY_USER['runAsGroup']}"

@@ -1,0 +1,233 @@
+"""From a service to its plan: look the model and the GPUs up in the catalog, then ask the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.catalog import calibrations, gpus, prices
+from rayllm_ctl.catalog.engines import engine, versions
+from rayllm_ctl.catalog.gpus import canonical
+from rayllm_ctl.catalog.releases import require, resolve
+from rayllm_ctl.catalog.sources import find
+from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.model.plan.deployment import Runtime
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
+from rayllm_ctl.model.plan.plan import Plan, Reason
+from rayllm_ctl.model.plan.ray_features import needed_features
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.service import LLMService, Model
+from rayllm_ctl.model.spec.several_models import each_model, has_ingress
+from rayllm_ctl.planner.deployment.deployment import with_deployment
+from rayllm_ctl.planner.deployment.gateway import with_serving_code
+from rayllm_ctl.planner.engine.cpu import plan_cpu
+from rayllm_ctl.planner.joint import joint_plan
+from rayllm_ctl.planner.memory import Draft, speculation
+from rayllm_ctl.planner.plan import decide
+from rayllm_ctl.planner.request import Request
+from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu, plan_unseen_cpu
+from rayllm_ctl.planner.transformers.gpu import plan_transformers
+from rayllm_ctl.workflows.plan.own_applications import read_code, with_applications
+from rayllm_ctl.workflows.plan.warnings import UNSEEN, warned
+
+if TYPE_CHECKING:
+    from rayllm_ctl.catalog.sources import FoundModel
+    from rayllm_ctl.planner.memory import Draft
+    from rayllm_ctl.planner.request import Request
+
+
+def make_plan(
+    service: LLMService,
+    facts: FactSources,
+    *,
+    explain: bool = False,
+    hand_sized: bool | None = None,
+) -> Plan:
+    """The plan of `service`.
+
+    explain: with all candidates and formulas. hand_sized: the number of replicas is the user's, not to be changed for
+    the load; None: it is if it differs from the default.
+
+    Raises UsageError for a GPU, version or file that does not exist, and UserError where the model cannot be looked up.
+    A model that does not fit or contradicts itself is no error but the verdict of the plan.
+    """
+    if service.applications:
+        service, code = read_code(service)
+        plan = _plan_models(service, facts, explain, hand_sized)
+        return with_applications(plan, service, code)
+    return _plan_models(service, facts, explain, hand_sized)
+
+
+def _plan_models(
+    service: LLMService,
+    facts: FactSources,
+    explain: bool,
+    hand_sized: bool | None,
+) -> Plan:
+    if has_ingress(service):
+        service = with_serving_code(service)
+    runtime, alone = resolve(service.engine), each_model(service)
+    require(needed_features(service), runtime, service.engine)
+    configs = (
+        model_configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
+    )
+    plans = {
+        name: warned(one, plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized))
+        for name, one in alone.items()
+    }
+    if service.models:
+        return joint_plan(plans, service, runtime)
+    ((name, plan),) = plans.items()
+    return with_deployment(plan, alone[name], runtime)
+
+
+def model_configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
+    """The configuration of each of several models, as far as `folder` has one."""
+    found = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
+    if folder is not None and not any(found.values()):
+        raise UsageError(
+            f"{folder}: has no folder of any of the models ({', '.join(names)})",
+            hint=f"--model-config {folder} reads {folder / names[0] / 'config.json'}",
+        )
+    return found
+
+
+def plan_one(
+    service: LLMService,
+    runtime: Runtime,
+    facts: FactSources,
+    explain: bool,
+    hand_sized: bool | None,
+) -> Plan:
+    """The plan of a service of one model, without its deployment. Arguments and errors are those of make_plan."""
+    version = engine(runtime.vllm_version)
+    if service.engine.kind == "transformers":
+        return _plan_transformers(service, version, facts, explain)
+    if service.accelerator.kind == "cpu":
+        return _plan_cpu(service, version, facts)
+    hand_sized = service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized
+    return _plan_gpu(service, version, facts, explain, hand_sized)
+
+
+def _plan_cpu(service: LLMService, version: EngineFacts, facts: FactSources) -> Plan:
+    found = _find_for_cpu(service, facts)
+    if found is None:
+        return plan_cpu(service, version, None, UNSEEN)
+    return plan_cpu(service, version, found.facts, found.source, found.warnings)
+
+
+def _plan_gpu(
+    service: LLMService,
+    version: EngineFacts,
+    facts: FactSources,
+    explain: bool,
+    hand_sized: bool,
+) -> Plan:
+    request = gpu_request(service, version, facts, hand_sized)
+    return decide(request, explain=explain)
+
+
+def gpu_request(
+    service: LLMService,
+    version: EngineFacts,
+    facts: FactSources,
+    hand_sized: bool,
+) -> Request:
+    """What the planner is asked about a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
+    found = _find(service, facts)
+    draft, caveats = _find_draft(service, facts)
+    catalog = _gpus(facts)
+    return Request(
+        service=service,
+        facts=found.facts,
+        source=found.source,
+        engine=version,
+        gpus=_wanted(service, catalog),
+        catalog=tuple(catalog.values()),
+        checkpoint_bytes=found.exact_bytes,
+        download=service.model.path is None,
+        newest=engine(versions()[-1]),
+        hand_sized=hand_sized,
+        notes=(*found.warnings, *((version.note,) if version.note else ())),
+        draft=draft,
+        caveats=caveats,
+        calibrations=_calibrations(service),
+    )
+
+
+def _plan_transformers(
+    service: LLMService,
+    version: EngineFacts,
+    facts: FactSources,
+    explain: bool,
+) -> Plan:
+    on_cpu = service.accelerator.kind == "cpu"
+    found = (_find_for_cpu if on_cpu else _find)(service, facts)
+    if found is None:
+        return plan_unseen_cpu(service, UNSEEN)
+    catalog = {} if on_cpu else _gpus(facts)
+    request = Request(
+        service=service,
+        facts=found.facts,
+        source=found.source,
+        engine=version,
+        gpus=() if on_cpu else _wanted(service, catalog),
+        catalog=tuple(catalog.values()),
+        checkpoint_bytes=found.exact_bytes,
+        download=service.model.path is None,
+        notes=found.warnings,
+    )
+    if on_cpu:
+        return plan_transformers_cpu(request)
+    return plan_transformers(request, explain=explain)
+
+
+def _find(service: LLMService, facts: FactSources) -> FoundModel:
+    any_architecture = service.engine.kind == "transformers"
+    return find(service.model, facts, any_architecture=any_architecture)
+
+
+def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
+    """The draft model that the engine arguments name, or why it cannot be counted; neither where none is named."""
+    named = speculation(service.engine.args)
+    if not named.model:
+        return None, ()
+    uncounted = f"the draft model {named.model} is not counted"
+    if named.kind is None:
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is not known here"),)
+    try:
+        found = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
+    except UserError as error:
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: {error.message}"),)
+    return Draft(found.facts, named.kind), ()
+
+
+def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
+    """The model's facts, or None where it lies in a folder that only the pod sees and nobody else knows its name."""
+    if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
+        return _find(service, facts)
+    try:
+        return _find(service, replace(facts, offline=True))
+    except UserError:
+        return None
+
+
+def _calibrations(service: LLMService) -> tuple[Calibration, ...]:
+    if service.load.calibration is None:
+        return ()
+    return calibrations.read(Path(service.load.calibration))
+
+
+def _gpus(facts: FactSources) -> Mapping[str, GPU]:
+    return gpus.load(prices.read(facts.prices, named_only=facts.named_only))
+
+
+def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
+    if service.accelerator.gpu is None:
+        return tuple(catalog.values())
+    gpu = catalog[canonical(service.accelerator.gpu)]
+    return (gpu.on(service.scheduling.node_selector.get(INSTANCE_TYPE_LABEL, "")),)

@@ -1,0 +1,98 @@
+"""spec.applications: from the spec to the applications and workers of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.catalog import gpus
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.plan.deployment import CodeVolume, OtherApplication
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import Accelerator, LLMService, Resources
+from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.model.text.problems import Problem
+from rayllm_ctl.planner.deployment.applications import application_workers, explained, gpus_per_node, unknown_types
+from rayllm_ctl.serveconfig import check_applications
+from rayllm_ctl.serveconfig.shutdown import longest_shutdown
+from rayllm_ctl.serveconfig.sizing import groups
+from rayllm_ctl.workflows.plan.user_code import code_volume, with_code
+
+WORKERS = {"rayllm.io/workers": "applications"}
+"""The label of the Ray nodes that are for the applications: models have nodes of their own."""
+
+
+def read_code(service: LLMService) -> tuple[LLMService, CodeVolume | None]:
+    """`service` with the code of its applications on the Python path, and that code."""
+    folders = dict.fromkeys(Path(one.code) for one in service.applications if one.code is not None)
+    code = code_volume(service.name, *folders)
+    return with_code(service, code), code
+
+
+def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) -> Plan:
+    """`plan` with the applications of `service` and their workers, where it runs.
+
+    Raises UsageError with everything that Ray rejects of an application.
+    """
+    given = tuple(map(_application, service.applications))
+    config = {"applications": list(map(_in_rays_form, given))}
+    notes = check_applications(config, _place)
+    deployment = plan.deployment
+    if deployment is None:
+        return plan
+    applications = tuple(replace(one, deployments=tuple(map(_placed, one.deployments))) for one in given)
+    catalog = gpus.load()
+    found = groups({"applications": [_in_rays_form(one) for one in applications]}, gpus_per_node(catalog))
+    # What the spec says of the type of GPUs and of the size of workers is said of the models'.
+    asked = replace(service, accelerator=Accelerator(service.accelerator.kind), resources=Resources())
+    workers = application_workers(
+        asked, found, catalog, deployment.proxies, longest_shutdown(map(_in_rays_form, applications))
+    )
+    taken = {group.name for group in deployment.worker_groups} & {group.name for group in workers}
+    if taken:
+        raise UsageError(
+            f"{taken.pop()} is the name of a model and of the workers of applications", hint="spec.models[].name"
+        )
+    return replace(
+        plan,
+        deployment=replace(
+            deployment,
+            applications=applications,
+            code=code,
+            worker_groups=(*deployment.worker_groups, *workers),
+        ),
+        notes=(*plan.notes, *notes, *unknown_types(found, catalog), *explained(found, workers)),
+    )
+
+
+def _application(one: Any) -> OtherApplication:
+    return OtherApplication(one.name, one.route, one.import_path, one.args, one.runtime_env, one.deployments)
+
+
+def _in_rays_form(one: OtherApplication) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "route_prefix": one.route_prefix,
+        "import_path": one.import_path,
+        "args": dict(one.args),
+        "runtime_env": dict(one.runtime_env),
+        "deployments": [dict(deployment) for deployment in one.deployments],
+    }
+
+
+def _placed(deployment: Any) -> dict[str, Any]:
+    """The options of a deployment with the label of its workers, unless they name workers themselves."""
+    options, bundles = deployment.get("ray_actor_options") or {}, "placement_group_bundle_label_selector"
+    if options.get("label_selector") or deployment.get(bundles):
+        return dict(deployment)
+    if deployment.get("placement_group_bundles"):
+        return {**deployment, bundles: [WORKERS]}
+    return {**deployment, "ray_actor_options": {**options, "label_selector": WORKERS}}
+
+
+def _place(problem: Problem) -> str:
+    """A problem of a Serve configuration with the field of the spec."""
+    place, rest = problem.path[:2], problem.path[2:]
+    named = tuple(camel(part) if position == 0 else part for position, part in enumerate(map(str, rest[:1])))
+    return str(replace(problem, path=("spec", *place, *named, *rest[1:])))

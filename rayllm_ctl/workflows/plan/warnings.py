@@ -1,0 +1,43 @@
+"""What `render` and `deploy` say of a plan as well: where facts are from, how a GPU's name is read, a missing token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rayllm_ctl.catalog.gpus import reading
+from rayllm_ctl.catalog.models import is_gated
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.service import LLMService
+
+UNSEEN = "unknown (the folder is only visible in the pod)"
+"""The source of the facts of a model of which only the pods have the files."""
+
+TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
+"""Environment variables with a token for the hub, or the path of one."""
+
+
+def warned(service: LLMService, plan: Plan, *, needs_token: bool = True) -> Plan:
+    """`plan` with what is to be said before it is deployed. needs_token: False where the pods have a token for the hub
+    by other means than those of the spec, or need none."""
+    return replace(plan, warnings=tuple(_warnings(service, plan.facts_source, needs_token)))
+
+
+def _warnings(service: LLMService, source: str, needs_token: bool) -> Iterator[str]:
+    if not source.startswith(("catalog", UNSEEN)):
+        yield f"the facts of {service.model.id} are from {source}"
+    gpu = service.accelerator.gpu if service.accelerator.kind == "gpu" else None
+    if gpu is not None and (note := reading(gpu)):
+        yield note
+    if needs_token and service.model.path is None and is_gated(service.model.id) and not _has_token(service):
+        yield (
+            f"{service.model.id} is gated on the Hugging Face Hub, and the pods have no token to download it: "
+            "--hf-token-secret NAME/KEY (kubectl create secret generic NAME --from-literal=KEY=TOKEN)"
+        )
+
+
+def _has_token(service: LLMService) -> bool:
+    """Whether the pods may have a token for the hub; what a Secret of many variables holds is not known."""
+    worker = service.pods.worker
+    named = any(one.name in TOKEN_VARIABLES for one in worker.env)
+    return service.model.token_secret is not None or named or bool(worker.env_from)

@@ -1,0 +1,1 @@
+"""From plans and Serve configuration files to manifests."""

@@ -1,0 +1,127 @@
+"""Manifests from files: what `render` wrote, what a kustomization builds, or spec files, which are rendered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
+from rayllm_ctl.model.spec.service import KIND
+from rayllm_ctl.specfile import load_any_text
+from rayllm_ctl.workflows.batch.plan import batch_as_rendering
+from rayllm_ctl.workflows.render import kustomize
+from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.rollout.diff import rendered, start_seconds
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_SEPARATOR = re.compile(r"^---$", re.MULTILINE)
+
+
+def read(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
+    """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
+
+    Of a kustomization, the files that it lists count; one that does more is built. Raises UsageError, with the file,
+    for what is neither a manifest nor a spec, for an object that is there twice, and for a folder that has such a
+    kustomization below it.
+    """
+    manifests: list[dict[str, Any]] = []
+    seconds: float | None = None
+    seen: dict[tuple[str, str, str], Path] = {}
+    for file, text in _sources(path):
+        found, starts = _manifests(file, text, options)
+        seconds = starts if starts is not None else seconds
+        for item in found:
+            metadata = item["metadata"]
+            key = (str(item["kind"]), str(metadata.get("namespace") or ""), str(metadata["name"]))
+            if key in seen:
+                raise UsageError(f"{file}: {key[0]} {key[2]} is in {seen[key]} as well", hint="remove one of them")
+            seen[key] = file
+            manifests.append(item)
+    return manifests, seconds
+
+
+def _sources(path: Path) -> Iterator[tuple[Path, str]]:
+    """Texts with their files; what is built has its folder, and is a text for each object."""
+    own = kustomize.kustomization_of(path) if path.is_dir() else path if path.name in kustomize.FILES else None
+    if own is None or not own.is_file():
+        files = _files(path) if path.is_dir() else [path]
+    else:
+        listed = kustomize.listed(own)
+        if listed is None:
+            yield from ((own.parent, text) for text in _SEPARATOR.split(kustomize.build(own.parent)))
+            return
+        files = listed
+    yield from ((file, _text(file)) for file in files)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder without a kustomization: of folders that have one, those that it lists."""
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+    found: dict[Path, None] = {}
+    for path in inside:
+        own = kustomize.kustomization_of(path)
+        if own is not None:
+            listed = kustomize.listed(own)
+            if listed is None:
+                raise UsageError(
+                    f"{own} changes what it lists, and {folder} has none that includes it: what is applied is unknown",
+                    hint=f"name the folder that is applied, such as {path}",
+                )
+            found.update(dict.fromkeys(listed))
+        elif path.is_dir() and not path.is_symlink():
+            found.update(dict.fromkeys(_files(path)))
+        elif path.suffix in _SUFFIXES and path.is_file():
+            found[path] = None
+    return list(found)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"{file}: no such file or directory") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: cannot be read: {error}") from None
+
+
+def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
+    documents = list(_documents(file, text))
+    if any(item.get("kind") in (KIND, BATCH_KIND) for item in documents):
+        built = file.is_dir()
+        found = load_any_text(text, f"{file}, built" if built else str(file), file if built else file.parent)
+        if isinstance(found, BatchJob):
+            return list(batch_as_rendering(found, options).manifests), None
+        made = rendered(found, options)
+        return list(made.manifests), start_seconds(made)
+    items = [item for item in documents if not kustomize.is_kustomization(item, file)]
+    for item in items:
+        metadata = item.get("metadata")
+        if not (item.get("kind") and item.get("apiVersion") and isinstance(metadata, dict) and metadata.get("name")):
+            raise UsageError(
+                f"{file}: not a manifest: apiVersion, kind or metadata.name is missing",
+                hint="rayllm-ctl diff --local takes what rayllm-ctl render prints, folders of it, and spec files",
+            )
+    return items, None
+
+
+def _documents(file: Path, text: str) -> Iterator[dict[str, Any]]:
+    import yaml
+
+    try:
+        for document in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if document is None:
+                continue
+            if not isinstance(document, dict):
+                raise UsageError(f"{file}: not a manifest, but a {type(document).__name__}")
+            if document.get("kind") == "List":
+                yield from (item for item in document.get("items") or () if isinstance(item, dict))
+            else:
+                yield document
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file}: not valid YAML: {str(error).splitlines()[0]}") from None

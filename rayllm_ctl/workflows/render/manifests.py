@@ -1,0 +1,51 @@
+"""From a plan to manifests: rejects what the plan says cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.errors import RiskyPlanError, UserError
+from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.render import render
+from rayllm_ctl.render.helm.values import helm_values
+from rayllm_ctl.render.podparts import check_pod_security
+from rayllm_ctl.workflows.render.check import check
+
+
+def manifests(
+    plan: Plan, *, accept_risk: bool = False, template_dir: Path | None = None, kuberay: str = DEFAULT
+) -> list[dict[str, Any]]:
+    """The manifests of `plan`, valid for a version of KubeRay (one of model.kuberayversions.VERSIONS).
+
+    template_dir: a folder of the user's own templates.
+
+    Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
+    UsageError when no image is known for it or a patch cannot be applied.
+    """
+    require(plan, accept_risk=accept_risk)
+    rendered = render(plan, template_dir)
+    check(rendered, plan, kuberay)
+    assert plan.deployment is not None  # or there would be nothing to render
+    check_pod_security(rendered, plan.deployment.pod_security)
+    return rendered
+
+
+def chart_values(plan: Plan) -> dict[str, Any]:
+    """The values with which the Helm chart lays out the manifests of `plan`.
+
+    Raises UserError where a number is more than Helm can hold.
+    """
+    return helm_values(plan)
+
+
+def require(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
+    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
+    if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
+        return
+    message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
+    hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
+    hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
+    failure = RiskyPlanError if plan.verdict == "risky" else UserError
+    raise failure(f"{message}\n{outcome}", hint=tuple(dict.fromkeys(hints)))

@@ -1,0 +1,141 @@
+"""A Serve configuration file of the user's own: from the file to manifests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.catalog import gpus
+from rayllm_ctl.catalog.rayserve import fields
+from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.deployment import Runtime
+from rayllm_ctl.model.plan.llm_applications import described_models, pattern_of
+from rayllm_ctl.model.plan.llm_fields import LLMFields
+from rayllm_ctl.model.plan.plan import StartupPlan
+from rayllm_ctl.model.spec.service import Accelerator, LLMService
+from rayllm_ctl.model.text.yaml_text import dump
+from rayllm_ctl.planner.deployment.applications import applications, gpus_per_node, unknown_types
+from rayllm_ctl.planner.deployment.images import image_warnings
+from rayllm_ctl.render.applications import render_applications
+from rayllm_ctl.render.podparts import check_pod_security
+from rayllm_ctl.serveconfig import read_config
+from rayllm_ctl.serveconfig.llmfill import filled
+from rayllm_ctl.serveconfig.shutdown import longest_shutdown
+from rayllm_ctl.serveconfig.sizing import groups
+from rayllm_ctl.workflows.plan.user_code import code_volume, with_code
+from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
+from rayllm_ctl.workflows.render.serve_models import plan_models, workers
+
+if TYPE_CHECKING:
+    from rayllm_ctl.serveconfig import ServeConfig
+    from rayllm_ctl.workflows.render.serve_models import PlannedModel
+    from rayllm_ctl.workflows.render.service import RenderOptions
+
+
+@dataclass(frozen=True)
+class ServeFile:
+    """What to deploy: the file, the folder with its code, and what was said of pods, image and scheduling."""
+
+    file: Path
+    code: Path | None
+    service: LLMService
+
+
+@dataclass(frozen=True)
+class PreparedApplications:
+    """Manifests; the groups of workers and why; and what to know of the file, each with its line.
+
+    startup: of the model of Ray Serve LLM that takes longest, if there is one.
+    """
+
+    manifests: tuple[dict[str, Any], ...]
+    explanation: tuple[str, ...]
+    notes: tuple[str, ...]
+    startup: StartupPlan | None
+
+
+def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
+    """The manifests of `source`. Raises UsageError with every problem of the file and its line, and UserError for a
+    model that does not fit."""
+    config, fields, runtime = read(source)
+    catalog = gpus.load()
+    code = code_volume(source.service.name, *([source.code] if source.code else []))
+    service = with_code(source.service, code)
+    planned = plan_models(
+        config.data, service, runtime, options.facts, config.place, accept_risk=options.accept_risk
+    )  # fmt: skip
+    if service.model.token_secret is not None and not planned:
+        raise UsageError(f"--hf-token-secret: {source.file} has no application with models of Ray Serve LLM")
+    data, added = filled(config.data, ((one.model, one.serve, one.plan.engine) for one in planned))
+    shutdown = longest_shutdown(data.get("applications") or ())
+    served, ingresses = workers(planned, data, service, shutdown) if planned else (None, ())
+    found = groups(
+        data, gpus_per_node(catalog), ingresses, [group.name for group in served.groups] if served else ()
+    )  # fmt: skip
+    named = service.accelerator.gpu
+    on_gpus = any(group.gpus for group in found) or any(one.model.hardware == "gpu" for one in planned)
+    service = replace(
+        service,
+        accelerator=Accelerator(kind="gpu" if on_gpus else "cpu", gpu=gpus.canonical(named) if named else None),
+    )
+    runtime = _image_of(planned, runtime)
+    applied = applications(
+        service, found, catalog, runtime, config.proxies, dump(data), code, shutdown, served
+    )  # fmt: skip
+    manifests = render_applications(applied)
+    lacks = lacking(options.kuberay) if asks_by_default(service, manifests) else ""
+    if lacks:
+        manifests = list(without_token(manifests))
+    check_objects(manifests, options.kuberay)
+    check_pod_security(manifests, applied.pod_security)
+    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
+    notes += (fields.note,) if planned and fields.note else ()
+    notes += tuple(image_warnings(runtime, [one.plan.gpu for one in planned if one.plan.gpu])) if planned else ()
+    notes += (f"token authentication is {lacks}",) if lacks else ()
+    startup = served.startup if served else None
+    return PreparedApplications(tuple(manifests), applied.explanation, notes, startup)
+
+
+def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
+    """`runtime`, without the public image where that does not run one of the models."""
+    each = [one.plan.deployment.runtime for one in planned if one.plan.deployment is not None]
+    return next((one for one in each if one.image is None), runtime)
+
+
+def read(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:
+    """The configuration of a file, checked for the version of Ray in the image. Raises UsageError with every problem
+    and its line."""
+    runtime = resolve(source.service.engine)
+    known = fields(runtime)
+    return read_config(_text(source.file), str(source.file), known), known, runtime
+
+
+def _text(file: Path) -> str:
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: the file is not valid UTF-8") from None
+
+
+def _unlisted(config: dict[str, Any]) -> Iterator[str]:
+    for application in config["applications"]:
+        name = application.get("name", "default")
+        if pattern_of(application) is not None:
+            continue
+        if any(entry.path != ("args",) for entry in described_models(application)):
+            builder = application["import_path"]
+            yield f"application {name} has llm_configs, which {builder} may read or not: its models are not planned"
+        if not application.get("deployments"):
+            yield (
+                f"application {name} lists no deployments: sized for one replica of one CPU "
+                "(`serve build` writes a file that lists them)"
+            )

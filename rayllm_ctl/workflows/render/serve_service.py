@@ -1,0 +1,206 @@
+"""A Serve configuration file with models of Ray Serve LLM as an LLMService."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.names import INGRESS_DEPLOYMENT
+from rayllm_ctl.model.plan.llm_applications import pattern_of
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
+from rayllm_ctl.model.text.problems import Path, Problem
+from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
+from rayllm_ctl.workflows.render.serve_config import ServeFile, read
+from rayllm_ctl.workflows.render.serve_models import chosen_gpu
+
+_TAKEN = frozenset(
+    {
+        "model_loading_config",
+        "engine_kwargs",
+        "accelerator_type",
+        "accelerator_config",
+        "deployment_config",
+        "llm_engine",
+    }
+)
+"""Fields of a configuration of which the spec has what it has a field for."""
+
+_REPLICAS = frozenset({*SCALING.values(), "min_replicas", "max_replicas", "initial_replicas",
+                       "target_ongoing_requests", "aggregation_function"})  # fmt: skip
+
+
+def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
+    """The service that serves the models of a file, and what of the file it does not have, a line each.
+
+    Raises UsageError with every problem of the file, and where it has no model.
+    """
+    config, _, _ = read(given)
+    found = models(config.data, given.service)
+    if not found:
+        raise UsageError(
+            f"{given.file} has no application with models of Ray Serve LLM",
+            hint="rayllm-ctl deploy --serve-config takes any Serve configuration file as it is",
+        )
+    remote = [model for model in found if model.is_of_a_bucket]
+    if remote:
+        lines = [
+            Problem((*one.at, "model_loading_config", "model_source"), "a spec file has no field for a bucket")
+            for one in remote
+        ]
+        raise UsageError(
+            "\n".join(map(config.place, lines)),
+            hint="copy the model to a volume: model_source: /models/NAME, and --volume pvc:CLAIM:/models",
+        )
+    service = _service(found, given.service)
+    problems = validate(service)
+    if problems:
+        places = _variables(config.data, found)
+        texts = [
+            config.place(replace(one, path=places[str(one.path[-1])]))
+            if one.path[:3] == ("spec", "engine", "env") and one.path[-1] in places
+            else str(one)
+            for one in problems
+        ]
+        raise UsageError("\n".join(texts), hint=tuple(one.hint for one in problems if one.hint))
+    lost = [*_lost(found), *_lost_around(config.data)]
+    return service, tuple(config.lines(lost))
+
+
+def _service(found: Sequence[FileModel], base: LLMService) -> LLMService:
+    planned = [_one(model, base) for model in found]
+    env = {name: value for model in found for name, value in model.env.items() if not _is_reference(value)}
+    engine = replace(base.engine, env={**env, **base.engine.env})
+    if len(planned) == 1:
+        (one,) = planned
+        own = {field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)}
+        return replace(one, engine=replace(engine, **own), applications=())
+    entries = tuple(_entry(model, one) for model, one in zip(found, planned, strict=True))
+    default = LLMService(base.name)
+    return replace(base, model=default.model, models=entries, engine=engine, accelerator=default.accelerator)
+
+
+def _one(model: FileModel, base: LLMService) -> LLMService:
+    gpu = chosen_gpu(model, base.accelerator.gpu)
+    kind = model.service.accelerator.kind
+    service = model.service
+    # What the file leaves out is what vLLM does without it, not what a plan would choose.
+    layout = Parallelism(service.parallelism.tensor, service.parallelism.pipeline)
+    return replace(service, accelerator=Accelerator(kind, gpu.name if gpu else None), parallelism=layout)
+
+
+def _entry(model: FileModel, one: LLMService) -> ModelEntry:
+    engine = ModelEngine(**{field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)})
+    named = {field.name: getattr(one.model, field.name) for field in fields(Model)}
+    return ModelEntry(
+        **named, name=model.name, engine=engine, accelerator=one.accelerator, parallelism=one.parallelism,
+        replicas=one.replicas,
+    )  # fmt: skip
+
+
+def _is_reference(value: str) -> bool:
+    """Whether Ray would fill in other variables, which Kubernetes does not."""
+    return "${" in value
+
+
+def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[str, Path]:
+    """Where the variables of the service stand in the file."""
+    places: dict[str, Path] = {}
+    for model in found:
+        application = model.at[:2]
+        whole = config["applications"][model.at[1]]
+        owners = [(application, whole), (model.at, model.entry.config)]
+        options = ("deployment_config", "ray_actor_options")
+        owners.append(((*model.at, *options), model.entry.options.get(options[1]) or {}))
+        for position, deployment in enumerate(whole.get("deployments") or ()):
+            at = (*application, "deployments", position, options[1])
+            owners.append((at, deployment.get(options[1]) or {}))
+        for at, owner in owners:
+            for name in (owner.get("runtime_env") or {}).get("env_vars") or {}:
+                places[name] = (*at, "runtime_env", "env_vars", name)
+    return places
+
+
+def _lost_env(at: Path, owner: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a spec file does not have of a runtime environment, whose variables become spec.engine.env."""
+    found = owner.get("runtime_env") or {}
+    for key in found:
+        if key != "env_vars":
+            yield Problem((*at, "runtime_env", key), "not taken over")
+    for name, value in (found.get("env_vars") or {}).items():
+        if _is_reference(value):
+            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not fill it in")
+
+
+def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
+    """What a spec file has no field for, of each model."""
+    for model in found:
+        config = model.entry.config
+        given = source(model.entry)
+        if not given.startswith("/") and given != model.entry.model_id:
+            yield Problem(
+                (*model.at, "model_loading_config", "model_id"),
+                f"not taken over: clients ask for the model as {given}, its name on the hub",
+            )
+        for key in config:
+            if key not in (*_TAKEN, "runtime_env"):
+                yield Problem((*model.at, key), "not taken over")
+        yield from _lost_env(model.at, config)
+        for key in model.entry.options:
+            if key == "ray_actor_options":
+                yield from _lost_of_actor((*model.at, "deployment_config", key), model.entry.options[key] or {})
+            elif key not in ("autoscaling_config", "num_replicas"):
+                yield Problem((*model.at, "deployment_config", key), "not taken over: it is planned, or Ray's default")
+        for key in model.entry.options.get("autoscaling_config") or {}:
+            if key not in _REPLICAS:
+                yield Problem((*model.at, "deployment_config", "autoscaling_config", key), "not taken over")
+        if model.engine_token is not None:
+            yield Problem((*model.at, "engine_kwargs", "hf_token"), "not taken over: --hf-token-secret NAME/KEY")
+
+
+def _lost_of_actor(at: Path, options: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in options:
+        if key != "runtime_env":
+            yield Problem((*at, key), "not taken over: it is planned, or Ray's default")
+    yield from _lost_env(at, options)
+
+
+def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a spec file does not have of the options of a deployment: of those of a model it has the replicas."""
+    of_a_model = deployment["name"] != INGRESS_DEPLOYMENT
+    for key, value in deployment.items():
+        if key == "name" or (of_a_model and key == "num_replicas"):
+            continue
+        if of_a_model and key == "autoscaling_config":
+            for field in value or ():
+                if field not in _REPLICAS:
+                    yield Problem((*at, key, field), "not taken over")
+        elif of_a_model and key == "ray_actor_options":
+            yield from _lost_of_actor((*at, key), value or {})
+        else:
+            yield Problem((*at, key), "not taken over: it is planned, or Ray's default")
+
+
+def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
+    """The same of the rest of the file."""
+    for key in config:
+        if key != "applications":
+            yield Problem((key,), "not taken over: see rayllm-ctl explain spec.serve")
+    for index, application in enumerate(config["applications"]):
+        at = ("applications", index)
+        if pattern_of(application) is None:
+            yield Problem(at, "not taken over: see rayllm-ctl explain spec.applications")
+            continue
+        for key in application.get("args") or {}:
+            if key != "llm_configs":
+                yield Problem((*at, "args", key), "not taken over: the ingress is planned")
+        for key in application:
+            if key not in ("name", "import_path", "args", "route_prefix", "deployments", "runtime_env"):
+                yield Problem((*at, key), "not taken over")
+        yield from _lost_env(at, application)
+        for position, deployment in enumerate(application.get("deployments") or ()):
+            yield from _lost_of_deployment((*at, "deployments", position), deployment)
+        if application.get("route_prefix", "/") != "/":
+            yield Problem((*at, "route_prefix"), "not taken over: the API is at /v1")

@@ -1,0 +1,1 @@
+"""Changes of services: deploy, diff, scale, restart, rollback, delete."""

@@ -1,0 +1,116 @@
+"""A service as it was applied, read from the cluster: what changes it without its spec file starts from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.apply.inventory import inventory
+from rayllm_ctl.cluster.apply.managed_fields import applied_manifest, managers, was_applied
+from rayllm_ctl.cluster.apply.revisions import revisions
+from rayllm_ctl.cluster.lookup.services import require
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.revisions import Revision
+from rayllm_ctl.model.workload import Rights, WorkloadKind
+from rayllm_ctl.workflows.observe.wait import START_SECONDS
+from rayllm_ctl.workflows.services import kind_of
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class LiveService:
+    """The object of a service."""
+
+    kind: WorkloadKind
+    item: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.item["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.item["metadata"]["namespace"])
+
+    @property
+    def label(self) -> str:
+        """As in rayservice/qwen."""
+        return f"{self.kind.name.lower()}/{self.name}"
+
+
+def live_service(cluster: Cluster, name: str, namespace: str, rights: Rights) -> LiveService:
+    """The service `name`; NotFoundError, with the nearest name, if there is none. rights: what the command needs."""
+    with explained(cluster, namespace, rights):
+        kind = kind_of(cluster, name, namespace)
+        return LiveService(kind, require(cluster, kind, name, namespace))
+
+
+def known_revisions(cluster: Cluster, service: LiveService) -> list[Revision]:
+    """The history of a service, the oldest first; none where that is not permitted: the object itself tells what was
+    applied.
+    """
+    try:
+        return revisions(cluster, service.name, service.namespace)
+    except ForbiddenError:
+        return []
+
+
+def own_manifest(service: LiveService, known: Sequence[Revision]) -> dict[str, Any]:
+    """The manifest that rayllm-ctl applied for a service: of its history, else as the cluster has it.
+
+    Raises UserError where the service was applied by somebody else.
+    """
+    own = _manifest(service.item, _last(known))
+    if own is None:
+        others = managers(service.item, "spec")
+        by = f" but by {', '.join(others)}" if others else ""
+        raise UserError(
+            f"{service.label} was not applied by rayllm-ctl{by}",
+            hint="change its manifest where it is applied from",
+        )
+    return own
+
+
+def applied_manifests(
+    cluster: Cluster, service: LiveService, known: Sequence[Revision]
+) -> tuple[list[dict[str, Any]], str]:
+    """The manifests that rayllm-ctl applied for a service, its own first, and what could not be read of them.
+
+    ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
+    """
+    last, own = _last(known), own_manifest(service, known)
+    used = json.dumps(own)
+    found = [own]
+    listed = inventory(cluster, service.name, service.namespace)
+    for item in listed.objects:
+        if item["kind"] == own["kind"]:
+            continue
+        if item["kind"] == "ConfigMap" and json.dumps(item["metadata"]["name"]) not in used:
+            continue
+        manifest = _manifest(item, last)
+        if manifest is not None:
+            found.append(manifest)
+    return found, listed.unknown(service.namespace)
+
+
+def start_seconds(known: Sequence[Revision]) -> float:
+    """Seconds that the last plan of a service gives a start, as its history says."""
+    return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
+
+
+def _last(known: Sequence[Revision]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The manifests of the newest revision by kind and name."""
+    return {(str(one["kind"]), str(one["metadata"]["name"])): one for one in (known[-1].manifests if known else ())}
+
+
+def _manifest(item: dict[str, Any], last: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any] | None:
+    recorded = last.get((item["kind"], item["metadata"]["name"]))
+    if recorded is not None and was_applied(item, recorded):
+        return dict(recorded)
+    return applied_manifest(item)

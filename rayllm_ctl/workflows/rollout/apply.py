@@ -1,0 +1,86 @@
+"""What follows an apply: bounds and Service are carried to what runs, and the service is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from threading import Event as Stop
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.apply.bounds import outdated, propagate_bounds, settling
+from rayllm_ctl.cluster.apply.serve_service import propagate_service
+from rayllm_ctl.model.events import Event, Noted, Observed, Ready
+from rayllm_ctl.model.kube.labels import MANAGER
+from rayllm_ctl.model.observed.changes import Running
+from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.observe.wait import wait_ready
+from rayllm_ctl.workflows.rollout.revisions import Kept, followed
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def applied_step(
+    cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], limit: float, stop: Stop | None,
+    *, field_manager: str = MANAGER, force: bool = False, last: bool = False,
+) -> Iterator[Event]:  # fmt: skip
+    """Apply one object of several steps of a change, and wait until what follows from it is done; see taken_over."""
+    metadata = manifest["metadata"]
+    before = cluster.get(kind.name, metadata["name"], metadata["namespace"])
+    stored: dict[str, Any] = {}
+    for applied, item in apply(cluster, [manifest], field_manager=field_manager, force_conflicts=force):
+        yield applied
+        stored = item
+    yield from taken_over(cluster, kind, before, stored, None, limit, stop, last=last)
+
+
+def taken_over(
+    cluster: Cluster, kind: WorkloadKind, before: Mapping[str, Any] | None, stored: dict[str, Any], kept: Kept | None,
+    limit: float | None, stop: Stop | None, *, kuberay: str = "", last: bool = True,
+) -> Iterator[Event]:  # fmt: skip
+    """Carry what was applied to what runs, and wait for it. before, stored: the object as the API server had it and has
+    it now.
+
+    limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
+    another step follows.
+    """
+    unsettled = False
+    if not kind.is_cluster:
+        clusters = kind.clusters_of(stored)[-1:]  # of two the second takes over, and the first goes
+        condition = _kept_if(kind, before, stored, kuberay)
+        changed, left = propagate_bounds(cluster, clusters if condition == "" else (), stored)
+        unsettled = bool(left) or condition != ""
+        yield from changed
+        if condition and limit is None:
+            yield from (Noted(_not_written(name, condition)) for name in outdated(cluster, clusters, stored))
+        then = "" if limit is not None else "; deploy again to lower it then"
+        for group, workers in left.items():
+            yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
+        yield from propagate_service(cluster, kind, stored)
+    if limit is None:
+        return
+    with settling(cluster, kind, stored) if unsettled else nullcontext(()) as settled:
+        events = wait_ready(cluster, kind, stored, limit, stop=stop)
+        yield from followed(cluster, kept, events if last else _between(events))
+    yield from settled
+
+
+def _kept_if(
+    kind: WorkloadKind, before: Mapping[str, Any] | None, stored: Mapping[str, Any], kuberay: str
+) -> str | None:
+    """With what unknown fact a change leaves the live RayCluster in place; as ObjectDiff.keeps_cluster_if."""
+    return compare(before, stored, kind.explain, Running(kuberay, kind.clusters_of(stored))).keeps_cluster_if
+
+
+def _not_written(name: str, condition: str) -> str:
+    return (
+        f"the new replica bounds were not written to RayCluster {name}: KubeRay starts a second one in its place, "
+        f"unless {condition}; deploy again to write them if it stays"
+    )
+
+
+def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:
+    """The events of a wait that another step follows: the service is not Ready for the user yet."""
+    return (event for event in events if not isinstance(event, Ready))

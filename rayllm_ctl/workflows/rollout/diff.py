@@ -1,0 +1,262 @@
+"""What applying a service would change, and what that does to what runs. Nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.changes import objects
+from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, short_reason
+from rayllm_ctl.cluster.apply.apply import would_apply
+from rayllm_ctl.cluster.apply.bounds import bounds_patch
+from rayllm_ctl.cluster.apply.prune import leftovers
+from rayllm_ctl.cluster.lookup.services import find
+from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.preflight.versions import kuberay_version
+from rayllm_ctl.cluster.ray.active import active_cluster
+from rayllm_ctl.cluster.ray.dashboard import dashboard_of
+from rayllm_ctl.cluster.ray.serve import read_state, unread
+from rayllm_ctl.cluster.snapshot.nodes import all_nodes
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.capacity import capacity_check, first_requests
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds.rayjob import KIND as JOB
+from rayllm_ctl.kinds.rayjob import explain_job
+from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.kube.labels import MANAGER
+from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.render.ray_token import fitted
+from rayllm_ctl.workflows.render.serve_config import ServeFile
+from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering
+from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
+
+SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first"
+"""For a second RayCluster that has no place beside the first."""
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """force_conflicts: compare with what taking over the fields of other managers would leave. field_manager: who
+    applies. render: how the manifests are made.
+    """
+
+    force_conflicts: bool = False
+    field_manager: str = MANAGER
+    render: RenderOptions = RenderOptions()
+
+
+def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
+    """What `deploy` of `service` would change in the cluster.
+
+    Raises UserError as `deploy --dry-run=server` does, FieldConflictError where another manager owns changed fields.
+    """
+    made = rendered(service, options.render)
+    cluster = connect()
+    namespace = made.namespace or cluster.namespace
+    made, why = fitted_to(cluster, made, namespace)
+    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made))
+    return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
+
+
+def fitted_to(cluster: Cluster, made: Rendering, namespace: str) -> tuple[Rendering, str]:
+    """As workflows.authentication.fitted, to what the cluster has now, as far as it can be read."""
+    if not made.token_by_default:
+        return made, ""
+    kind, manifest = workload(made.manifests)
+    try:
+        live = find(cluster, kind, manifest["metadata"]["name"], namespace)
+    except ForbiddenError:
+        live = None
+    return fitted(made, kuberay_version(cluster) or "", live)
+
+
+def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:
+    """A service as it is compared: the cluster's own version of KubeRay is the API server's to check."""
+    return rendering(service, replace(options, kuberay=VERSIONS[-1]))
+
+
+def diff_live(
+    cluster: Cluster,
+    manifests: Sequence[Mapping[str, Any]],
+    namespace: str,
+    options: DiffOptions,
+    seconds: float | None = None,
+) -> Diff:
+    """What applying `manifests` of one service would change. seconds: how long a replica takes to start."""
+    kind, manifest = workload(manifests)
+    rights = apply_rights(kind, manifests)
+    checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
+    version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
+    running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
+    target = [placed(item, namespace) for item in manifests]
+    would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
+    found = [compare(before, after, _explain_of(after), running) for before, after in would]
+    changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
+    after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
+    kept = [item.keeps_cluster_if for item in changed]
+    staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
+    patches, unread = _patch_commands(cluster, staying, namespace, after)
+    bound = [_with_bounds(item, patches) for item in changed]
+    gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
+    stale = patches if bound == changed and not any(kept) else ()
+    notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
+    return Diff((*bound, *gone), notes=notes)
+
+
+def diff_change(
+    cluster: Cluster, kind: WorkloadKind, live: Object, manifest: Mapping[str, Any], field_manager: str
+) -> Diff:
+    """What applying a part of the object `live` of a service would change, by a field manager of its own."""
+    running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
+    would = would_apply(cluster, [manifest], field_manager=field_manager)
+    found = [compare(before, after, kind.explain, running) for before, after in would]
+    return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
+
+
+def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
+    """What changes between two sets of manifests, without a cluster: what runs, and what is free, is unknown."""
+    before, after = ({_key(item): item for item in side} for side in (old, new))
+    running = Running(start_seconds=seconds)
+    found = [compare(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
+    found += [compare(item, None, _explain_of(item), running) for key, item in before.items() if key not in after]
+    return Diff(tuple(_completed(item, None, running) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
+
+
+def start_seconds(made: Rendering) -> float | None:
+    """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
+    startup = made.startup
+    return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
+
+
+def _key(item: Object) -> tuple[str, str, str, str]:
+    metadata = item.get("metadata") or {}
+    group = str(item.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(item.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
+def _explain_of(item: Object) -> Explain:
+    name = str(item.get("kind"))
+    if name == JOB:
+        return explain_job
+    kind = WORKLOADS.get(name)
+    return kind.explain if kind else objects.explain
+
+
+def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
+    clusters = kind.clusters_of(existing)
+    running = Running(version, clusters, start_seconds=seconds, serves=answers(existing))
+    if not clusters or kind.is_cluster:
+        return running
+    found = _serve_state(cluster, clusters[0], existing)
+    if isinstance(found, Unread):
+        return replace(running, unread=found)
+    return replace(running, replicas=dict(_replicas(found)))
+
+
+def _serve_state(cluster: Cluster, name: str, service: Object) -> Mapping[str, Any] | Unread:
+    """What Serve on a RayCluster of a RayService says of itself."""
+    metadata = service["metadata"]
+    try:
+        dashboard = dashboard_of(cluster, cluster.get("RayCluster", name, metadata["namespace"]))
+        # Before the first RayCluster has served, Serve may not have been started there.
+        return read_state(dashboard, started=name == active_cluster(service))
+    except UserError as error:
+        status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve cannot be asked"
+        return Unread(f"Serve's state could not be read ({unread(error)})", status)
+
+
+def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """application/deployment -> running replicas, of Serve's own answer."""
+    for name, application in (answer.get("applications") or {}).items():
+        for one, deployment in (application.get("deployments") or {}).items():
+            replicas = deployment.get("replicas") or ()
+            yield f"{name}/{one}", sum(replica.get("state") == "RUNNING" for replica in replicas)
+
+
+def _patch_commands(
+    cluster: Cluster, names: Iterable[str], namespace: str, after: Object
+) -> tuple[list[str], list[str]]:
+    """What gives live RayClusters the bounds of their RayService, where they differ; and what is not known of them."""
+    commands, notes = list[str](), list[str]()
+    for name in names:
+        try:
+            operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
+        except NotFoundError:
+            continue  # its upgrade has just ended
+        except UserError as error:
+            notes.append(f"the replica bounds of RayCluster {name} are unknown: {short_reason(error)}")
+            continue
+        if operations:
+            commands.append(f"kubectl patch raycluster {name} -n {namespace} --type=json -p '{json.dumps(operations)}'")
+    return commands, notes
+
+
+def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
+    """`item` with the commands that carry changed bounds to what runs, as hints."""
+    consequences = tuple(
+        replace(one, hints=(*one.hints, *commands)) if one.effect == "bounds" else one
+        for one in item.explanation.consequences
+    )
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
+
+
+def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> ObjectDiff:
+    """`item` with what is specific to objects that run a service: the RayCluster that one starts, what it needs."""
+    if item.kind not in WORKLOADS:
+        return item
+    if item.action == "created":
+        starts = Consequence("created", "KubeRay starts a RayCluster")
+        return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster, running),)))
+    if not any(change.effect == "new-cluster" for change in item.explanation.changes):
+        return item
+    consequences = tuple(
+        _with_needs(one, item, cluster, running) if one.effect == "new-cluster" else one
+        for one in item.explanation.consequences
+    )
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
+
+
+def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, running: Running) -> Consequence:
+    """The start of a RayCluster with what its pods ask for, and whether the nodes have it now."""
+    manifest = item.after or {}
+    extra = first_requests(manifest)
+    asked = ", ".join(f"{amount} {name}" for name, amount in extra.items()) or "no resources"
+    message = f"{starts.message}. Its pods ask for {asked}"
+    found = all_nodes(cluster) if cluster is not None else None
+    if found is None:
+        if cluster is not None:
+            message = f"{message}; whether the nodes have that now is unknown: not permitted to list nodes and all pods"
+        return replace(starts, message=message, extra=extra)
+    check = capacity_check(manifest, *found)
+    message = f"{message}: {check.detail}"
+    if check.ok:
+        return replace(starts, message=message, extra=extra, capacity=True)
+    hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
+    if item.action == "configured":
+        message = f"{message}; the new RayCluster waits without a time limit"
+        message += ", and what runs goes on serving" if running.serves else ""
+        hints.append(SHRINK_HINT)
+    return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
+
+
+def _no_longer_rendered(
+    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
+) -> tuple[list[ObjectDiff], list[str]]:
+    """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
+    name = workload(manifests)[1]["metadata"]["name"]
+    entries, unknown = leftovers(cluster, manifests, name, namespace, kept=KEPT)
+    live = [cluster.get(entry.kind, entry.name, entry.namespace) for entry in entries]
+    return [compare(item, None, objects.explain, running) for item in live], [unknown] if unknown else []

@@ -1,0 +1,94 @@
+"""The history of a service, and going back in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.apply.revisions import revisions
+from rayllm_ctl.cluster.lookup.services import find, not_found
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.kube.revisions import Revision
+from rayllm_ctl.model.observed.changes import Diff
+from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
+from rayllm_ctl.workflows.rollout.outage import as_deployed
+from rayllm_ctl.workflows.rollout.revisions import same_state
+from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.setup.shipped_code import restored
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """A revision that is to be applied again, and what that changes."""
+
+    revision: Revision
+    rendering: Rendering
+    diff: Diff
+
+
+def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
+    """The revisions of service `name`, the oldest first. Raises NotFoundError where there are none and no service."""
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("history")):
+        found = revisions(cluster, name, namespace)
+    if not found:
+        kind = kind_of(cluster, name, namespace)
+        if find(cluster, kind, name, namespace) is None:
+            raise not_found(cluster, kind, name, namespace)
+    return found
+
+
+def revision(cluster: Cluster, name: str, namespace: str, number: int) -> Revision:
+    """One revision. Raises UserError, with those that exist, where it is not kept."""
+    return _numbered(history(cluster, name, namespace), name, namespace, number)
+
+
+def prepare_rollback(
+    cluster: Cluster, name: str, namespace: str, to: int | None, *, force_conflicts: bool = False
+) -> Rollback:
+    """The revision `to` of a service, or the last one before it that is not as the present one, and what it changes.
+
+    Raises UserError where there is none, or where the cluster is in its state already; as `diff` does otherwise.
+    """
+    known = history(cluster, name, namespace)
+    if not known:
+        raise UserError(
+            f"service {namespace}/{name} has no history",
+            hint="rayllm-ctl deploy -f FILE    # with an earlier version of its file",
+        )
+    target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
+    manifests, notes = restored(cluster, target.manifests, namespace)
+    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts))
+    if not diff and not diff.notes:
+        raise UserError(
+            f"service {namespace}/{name} is as revision {target.number} has it already",
+            hint=f"rayllm-ctl history {name} -n {namespace}",
+        )
+    return Rollback(target, Rendering(name, namespace, manifests, notes, None), as_deployed(diff))
+
+
+def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:
+    *earlier, last = known
+    for one in reversed(earlier):
+        if not same_state(one.manifests, last.manifests):
+            return one
+    raise UserError(
+        f"service {namespace}/{name} has no revision before revision {last.number}",
+        hint=f"rayllm-ctl history {name} -n {namespace}",
+    )
+
+
+def _numbered(known: list[Revision], name: str, namespace: str, number: int) -> Revision:
+    for one in known:
+        if one.number == number:
+            return one
+    kept = ", ".join(str(one.number) for one in known) or "none"
+    raise UserError(
+        f"service {namespace}/{name} has no revision {number}; kept: {kept}",
+        hint=f"rayllm-ctl history {name} -n {namespace}",
+    )

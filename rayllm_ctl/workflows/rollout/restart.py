@@ -1,0 +1,153 @@
+"""Restart what a service runs in: step by step, as its mode lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import missing, not_permitted
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.apply.delete import delete_all
+from rayllm_ctl.cluster.apply.restart import restart_workers
+from rayllm_ctl.errors import OutageError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.events import Event, Noted
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.labels import RESTARTER
+from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.kube.scaling import group_bounds
+from rayllm_ctl.model.observed.changes import Diff, Way
+from rayllm_ctl.workflows.observe.wait import wait_ready
+from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.rollout.apply import applied_step
+from rayllm_ctl.workflows.rollout.diff import diff_change
+from rayllm_ctl.workflows.rollout.outage import as_deployed
+from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
+from rayllm_ctl.workflows.rollout.shrink import Shrink, shrunk
+from rayllm_ctl.workflows.rollout.strategy import UpgradeOptions, restarting
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.apply.inventory import Entry
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A service that is to be restarted. manifest, diff: the change of a RayService that does it, and what it means."""
+
+    service: LiveService
+    start_seconds: float
+    manifest: dict[str, Any] | None = None
+    diff: Diff | None = None
+
+
+@dataclass(frozen=True)
+class RestartOptions:
+    """way: of a RayService, see Way. timeout: seconds; None: as its last plan says."""
+
+    way: Way = "auto"
+    accept_outage: bool = False
+    wait: bool = True
+    timeout: float | None = None
+
+
+def prepare(cluster: Cluster, name: str, namespace: str, options: RestartOptions) -> Restart:
+    """What a restart of service `name` does.
+
+    Raises UserError where nothing would restart, and OutageError where nothing would answer for a while, unless
+    accept_outage.
+    """
+    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("restart"))
+    kind = service.kind
+    rights = kind.rights_for("restart", "follow")
+    lacking = missing(cluster, namespace, rights.needed)
+    if lacking:
+        raise not_permitted(cluster, namespace, lacking)
+    seconds = start_seconds(known_revisions(cluster, service))
+    if kind.is_cluster:
+        if options.way != "auto":
+            raise UserError(
+                f"{service.label} is a RayCluster of its own: --upgrade {options.way} is for RayServices; nothing was "
+                "restarted",
+                hint="remove --upgrade",
+            )
+        if not options.accept_outage:
+            _refuse_outage(service, seconds)
+        return Restart(service, seconds)
+    strategy = (service.item["spec"].get("upgradeStrategy") or {}).get("type")
+    if strategy == "None":
+        raise UserError(
+            f"{service.label} has spec.upgradeStrategy.type None: KubeRay starts no second RayCluster for it",
+            hint="spec.upgrade.strategy: NewCluster, then rayllm-ctl deploy -f FILE",
+        )
+    manifest = with_restart(service)
+    diff = as_deployed(diff_change(cluster, kind, service.item, manifest, RESTARTER))
+    return Restart(service, seconds, manifest, diff)
+
+
+def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:
+    """Restart a service and, with `wait`, go on until it is Ready; pods of a RayCluster are waited for in any case.
+
+    Raises OutageError where nothing would answer as a second RayCluster has no place, unless that is accepted; later as
+    wait_ready does, and WaitTimeoutError where a pod of a RayCluster is not replaced in time.
+    """
+    limit = found.start_seconds if options.timeout is None else options.timeout
+    service = found.service
+    if found.manifest is None or found.diff is None:
+        yield Noted("the head restarts only with all other pods, and stays: kubectl delete pod restarts it")
+        yield from restart_workers(cluster, service.name, service.namespace, limit)
+        if options.wait:
+            yield from wait_ready(cluster, service.kind, service.item, limit)
+        return
+    how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
+    upgrade = yield from restarting(cluster, service, found.diff, how)
+    if upgrade.shrink is not None:
+        lacking = missing(cluster, service.namespace, service.kind.rights_for("bounds").needed)
+        if lacking:
+            raise not_permitted(cluster, service.namespace, lacking)
+        yield from _with_fewer_replicas(cluster, service, found.manifest, upgrade.shrink, limit)
+    else:
+        yield from _beside(cluster, service, found.manifest, upgrade.replaced, limit if options.wait else None)
+
+
+def _beside(
+    cluster: Cluster, service: LiveService, manifest: dict[str, Any], replaced: Entry | None, limit: float | None
+) -> Iterator[Event]:
+    """A second RayCluster beside the one that runs, or in its place. limit: seconds to wait; None: do not."""
+    stored = service.item
+    generation = {service.kind.name: int(service.item["metadata"].get("generation") or 0)}
+    for applied, stored in apply(  # noqa: B007  the last one is waited for
+        cluster, [manifest], field_manager=RESTARTER, unchanged=generation
+    ):
+        yield applied
+    if replaced is not None:
+        yield from delete_all(cluster, [replaced], background=True)
+    if limit is not None:
+        yield from wait_ready(cluster, service.kind, stored, limit)
+
+
+def _with_fewer_replicas(
+    cluster: Cluster, service: LiveService, manifest: dict[str, Any], plan: Shrink, limit: float
+) -> Iterator[Event]:
+    """Fewer replicas until a second RayCluster has taken over, and all of them again. limit: seconds for each step."""
+    yield from shrunk(cluster, service, plan, limit, force=False, stop=None)
+    # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
+    for applied, _ in apply(cluster, [plan.second]):
+        yield applied
+    yield from applied_step(cluster, service.kind, manifest, limit, None, field_manager=RESTARTER)
+    yield from applied_step(cluster, service.kind, plan.own, limit, None, last=True)
+
+
+def _refuse_outage(service: LiveService, seconds: float) -> None:
+    """Raise OutageError where a RayCluster that answers has one replica: its pod is deleted before the next starts."""
+    groups = service.item["spec"].get("workerGroupSpecs") or ()
+    servers = [group_bounds(group).high for group in groups if group.get("groupName") == kuberay.SERVERS]
+    if answers(service.item) and servers == [1]:
+        scale = f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas 2"
+        raise OutageError(
+            f"{service.label} has one replica, and would not answer until another pod is ready, for up to "
+            f"{format_duration(seconds)}; nothing was restarted",
+            hint=f"{scale}    # first: one answers meanwhile",
+        )

@@ -1,0 +1,166 @@
+"""The history of a service is kept while it is deployed: a revision once it is applied, its outcome once that is known.
+
+A deployment never fails because of it: what cannot be kept is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import format_right, missing
+from rayllm_ctl.cluster.apply.revisions import add_revision, set_outcome
+from rayllm_ctl.cluster.apply.revisions import revisions as listed
+from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.events import Applied, Noted, Observed, Ready
+from rayllm_ctl.model.kube import revisions
+from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.kube.revisions import Revision
+from rayllm_ctl.model.observed.changes import Diff, FieldChange
+from rayllm_ctl.model.observed.health import Health
+from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.workflows.rollout.diff import diff_files
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_MOST_CHANGES = 3
+_MOST_CHARACTERS = 24
+
+
+@dataclass(frozen=True)
+class AppliedState:
+    """The manifests of a service as they were applied. start_seconds: what its plan gives a start; None: no plan."""
+
+    kind: WorkloadKind
+    name: str
+    namespace: str
+    manifests: Sequence[Mapping[str, Any]]
+    start_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The revision of a deployment, whose outcome is yet to be said."""
+
+    revision: Revision
+    namespace: str
+
+
+def record(
+    cluster: Cluster, state: AppliedState, done: Sequence[Applied], change: str, *, wait: bool
+) -> Generator[Noted, None, Kept | None]:
+    """Keep what was applied as a revision; None where nothing changed or nothing can be kept, with a note why."""
+    try:
+        lacking = missing(cluster, state.namespace, state.kind.rights_for("record").needed)
+        if lacking:
+            rights = ", ".join(format_right(right) for right in lacking)
+            yield Noted(f"no history is kept: not permitted to {rights} in namespace {state.namespace}")
+            return None
+        known = listed(cluster, state.name, state.namespace)
+        last = known[-1] if known else None
+        changed = any(one.action != "unchanged" for one in done)
+        if not changed and last is not None and same_state(last.manifests, state.manifests):
+            return None
+        made = add_revision(
+            cluster, state.name, state.namespace, state.manifests,
+            change=change or _summary(last, state, done),
+            outcome=revisions.WAITING if wait else revisions.NOT_WAITED,
+            start_seconds=state.start_seconds if state.start_seconds or last is None else last.start_seconds,
+            known=known,
+        )  # fmt: skip
+    except UserError as error:
+        yield Noted(f"no revision is kept: {error.message}")
+        return None
+    return Kept(made, state.namespace)
+
+
+def followed(
+    cluster: Cluster, kept: Kept | None, events: Iterable[Observed | Noted | Ready]
+) -> Iterator[Observed | Noted | Ready]:
+    """The events of a wait; its outcome is written to the revision. One that is interrupted ends at once, without."""
+    health: Health | None = None
+    outcome = ""
+    try:
+        for event in events:
+            if isinstance(event, Observed):
+                health = event.health
+            elif isinstance(event, Ready):
+                outcome = f"{revisions.READY} after {format_duration(event.elapsed)}"
+            yield event
+    except UserError as error:
+        yield from _set_outcome(cluster, kept, _failure(error, health))
+        raise
+    if outcome:
+        yield from _set_outcome(cluster, kept, outcome)
+
+
+def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[Noted]:
+    """Keep the outcome; a note where that fails, as the revision is then not one to go back to."""
+    if kept is None:
+        return
+    try:
+        set_outcome(cluster, kept.revision, kept.namespace, outcome)
+    except UserError as error:
+        yield Noted(f"the outcome of revision {kept.revision.number} is not kept: {error.message}")
+
+
+def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether two sets of manifests are the same but for Secrets and their order."""
+    first, second = (
+        {(item["kind"], item["metadata"]["name"]): revisions.as_kept(item) for item in side if item["kind"] != "Secret"}
+        for side in (one, other)
+    )
+    return first == second
+
+
+def format_changes(diff: Diff) -> str:
+    """The changes of a diff in one short line; empty if there are none."""
+    found: list[str] = []
+    for item in diff.objects:
+        if item.action in ("created", "deleted"):
+            found.append(f"{item.kind} {item.name} {item.action}")
+        elif not (item.after and revisions.code_digest(item.after)):  # of which the service names the digest
+            changes = item.explanation.changes
+            # Bounds of workers follow from those of replicas.
+            found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
+    more = len(found) - _MOST_CHANGES
+    return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]) -> str:
+    """What changed since the last revision."""
+    if any(one.kind == state.kind.name and one.action == "created" for one in done):
+        return "created"
+    if last is None:
+        return "first revision that is kept"
+    kept = [revisions.as_kept(item) for item in state.manifests if item["kind"] != "Secret"]
+    return format_changes(diff_files(last.manifests, kept)) or "applied again"
+
+
+def _format_change(change: FieldChange) -> str:
+    values = [_short(value) for value in (change.old, change.new)]
+    if None in values:
+        return change.field
+    return f"{change.field} {values[0]} → {values[1]}"
+
+
+def _short(value: Any) -> str | None:
+    """A value as a list shows it; None where it is too long."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return text if isinstance(value, (str, int, float)) and len(text) <= _MOST_CHARACTERS else None
+
+
+def _failure(error: UserError, health: Health | None) -> str:
+    causes = health.causes if health else ()
+    if isinstance(error, WaitTimeoutError):
+        return "timed out" + (f": {causes[0].code}" if causes else "")
+    if isinstance(error, ConflictError):
+        return "failed: changed by another client"
+    terminal = next((cause.code for cause in causes if cause.terminal), "")
+    return f"failed: {terminal}" if terminal else "failed"

@@ -1,0 +1,227 @@
+"""Change the replica bounds of a service that runs, without its spec file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.apply.managed_fields import managers
+from rayllm_ctl.errors import ConflictError, UsageError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.kube.labels import MODEL
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
+from rayllm_ctl.serveconfig import bounds as texts
+from rayllm_ctl.serveconfig import document
+from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.rollout.applied_state import (
+    LiveService,
+    applied_manifests,
+    known_revisions,
+    live_service,
+    start_seconds,
+)
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.serveconfig.bounds import ScalableModel
+
+HEAD_EXCLUDED = "excludeHeadPodFromServeSvc"
+
+_MAIN_GROUPS = ("gpu", "cpu")
+"""The group with the workers of the one model of a spec, named after its accelerator."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A service with other bounds, to be applied. unchanged: see DeployOptions. start_seconds: how long to wait."""
+
+    rendering: Rendering
+    change: str
+    unchanged: Mapping[str, int]
+    start_seconds: float
+
+
+def prepare(
+    cluster: Cluster, name: str, namespace: str, low: int | None, high: int | None, model: str | None
+) -> Scaling:
+    """The service `name` with at least `low` and at most `high` replicas of a model (None: as it is).
+
+    Raises NotFoundError, and UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
+    """
+    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
+    known = known_revisions(cluster, service)
+    (own, *others), unknown = applied_manifests(cluster, service, known)
+    _require_owned(service, own)
+    if service.kind.is_cluster:
+        what, scaled = "", _scaled_cluster(service, own, low, high, model)
+    else:
+        what, scaled = scaled_service(service, own, low, high, model)
+    change = f"{what}{scaled.before} → {scaled.after} replicas"
+    notes = [f"{what}{scaled.before} → {scaled.after} replicas" if scaled.before != scaled.after else
+             f"{what}has {scaled.after} replicas already"]  # fmt: skip
+    notes += [
+        f"worker group {group}: {before} → {after} pods"
+        for group, (before, after) in scaled.pods.items() if before != after
+    ]  # fmt: skip
+    others = [_with_budget(item, scaled) for item in others]
+    notes += _budget_notes(others, scaled)
+    if unknown:
+        notes.append(f"{unknown}: what rayllm-ctl applied of these for {name} is not changed, and not in its revision")
+    notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
+    return Scaling(
+        Rendering(name, namespace, (scaled.manifest, *others), tuple(notes), None),
+        f"scale: {change}",
+        {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
+        start_seconds(known),
+    )
+
+
+def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
+    """Raise ConflictError where another manager has taken over the fields with the bounds."""
+    groups = (
+        ("spec", "workerGroupSpecs") if service.kind.is_cluster else ("spec", "rayClusterConfig", "workerGroupSpecs")
+    )
+    for path in (groups,) if service.kind.is_cluster else (("spec", "serveConfigV2"), groups):
+        found: Any = own
+        for part in path:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if found is None:
+            others = ", ".join(managers(service.item, *path)) or "another client"
+            raise ConflictError(
+                f"{service.label}: {others} has set {'.'.join(path)}, which scale would change",
+                hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes it over with the values of the file",
+            )
+
+
+def _scaled_cluster(
+    service: LiveService, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
+) -> Scaled:
+    if model is not None:
+        raise UsageError(f"{service.label} serves one model", hint="leave out --model")
+    if low is None or low != high:
+        raise UsageError(
+            f"{service.label} has a fixed number of replicas: nothing scales vLLM's own servers",
+            hint=f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas {high or low or 1}",
+        )
+    if low < 1:
+        raise UsageError("a service in mode raycluster needs at least 1 replica", hint="--replicas 1")
+    try:
+        return scaled_cluster(own, low)
+    except ValueError as error:
+        raise _not_ours(service, str(error)) from None
+
+
+def scaled_service(
+    service: LiveService, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
+) -> tuple[str, Scaled]:
+    """A RayService with at least `low` and at most `high` replicas of a model, whose id comes first.
+
+    Raises UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
+    """
+    if MODEL not in own["metadata"].get("annotations", {}):
+        raise _not_ours(service, "it was deployed from a Serve configuration file")
+    spec = own["spec"]
+    text = str(spec.get("serveConfigV2") or "")
+    found = texts.models(document.read(text, service.label).data)
+    chosen = _chosen(service, found, model)
+    before = chosen.bounds
+    after = _valid(service, before, low, high)
+    group, workers = worker_bounds(service, spec, chosen)
+    each = workers.high // before.high
+    pods = (workers, Bounds(after.low * each, after.high * each))
+    try:
+        changed = texts.with_bounds(text, chosen, after)
+    except ValueError as error:
+        raise _not_ours(service, f"serveConfigV2: {error}") from None
+    config = spec["rayClusterConfig"]
+    groups = with_group_bounds(config["workerGroupSpecs"], {group: pods[1]})
+    manifest = {
+        **own,
+        "spec": {**spec, "serveConfigV2": changed, "rayClusterConfig": {**config, "workerGroupSpecs": groups}},
+    }
+    if chosen.sole and after.low < before.low and after.low <= 1:
+        # As planner.disruptions has it: requests wait at the head for a single replica.
+        manifest["spec"].pop(HEAD_EXCLUDED, None)
+    return f"{chosen.id}: ", Scaled(manifest, before, after, {group: pods})
+
+
+def _chosen(service: LiveService, found: list[ScalableModel], model: str | None) -> ScalableModel:
+    if not found:
+        raise _not_ours(service, "its Serve configuration has no model with replica bounds")
+    ids = [one.id for one in found]
+    if model is None:
+        if len(found) > 1:
+            raise UsageError(
+                f"{service.label} serves several models: {', '.join(ids)}", hint=f"--model {ids[0]}    # one of them"
+            )
+        return found[0]
+    for one in found:
+        if one.id == model:
+            return one
+    close = nearest(model, ids)
+    raise UsageError(
+        f"{service.label} serves no model {model}, but {', '.join(ids)}", hint=f"--model {close or ids[0]}"
+    )
+
+
+def _valid(service: LiveService, before: Bounds, low: int | None, high: int | None) -> Bounds:
+    after = Bounds(before.low if low is None else low, before.high if high is None else high)
+    if after.high < 1:
+        raise UsageError("at most 0 replicas: a model needs at least 1", hint="--min 0 --max 1    # scales to zero")
+    if after.low > after.high:
+        raise UsageError(
+            f"at least {after.low} replicas are more than at most {after.high}; {service.label} has {before} now",
+            hint=f"--min {after.low} --max {max(after.low, after.high)}",
+        )
+    return after
+
+
+def worker_bounds(service: LiveService, spec: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
+    """The worker group of a model and its bounds, whose maximum is a multiple of the model's.
+
+    Raises UserError where the bounds of the pods are not those that follow from the replicas.
+    """
+    groups = {
+        str(group.get("groupName")): group_bounds(group)
+        for group in (spec.get("rayClusterConfig") or {}).get("workerGroupSpecs") or ()
+    }
+    short = "" if model.sole else model.name.removeprefix(f"{service.name}-")
+    name = next((one for one in (short, *_MAIN_GROUPS) if one in groups), None)
+    if name is None:
+        raise _not_ours(service, f"no worker group is that of model {model.id}")
+    before = groups[name]
+    each, rest = divmod(before.high, model.bounds.high)
+    if rest or not each or before.low != model.bounds.low * each:
+        raise _not_ours(service, f"the {before} pods of worker group {name} do not follow from {model.bounds} replicas")
+    return name, before
+
+
+def _with_budget(item: dict[str, Any], scaled: Scaled) -> dict[str, Any]:
+    """`item` with as many fewer or more pods to keep, if it is a PodDisruptionBudget that lets one replica go."""
+    spec = item.get("spec") or {}
+    if item["kind"] != "PodDisruptionBudget" or len(scaled.pods) != 1:
+        return item
+    ((before, after),) = scaled.pods.values()
+    each = before.high // scaled.before.high
+    if spec.get("minAvailable") != before.low - each:
+        return item
+    return {**item, "spec": {**spec, "minAvailable": max(0, after.low - each)}}
+
+
+def _budget_notes(others: list[dict[str, Any]], scaled: Scaled) -> list[str]:
+    most = max((after.high for _, after in scaled.pods.values()), default=0)
+    return [
+        f"the PodDisruptionBudget keeps {least} worker pods and there are at most {most}: "
+        "a node with a worker can never be drained"
+        for item in others if item["kind"] == "PodDisruptionBudget"
+        if isinstance(least := (item.get("spec") or {}).get("minAvailable"), int) and least >= most
+    ]  # fmt: skip
+
+
+def _not_ours(service: LiveService, why: str) -> UserError:
+    return UserError(
+        f"{service.label} cannot be scaled: {why}",
+        hint="change its replicas in the file that it was deployed from, then rayllm-ctl deploy -f FILE",
+    )

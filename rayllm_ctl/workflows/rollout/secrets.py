@@ -1,0 +1,98 @@
+"""The Secrets that a gateway reads: whether they are there before it is deployed, and the one that is made for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.apply.api_keys import add_entry, read_secret
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.events import Applied, Checked
+from rayllm_ctl.model.plan.deployment import Deployment
+from rayllm_ctl.model.spec.gateway import REDIS_PASSWORD
+from rayllm_ctl.model.spec.pod_options import KeyOf
+from rayllm_ctl.model.workload import Right, Rights
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def rights(deployment: Deployment) -> Rights:
+    """What the checks below ask of the API server, and the Secret that is created."""
+    made = _is_made(deployment)
+    asked = made or _password(deployment) is not None or _keys(deployment) is not None
+    return Rights(
+        needed=(Right("get", "Secret"), Right("create", "Secret")) if made else (),
+        display=(Right("get", "Secret"),) if asked else (),
+    )
+
+
+def check(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Checked]:
+    """Whether the Secrets are there. Raises UserError where pods could not start without one."""
+    keys, password = _keys(deployment), _password(deployment)
+    try:
+        if password is not None and not _is_made(deployment):
+            _require(read_secret(cluster, password.name, namespace), password, namespace)
+        found = read_secret(cluster, keys, namespace) if keys is not None else None
+    except ForbiddenError as error:
+        yield Checked(
+            "Secrets", None, f"whether the gateway's Secrets exist is unknown: not permitted to {error.right}"
+        )
+        return
+    if keys is not None and not (found or {}).get("data"):
+        what = "does not exist" if found is None else "has no keys"
+        command = f"rayllm-ctl keys create --secret {keys} --key-name NAME -n {namespace}"
+        yield Checked("API keys", None, f"Secret {namespace}/{keys} {what}: all requests are rejected until {command}")
+
+
+def create_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
+    """Give the managed Redis a random password, unless it has one."""
+    password = _password(deployment)
+    if password is not None and _is_made(deployment):
+        made = add_entry(cluster, password.name, namespace, password.key, secrets.token_urlsafe(32))
+        yield Applied("Secret", password.name, namespace, "created" if made else "unchanged")
+
+
+def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
+    """Delete the Secret that `create_password` makes. Deleting a service leaves it."""
+    password = _password(deployment)
+    if password is None or not makes_password(deployment):
+        return
+    found = read_secret(cluster, password.name, namespace)
+    if found is not None:
+        cluster.delete("Secret", password.name, namespace, uid=found["metadata"]["uid"])
+        yield Applied("Secret", password.name, namespace, "deleted")
+
+
+def makes_password(deployment: Deployment) -> bool:
+    """Whether `create_password` makes a Secret."""
+    return _password(deployment) is not None and _is_made(deployment)
+
+
+def _is_made(deployment: Deployment) -> bool:
+    """Whether the Secret with the password is the default one of a managed Redis."""
+    redis = deployment.redis
+    return redis is not None and redis.password.name == redis.name
+
+
+def _keys(deployment: Deployment) -> str | None:
+    required = deployment.gateway is not None and deployment.gateway["keys"] is not None
+    return next((group.pod.keys_secret for group in deployment.worker_groups), None) if required else None
+
+
+def _password(deployment: Deployment) -> KeyOf | None:
+    variables = (variable for group in deployment.worker_groups for variable in group.pod.env)
+    return next((variable.secret for variable in variables if variable.name == REDIS_PASSWORD), None)
+
+
+def _require(secret: dict[str, object] | None, password: KeyOf, namespace: str) -> None:
+    data = (secret or {}).get("data")
+    if secret is not None and isinstance(data, dict) and password.key in data:
+        return
+    lacks = "does not exist" if secret is None else f"has no key {password.key}"
+    raise UserError(
+        f"Secret {namespace}/{password.name} with the password of the gateway's Redis {lacks}: no pod could start",
+        hint=f"kubectl create secret generic {password.name} -n {namespace} --from-file={password.key}=FILE",
+    )

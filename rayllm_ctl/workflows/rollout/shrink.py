@@ -1,0 +1,199 @@
+"""A second RayCluster where the nodes cannot hold it beside the one that runs: shrink, switch, grow.
+
+The service first keeps fewer replicas, the second RayCluster starts with as many as then have a place, and when it has
+taken over and the first is gone, the rest follow. With one replica of each model nothing can be spared: the RayCluster
+that runs has to go before the second one starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Event as Stop
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.snapshot.nodes import all_nodes
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.capacity import capacity_check
+from rayllm_ctl.kinds import workload
+from rayllm_ctl.model.events import Checked, Event, Noted
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
+from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
+from rayllm_ctl.workflows.rollout.apply import applied_step
+from rayllm_ctl.workflows.rollout.capacity import Fitting, Replicas, ray_cluster
+from rayllm_ctl.workflows.rollout.scale import scaled_service
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+RELEASED_SECONDS = 300.0
+"""How long workers that were removed may take to give their GPUs back."""
+
+_POLL_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Share:
+    """Replicas of one model: now, of the first RayCluster while the second starts, of the second when it takes over,
+    and at least in the end.
+    """
+
+    model: str
+    now: int
+    first: int
+    second: int
+    after: int
+
+    def __str__(self) -> str:
+        numbers = [self.now, self.first, self.second, max(self.second, self.after)]
+        return f"{self.model} {' → '.join(map(str, numbers))}"
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """The steps. own: the service as it was applied; smaller: with fewer replicas; second: the change with as many as
+    have a place beside it.
+    """
+
+    shares: Sequence[Share]
+    own: Mapping[str, Any]
+    smaller: Mapping[str, Any]
+    second: Mapping[str, Any]
+
+    def notes(self) -> Iterator[Noted]:
+        """What is going to happen, with the capacity at each step."""
+        yield Noted(
+            "shrink: both RayClusters fit with fewer replicas, so: 1. fewer replicas, 2. the second RayCluster takes "
+            "over, 3. all replicas again"
+        )
+        yield Noted(f"shrink: replicas that answer before, during and after: {', '.join(map(str, self.shares))}")
+        yield Noted("shrink: --upgrade new-cluster keeps all replicas and waits for more nodes instead")
+
+
+@dataclass(frozen=True)
+class NoShrink:
+    """Why fewer replicas do not help. replaceable: the second RayCluster has a place once the first is gone."""
+
+    why: str
+    replaceable: bool = False
+
+
+def shrinking(
+    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]]
+) -> Shrink | NoShrink | None:
+    """How many replicas of the RayService `service` have to go so that what `manifests` start has a place beside it.
+
+    None where none has to, as another RayCluster that has not taken over goes first.
+    """
+    status = (service.item.get("status") or {}).get("activeServiceStatus") or {}
+    active = str(status.get("rayClusterName") or "")
+    found = all_nodes(cluster)
+    if not active or found is None:
+        return NoShrink("not permitted to list nodes" if active else "no RayCluster serves yet")
+    manifest = workload(manifests)[1]
+    try:
+        fitting = Fitting(service, active, manifest, *found)
+    except UserError as error:  # its replicas are not laid out as rayllm-ctl does
+        return NoShrink(error.message)
+    if fitting.check(fitting.now, fitting.wanted).ok:
+        return None
+    if (most := fitting.most()) is not None:
+        return _steps(cluster, service, manifest, fitting, *most)
+    alone = fitting.check(None, fitting.wanted)
+    if not alone.ok:
+        return NoShrink(f"and would have none without it: {alone.detail}")
+    if not fitting.now:
+        return NoShrink("its Serve configuration has no model with replica bounds", replaceable=True)
+    one = max(fitting.now.values()) <= 1
+    return NoShrink("each model has one replica" if one else "fewer replicas are not enough", replaceable=True)
+
+
+def _steps(
+    cluster: Cluster, service: LiveService, manifest: Mapping[str, Any], fitting: Fitting,
+    first: Replicas, second: Replicas,
+) -> Shrink:  # fmt: skip
+    """The manifests of both steps."""
+    own = own_manifest(service, known_revisions(cluster, service))
+    smaller: Mapping[str, Any] = own
+    for model, count in first.items():
+        low = count if count < fitting.now[model] else min(fitting.old[model].bounds.low, count)
+        smaller = scaled_service(service, smaller, low, max(count, 1), model)[1].manifest
+    later: Mapping[str, Any] = manifest
+    for model, count in second.items():
+        high = max(count, fitting.new[model].bounds.high)
+        later = scaled_service(service, later, count, high, model)[1].manifest
+    shares = [
+        Share(model, fitting.now.get(model, 0), first.get(model, 0), second[model], fitting.new[model].bounds.low)
+        for model in second
+    ]
+    return Shrink(shares, own, smaller, later)
+
+
+def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The service as it was applied, if its second RayCluster has to take over before it gets more replicas.
+
+    So an interrupted command left it: the workers that are still missing have no place beside the first RayCluster.
+    """
+    others = service.kind.clusters_of(service.item)[1:]
+    found = all_nodes(cluster)
+    if not others or found is None:
+        return None
+    counts = Counter(
+        str(pod["metadata"]["labels"].get(kuberay.GROUP))
+        for pod in found[1]
+        if ray_cluster(pod, service.namespace) in others
+    )
+    config = workload(manifests)[1]["spec"]["rayClusterConfig"]
+    missing = {
+        name: Bounds(low - counts[name], low - counts[name])
+        for group in config["workerGroupSpecs"]
+        for name, low in ((str(group["groupName"]), int(group.get("minReplicas") or 0)),)
+        if low > counts[name]
+    }
+    groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
+    if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
+        return None
+    return own_manifest(service, known_revisions(cluster, service))
+
+
+def shrunk(
+    cluster: Cluster, service: LiveService, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
+) -> Iterator[Event]:
+    """Keep fewer replicas, and wait until their GPUs are free. limit: seconds.
+
+    Raises UserError, with the old bounds applied again, where others have taken the GPUs in the meantime.
+    """
+
+    def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
+        return applied_step(cluster, service.kind, manifest, limit, stop, force=force)
+
+    if plan.smaller != plan.own:
+        yield from bounded(plan.smaller)
+    problem = _await_place(cluster, plan.second, stop)
+    if problem is None:
+        return
+    yield Noted(f"the second RayCluster has no place: {problem.detail}")
+    if plan.smaller != plan.own:
+        yield from bounded(plan.own)
+    raise UserError(
+        f"{service.label}: the places that its replicas gave back are in use by others; it has its replicas again, and "
+        f"nothing else was changed: {problem.detail}",
+        hint="--upgrade new-cluster    # waits for more nodes, with all replicas",
+    )
+
+
+def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | None) -> Checked | None:
+    """None as soon as the nodes have room for the second RayCluster; what is lacking after RELEASED_SECONDS."""
+    deadline = time.monotonic() + RELEASED_SECONDS
+    while True:
+        found = all_nodes(cluster)
+        unknown = Checked("capacity", None, "whether the nodes have room is unknown: not permitted to list nodes")
+        check = capacity_check(manifest, *found) if found is not None else unknown
+        if check.ok or (stop is not None and stop.is_set()):
+            return None
+        if time.monotonic() > deadline:
+            return check
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,120 @@
+"""A service without pods: its objects, addresses, keys and history stay, and its GPUs are free."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import missing, not_permitted
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.preflight.versions import kuberay_version
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.events import Applied, Event, Noted, Observed
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.kuberay_versions import parse
+from rayllm_ctl.model.kube.labels import SUSPENDER
+from rayllm_ctl.model.observed.health import Snapshot, State
+from rayllm_ctl.workflows.observe.wait import Look, looks_at, timed_out, wait_ready
+from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, live_service, start_seconds
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_SUSPENDS = (1, 6)
+"""The first version of KubeRay that carries spec.rayClusterConfig.suspend to the RayCluster that runs
+(shouldUpdateCluster in ray-operator/controllers/ray/rayservice_controller.go; ray-project/kuberay#4686)."""
+
+
+@dataclass(frozen=True)
+class Suspension:
+    """A service that is to be suspended or resumed. start_seconds: how long a start takes, as its last plan says."""
+
+    service: LiveService
+    start_seconds: float
+
+
+def prepare(cluster: Cluster, name: str, namespace: str) -> Suspension:
+    """The service `name`. Raises NotFoundError, and UserError where KubeRay cannot suspend it now."""
+    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("suspend"))
+    lacking = missing(cluster, namespace, service.kind.rights_for("suspend").needed)
+    if lacking:
+        raise not_permitted(cluster, namespace, lacking)
+    if not service.kind.is_cluster:
+        version = kuberay_version(cluster)
+        if version is not None and parse(version) < _SUSPENDS:
+            raise UserError(
+                f"KubeRay {version} cannot suspend a RayService: 1.6 or newer can",
+                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no worker runs while no request arrives",
+            )
+        if len(service.kind.clusters_of(service.item)) > 1:
+            raise UserError(
+                f"{service.label} is being upgraded: KubeRay would suspend only the RayCluster that is not serving yet",
+                hint=f"rayllm-ctl wait {name} -n {namespace} --for ready    # first",
+            )
+    return Suspension(service, start_seconds(known_revisions(cluster, service)))
+
+
+def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
+    """Have KubeRay delete all pods of a service and, with `wait`, go on until none is left.
+
+    timeout: seconds; None: as its last plan gives a start. Raises WaitTimeoutError with what is left then.
+    """
+    service = found.service
+    yield from _set(cluster, service, suspended=True)
+    if not wait:
+        return
+    limit = found.start_seconds if timeout is None else timeout
+    left, health = list[str](), None
+    for seen in looks_at(cluster, service.kind, service.name, service.namespace, limit, None):
+        if not isinstance(seen, Look):
+            yield seen
+            continue
+        left, health = _pods(seen.snapshot), seen.health
+        if health.state is State.NOT_FOUND:
+            raise UserError(f"{service.label} was deleted while suspend was waiting for it")
+        yield Observed(health, seen.elapsed)
+        if health.state is State.SUSPENDED and not left:
+            yield Noted(f"no pod of {service.name} is left; rayllm-ctl resume {service.name} -n {service.namespace}")
+            return
+    raise timed_out(f"{', '.join(left) or service.name} is still there", service.name, service.namespace, health, limit)
+
+
+def resume(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
+    """Have KubeRay start the pods of a suspended service and, with `wait`, go on until it is Ready.
+
+    timeout: seconds; None: as its last plan says. Raises as wait_ready does.
+    """
+    service, stored = found.service, found.service.item
+    if not kuberay.is_suspended(stored):
+        yield Noted(f"{service.label} is not suspended")
+    else:
+        stored = yield from _set(cluster, service, suspended=False)
+    if wait:
+        yield from wait_ready(cluster, service.kind, stored, found.start_seconds if timeout is None else timeout)
+
+
+def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
+    """Apply the field; returns the object as it is stored then.
+
+    Raises FieldConflictError where another client, such as Kueue, has set it otherwise.
+    """
+    field: dict[str, Any] = {"suspend": suspended}
+    manifest = {
+        "apiVersion": service.item["apiVersion"],
+        "kind": service.kind.name,
+        "metadata": {"name": service.name, "namespace": service.namespace},
+        "spec": field if service.kind.is_cluster else {"rayClusterConfig": field},
+    }
+    stored = service.item
+    for applied, item in apply(cluster, [manifest], field_manager=SUSPENDER):
+        yield applied
+        stored = item
+    return stored
+
+
+def _pods(snapshot: Snapshot) -> list[str]:
+    """The pods of Ray that are left, as in pod/qwen-head."""
+    pods = [item["metadata"] for item in snapshot.objects if item["kind"] == "Pod"]
+    return [f"pod/{one['name']}" for one in pods if kuberay.CLUSTER in (one.get("labels") or {})]

@@ -1,0 +1,97 @@
+"""What `check` looks at: the cluster, what the user may do in it, and what services of spec files need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rayllm_ctl.catalog import gpus
+from rayllm_ctl.cluster.preflight import cluster as prerequisites
+from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version
+from rayllm_ctl.cluster.snapshot.nodes import all_nodes
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.health.capacity import capacity_check
+from rayllm_ctl.health.clusterchecks import node_checks, operator_checks, quota_check
+from rayllm_ctl.health.objects.pod_needs import needs, pod_templates
+from rayllm_ctl.kinds import workload
+from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
+from rayllm_ctl.workflows.rollout.deploy import check_surroundings, check_version
+from rayllm_ctl.workflows.rollout.diff import fitted_to
+from rayllm_ctl.workflows.rollout.manifests import placed
+from rayllm_ctl.workflows.setup.rbac import COMMANDS
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_COMMANDS = ("deploy", "status", "delete")
+"""The commands whose rights are looked at."""
+
+
+def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
+    """What the cluster has of all that services need, as it is found out.
+
+    Raises UserError where the API server does not answer at all.
+    """
+    yield Check("Kubernetes", "API server", True, f"{server_version(cluster)} at {cluster.server}")
+    served = prerequisites.served_kinds(cluster, namespace)
+    yield served
+    operator = prerequisites.operator_objects(cluster)
+    if operator is None:
+        yield Check("KubeRay", "operator", None, "not permitted to list deployments.apps and pods in all namespaces")
+    elif served.ok is not False:
+        yield from operator_checks(*operator, namespace, kuberay_version(cluster))
+    yield from prerequisites.namespace_checks(cluster, namespace)
+    quotas = prerequisites.quotas(cluster, namespace)
+    if quotas is None:
+        yield Check("namespace", "quotas", None, "not permitted to list resourcequotas")
+    elif (used := quota_check(quotas, namespace)) is not None:
+        yield used
+    yield from prerequisites.permission_checks(cluster, namespace, {name: COMMANDS[name] for name in _COMMANDS})
+    found = all_nodes(cluster)
+    if found is None:
+        yield Check("nodes", "ready", None, "not permitted to list nodes and the pods of all namespaces")
+    else:
+        yield from node_checks(*found, gpus.load().values())
+
+
+def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Check]:
+    """What a rendered service needs of the cluster: each problem, where `deploy` ends at the first."""
+    category = f"service {one.name}"
+    version = kuberay_version(cluster)
+    one, untokened = fitted_to(cluster, one, namespace)
+    if untokened:
+        yield Check(category, "token authentication", None, untokened)
+    _, manifest = workload(one.manifests)
+    if version is not None:
+        yield from _guarded(category, "manifests", lambda: check_version(version, one))
+    yield from _guarded(category, "objects", lambda: check_surroundings(cluster, one, manifest, namespace))
+    planned = one.plan.deployment if one.plan else None
+    if planned is not None:
+        yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check(cluster, planned, namespace))
+    wanted = needs(one.manifests)
+    if planned is not None and planned.redis is not None and gatewaysecrets.makes_password(planned):
+        made = planned.redis.password.name  # by deploy
+        wanted = [need for need in wanted if (need.kind, need.name) != ("Secret", made)]
+    yield from prerequisites.need_checks(cluster, namespace, wanted, category)
+    templates = {who: pod for item in one.manifests for who, pod in pod_templates(item).items()}
+    yield from prerequisites.admission_checks(cluster, namespace, templates, category)
+    found = all_nodes(cluster)
+    if found is not None:
+        yield _of(category, capacity_check(placed(manifest, namespace), *found))
+
+
+def _guarded(category: str, name: str, look: Callable[[], Iterator[Checked]]) -> Iterator[Check]:
+    """What `look` found, an error that it raises included. ok only where it found nothing to say."""
+    found: list[Check] = []
+    try:
+        found = [_of(category, checked) for checked in look()]
+    except UserError as error:
+        found.append(Check(category, name, False, error.message, error.hints))
+    yield from found or [Check(category, name, True)]
+
+
+def _of(category: str, checked: Checked) -> Check:
+    return Check(category, checked.name, checked.ok, checked.detail)

@@ -1,0 +1,214 @@
+"""Which rights each command needs, and the Roles that grant them. Nothing is asked of a cluster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
+from rayllm_ctl.kinds.common import OPERATOR
+from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
+from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
+from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
+from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.workload import Activity, Right, Rights
+from rayllm_ctl.workflows.access import api_keys as keys
+from rayllm_ctl.workflows.access import serve_config as serveconfig
+from rayllm_ctl.workflows.batch.submit import RAY_JOB, submit_rights
+
+BESIDE = (
+    "ConfigMap", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget", "Deployment", "PodMonitor",
+    "ServiceMonitor",
+)  # fmt: skip
+"""Kinds of the objects that a spec may have rendered next to its RayService or RayCluster."""
+
+
+def _both(*activities: Activity) -> Rights:
+    """Of services in either mode."""
+    total = Rights()
+    for workload in (RAY_SERVICE, RAY_CLUSTER):
+        total |= workload.rights_for(*(activity for activity in activities if activity in workload.rights))
+    return total
+
+
+def _on(kinds: Iterable[str], *verbs: str) -> Rights:
+    return Rights(tuple(Right(verb, name) for name in kinds for verb in verbs))
+
+
+_APPLIED = Rights(display=tuple(Right("list", name) for name in APPLIED))
+"""What finds the objects that were applied for a service: a template of the user's own may have added any of them."""
+
+_REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED
+_DEPLOY = (
+    _both("apply", "bounds", "follow", "record")
+    | _on(BESIDE, "get", "create", "patch", "list", "delete")
+    | _APPLIED
+    | Rights(
+        display=(
+            Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
+            # For --accept-outage, where a second RayCluster has no place before the first is gone.
+            Right("delete", "RayCluster"),
+        )
+    )
+)  # fmt: skip
+_CHECK = Rights(
+    display=(
+        *OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node"),
+        *(Right("get", kind) for kind in WORKLOADS), Right("get", RAY_JOB),
+    )
+)  # fmt: skip
+_LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_rights(RAY_CLUSTER.name)
+
+COMMANDS: Mapping[str, Rights] = {
+    "deploy": _DEPLOY,
+    "apply": _DEPLOY,
+    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | _APPLIED,
+    "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True) | JOB_RIGHTS["follow"],
+    "batch list": JOB_RIGHTS["list"],
+    "batch status": JOB_RIGHTS["status"],
+    "batch watch": JOB_RIGHTS["follow"],
+    "batch logs": JOB_RIGHTS["logs"],
+    "batch head": JOB_RIGHTS["output"],
+    "batch download": JOB_RIGHTS["output"],
+    "batch cancel": JOB_RIGHTS["cancel"] | _APPLIED,
+    "batch resume": JOB_RIGHTS["resume"] | JOB_RIGHTS["follow"],
+    "bench": _LOAD,
+    "bench sweep": _DEPLOY | _REMOVAL | _LOAD,
+    "bench offline": OFFLINE_RIGHTS,
+    "check": _CHECK,
+    "check --security": _both("security"),
+    "status": _both("status", "list"),
+    "watch": _both("follow"),
+    "wait": _both("follow"),
+    "events": _both("events", "follow-events"),
+    "logs": _both("logs"),
+    "bundle": _both("status", "logs"),
+    "chat": _both("chat"),
+    "endpoint": _both("endpoint"),
+    "port-forward": _both("port-forward"),
+    "keys": keys.RIGHTS,
+    "serve-config": serveconfig.RIGHTS,
+    "dashboard": _both("dashboard"),
+    "top": _both("top"),
+    "scale": _DEPLOY,
+    "history": _both("history") | _both("status"),
+    "rollback": _DEPLOY,
+    "restart": _both("restart", "follow", "apply"),
+    "suspend": _both("suspend", "follow"),
+    "resume": _both("suspend", "follow"),
+    "delete": _REMOVAL,
+    "version": Rights(display=OPERATOR) | _both("version"),
+}
+"""The rights of each command that talks to a cluster: all that its features may ask for."""
+
+_LOOKING = (
+    "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config", "version",
+    "batch list", "batch status", "batch watch", "batch logs",
+)  # fmt: skip
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "viewer": _LOOKING,
+    "ci": ("check", "deploy", "apply", "diff", "status", "watch", "wait"),
+    "operator": tuple(COMMANDS),
+}
+"""Sets of commands for common users."""
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Who is granted a role. service_accounts: (namespace, name)."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    service_accounts: tuple[tuple[str, str], ...] = ()
+
+    def objects(self) -> list[dict[str, str]]:
+        """As a RoleBinding lists them."""
+        group = "rbac.authorization.k8s.io"
+        return [
+            *({"kind": "User", "apiGroup": group, "name": name} for name in self.users),
+            *({"kind": "Group", "apiGroup": group, "name": name} for name in self.groups),
+            *({"kind": "ServiceAccount", "namespace": space, "name": name} for space, name in self.service_accounts),
+        ]
+
+
+def rights_of(names: Sequence[str]) -> Rights:
+    """The rights of commands and roles. UsageError for a name that is neither."""
+    total = Rights()
+    for name in names:
+        if name not in COMMANDS and name not in ROLES:
+            known = (*ROLES, *COMMANDS)
+            close = nearest(name, known)
+            raise UsageError(
+                f'"{name}" is no command that talks to a cluster, and no role',
+                hint=f'did you mean "{close}"?' if close else f"one of {', '.join(known)}",
+            )
+        for command in ROLES.get(name, (name,)):
+            total |= COMMANDS[command]
+    return total
+
+
+def roles(
+    rights: Rights, name: str, namespace: str | None, subjects: Subjects, *, needed_only: bool
+) -> list[dict[str, Any]]:
+    """A Role and, where rights reach beyond a namespace, a ClusterRole; their bindings if there are subjects.
+
+    namespace: of the Role; None leaves it to who applies it. needed_only: without the rights that commands only need
+    to show more. Raises UsageError for a ClusterRoleBinding without a namespace: its name has to tell them apart.
+    """
+    granted = rights.needed if needed_only else (*rights.needed, *rights.display)
+    wide = [right for right in granted if _is_wide(right)]
+    near = [right for right in granted if not _is_wide(right)]
+    place = {"namespace": namespace} if namespace else {}
+    found: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
+    listed = subjects.objects()
+    if listed:
+        found.append(_binding("RoleBinding", {"name": name, **place}, "Role", name, listed))
+    if wide:
+        found.append(_role("ClusterRole", {"name": name}, wide))
+    if wide and listed:
+        if not namespace:
+            raise UsageError(
+                "the ClusterRoleBinding is named after the namespace, and none is given", hint="-n NAMESPACE"
+            )
+        found.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
+    return found
+
+
+def rules(rights: Iterable[Right]) -> list[dict[str, list[str]]]:
+    """The rules of a Role that grants `rights`: one for all resources of an API group with the same verbs."""
+    verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for right in rights:
+        what = kind(right.kind)
+        verbs[what.group, f"{what.plural}/{right.subresource}" if right.subresource else what.plural].add(right.verb)
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource), allowed in sorted(verbs.items()):
+        resources[group, tuple(sorted(allowed))].append(resource)
+    return [
+        {"apiGroups": [group], "resources": names, "verbs": list(allowed)}
+        for (group, allowed), names in resources.items()
+    ]
+
+
+def _is_wide(right: Right) -> bool:
+    """Whether a Role of the service's namespace cannot grant it."""
+    return right.everywhere or bool(right.namespace) or not kind(right.kind).namespaced
+
+
+def _role(name: str, metadata: dict[str, str], rights: Sequence[Right]) -> dict[str, Any]:
+    return {"apiVersion": kind(name).api_version, "kind": name, "metadata": metadata, "rules": rules(rights)}
+
+
+def _binding(
+    name: str, metadata: dict[str, str], role_kind: str, role: str, subjects: list[dict[str, str]]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": kind(name).api_version,
+        "kind": name,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": kind(name).group, "kind": role_kind, "name": role},
+        "subjects": subjects,
+    }

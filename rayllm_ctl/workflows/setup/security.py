@@ -1,0 +1,38 @@
+"""`check --security`: who can reach a live service, and what its pods may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.lookup.services import find, not_found
+from rayllm_ctl.cluster.preflight.versions import kuberay_version
+from rayllm_ctl.cluster.snapshot.security import collect_security, key_required
+from rayllm_ctl.health.security import read_service, security_checks
+from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
+from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.model.workload import WorkloadKind
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Check]:
+    """The checks of the RayService or RayCluster `name`, whoever made it.
+
+    Raises NotFoundError where there is none, and ClusterError where it or its pods may not be read.
+    """
+    with explained(cluster, namespace, RAY_SERVICE.rights_for("security")):
+        kind, workload = _find(cluster, name, namespace)
+        snapshot = collect_security(cluster, kind, workload)
+    required = key_required(cluster, kind, workload)
+    yield from security_checks(read_service(snapshot, kind.name, name, kuberay_version(cluster), required))
+
+
+def _find(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any]]:
+    for kind in WORKLOADS.values():
+        found = find(cluster, kind, name, namespace)
+        if found is not None:
+            return kind, found
+    raise not_found(cluster, RAY_SERVICE, name, namespace)

@@ -1,0 +1,29 @@
+"""Versions: ours, the cluster's, KubeRay's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version
+from rayllm_ctl.frozen import dataclass
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Versions:
+    """`kuberay` is None where the operator is not installed, or listing it is not permitted."""
+
+    rayllm_ctl: str
+    kubernetes: str | None = None
+    kuberay: str | None = None
+    tested_kuberay: tuple[str, ...] = ("1.6.2",)
+
+
+def versions(cluster: Cluster | None) -> Versions:
+    """All three versions, or only ours without a cluster."""
+    if cluster is None:
+        return Versions(__version__)
+    return Versions(__version__, server_version(cluster), kuberay_version(cluster))
