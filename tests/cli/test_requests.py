@@ -1,0 +1,48 @@
+"""How many requests a command sends to the API server: each fact is read once.
+
+More of them are seconds over a slow connection. Lower the limits where a command needs fewer.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Deploy, Run
+from tests.cluster.fakeapi import FakeAPI
+
+TINY = (
+    "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", "tiny",
+    "--image", "example.com/vllm-cpu:1", "--max-model-len", "1024", "-n", "llm", "--offline",
+)  # fmt: skip
+CHANGE = ("deploy", *TINY, "--env", "COLOR=blue", "--no-wait")
+
+
+def sent(run: Run, api: FakeAPI, *arguments: str) -> list[str]:
+    """What a command that succeeds asks for: method and path of each request."""
+    api.requests.clear()
+    result = run(*arguments)
+    assert result.code == 0, str(result)
+    return [f"{request.method} {request.path}" for request in api.requests]
+
+
+def test_first_deploy(run: Run, api: FakeAPI) -> None:
+    assert len(sent(run, api, "deploy", *TINY)) <= 82
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "most"),
+    [
+        ((), CHANGE, 78),
+        ((CHANGE,), ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait"), 64),
+        ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 112),
+        ((), ("status", "tiny", "-n", "llm"), 15),
+    ],
+    ids=["deploy", "scale", "rollback", "status"],
+)
+def test_requests_about_a_service_that_runs(
+    run: Run, api: FakeAPI, deploy: Deploy, before: tuple[tuple[str, ...], ...], command: tuple[str, ...], most: int
+) -> None:
+    deploy(*TINY)
+    for earlier in before:
+        sent(run, api, *earlier)
+    assert len(sent(run, api, *command)) <= most
