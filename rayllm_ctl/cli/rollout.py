@@ -43,7 +43,7 @@ def conflicts_can_be_forced() -> Iterator[None]:
 
 
 def _interrupted(started: Applied | None) -> UserError:
-    if started is None or started.action.endswith("(dry run)"):
+    if started is None or started.dry_run:
         return UserError("interrupted: nothing was applied", exit_code=INTERRUPTED)
     what, where = f"{started.kind.lower()}/{started.name}", f"{started.name} -n {started.namespace}"
     if started.action == "unchanged":

@@ -34,12 +34,13 @@ class Checked:
 
 @dataclass(frozen=True)
 class Applied:
-    """`action` is created, configured, unchanged or deleted (with `(dry run)` where nothing was written)."""
+    """`action` is created, configured, unchanged or deleted. dry_run: nothing was written."""
 
     kind: str
     name: str
     namespace: str
     action: str
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,15 @@ def sent(run: Run, api: FakeAPI, *arguments: str) -> list[str]:
 
 
 def test_first_deploy(run: Run, api: FakeAPI) -> None:
-    assert len(sent(run, api, "deploy", *TINY)) <= 82
+    assert len(sent(run, api, "deploy", *TINY)) <= 78
 
 
 @pytest.mark.parametrize(
     ("before", "command", "most"),
     [
-        ((), CHANGE, 78),
-        ((CHANGE,), ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait"), 64),
-        ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 112),
+        ((), CHANGE, 46),
+        ((CHANGE,), ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait"), 47),
+        ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 65),
         ((), ("status", "tiny", "-n", "llm"), 15),
     ],
     ids=["deploy", "scale", "rollback", "status"],

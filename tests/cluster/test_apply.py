@@ -21,7 +21,10 @@ SERVICE = manifest(spec={"serveConfigV2": "a: 1\n", "rayClusterConfig": {"rayVer
 
 
 def actions(cluster: Cluster, *manifests: dict[str, Any], **options: Any) -> list[str]:
-    return [f"{done.kind} {done.action}" for done, _ in apply(cluster, manifests, **options)]
+    return [
+        f"{done.kind} {done.action}{' (dry run)' if done.dry_run else ''}"
+        for done, _ in apply(cluster, manifests, **options)
+    ]
 
 
 def test_created_then_unchanged_then_configured(api: FakeAPI, cluster: Cluster) -> None:

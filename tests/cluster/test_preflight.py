@@ -17,7 +17,7 @@ RIGHTS = Rights(
 
 
 def checks(cluster: Cluster, namespace: str = "llm") -> list[Checked]:
-    return preflight(cluster, RAY_SERVICE.name, "tiny", namespace, RIGHTS)[0]
+    return list(preflight(cluster, RAY_SERVICE.name, "tiny", namespace, RIGHTS).checks)
 
 
 ALL: set[Grant] = {

@@ -54,8 +54,7 @@ def apply(
         else:
             action = "unchanged" if before is not None and content(before) == content(after) else "configured"
         metadata = after["metadata"]
-        done = f"{action} (dry run)" if dry else action
-        yield Applied(str(manifest["kind"]), metadata["name"], metadata.get("namespace", ""), done), after
+        yield Applied(str(manifest["kind"]), metadata["name"], metadata.get("namespace", ""), action, dry), after
 
 
 def would_apply(

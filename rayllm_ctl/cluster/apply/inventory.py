@@ -6,11 +6,12 @@ that the API server recorded an apply by our field manager, and that no other ob
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
 from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
@@ -46,28 +47,32 @@ class Inventory:
         return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
 
 
-def inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
-    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name."""
-    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}")
+def inventory(cluster: Cluster, name: str, namespace: str, without: Collection[str] = ()) -> Inventory:
+    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without: kinds that do not
+    matter.
+    """
+    kinds = [one for one in APPLIED if one not in without]
+    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
 
 
 def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
     """What rayllm-ctl applied for the batch job `name`."""
-    return _listed(cluster, namespace, f"{BATCH}={name}")
+    return _listed(cluster, namespace, f"{BATCH}={name}", APPLIED)
 
 
-def _listed(cluster: Cluster, namespace: str, selector: str) -> Inventory:
-    objects, unread = list[dict[str, Any]](), list[str]()
-    for kind_name in APPLIED:
+def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str]) -> Inventory:
+    def read(kind_name: str) -> list[dict[str, Any]] | None:
         try:
-            found = cluster.list(kind_name, namespace, label_selector=selector)
+            return cluster.list(kind_name, namespace, label_selector=selector)
         except NotFoundError:
-            continue  # a kind that the cluster does not serve
+            return []  # a kind that the cluster does not serve
         except ForbiddenError:
-            unread.append(kind_name)
-            continue
-        objects += [item for item in found if applied_by_us(item)]
-    return Inventory(objects, tuple(unread))
+            return None
+
+    with Tasks() as tasks:
+        found = tasks.map(read, kinds)
+    objects = [item for items in found for item in items or () if applied_by_us(item)]
+    return Inventory(objects, tuple(one for one, items in zip(kinds, found, strict=True) if items is None))
 
 
 def entry(item: Mapping[str, Any]) -> Entry:

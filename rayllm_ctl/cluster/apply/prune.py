@@ -8,25 +8,27 @@ from typing import Any
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.permissions import missing, not_permitted
-from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, inventory
+from rayllm_ctl.cluster.apply.inventory import Entry, Inventory
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.workload import Right
 
 
 def leftovers(
-    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
-) -> tuple[list[Entry], str]:
-    """What rayllm-ctl applied for service `name` and is not among `manifests`, in the order of deletion; and what is
+    found: Inventory, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
+) -> tuple[list[dict[str, Any]], str]:
+    """What of `found`, the inventory of service `name`, is not among `manifests`, in the order of deletion; and what is
     not known of it, empty if all is.
 
     kept: kinds that are never left over, such as those that run a service.
     """
     wanted = {(item["kind"], item["metadata"]["name"]) for item in manifests}
-    found = inventory(cluster, name, namespace)
-    found = Inventory(found.objects, tuple(one for one in found.unread if one not in kept))
-    unknown = found.unknown(namespace)
+    unknown = Inventory((), tuple(one for one in found.unread if one not in kept)).unknown(namespace)
     return (
-        [item for item in found.entries if item.kind not in kept and (item.kind, item.name) not in wanted],
+        [
+            item
+            for item in found.objects
+            if item["kind"] not in kept and (item["kind"], item["metadata"]["name"]) not in wanted
+        ],
         f"{unknown}: what rayllm-ctl applied of these for an earlier {name} is not deleted" if unknown else "",
     )
 
@@ -46,4 +48,4 @@ def prune(cluster: Cluster, entries: Sequence[Entry], *, dry_run: bool = False) 
                 cluster.delete(item.kind, item.name, item.namespace, uid=item.uid)
             except NotFoundError:
                 continue
-        yield Applied(item.kind, item.name, item.namespace, "deleted (dry run)" if dry_run else "deleted")
+        yield Applied(item.kind, item.name, item.namespace, "deleted", dry_run)

@@ -11,14 +11,24 @@ from rayllm_ctl.cluster.api.permissions import format_right, missing, not_permit
 from rayllm_ctl.cluster.lookup.services import find_object
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.workload import Rights
 
 
-def preflight(
-    cluster: Cluster, kind: str, name: str, namespace: str, rights: Rights
-) -> tuple[list[Checked], dict[str, Any] | None]:
-    """The checks, and the object of one of KubeRay's kinds if it exists.
+@dataclass(frozen=True)
+class Preflight:
+    """What a cluster has. existing: the object that is to be applied, as it is now; None: there is none. kuberay: the
+    version of the operator; empty: unknown.
+    """
+
+    checks: tuple[Checked, ...]
+    existing: dict[str, Any] | None
+    kuberay: str
+
+
+def preflight(cluster: Cluster, kind: str, name: str, namespace: str, rights: Rights) -> Preflight:
+    """Whether `cluster` can take an object of one of KubeRay's kinds.
 
     Raises UserError for what rules it out: no KubeRay, no such namespace, a right that is needed and missing.
     """
@@ -35,13 +45,14 @@ def preflight(
         checked_place = place.result()
         if fatal:
             raise not_permitted(cluster, namespace, fatal)
-        operator = Checked("KubeRay", True, version.result() or "")
-    if not operator.detail:
+        running = version.result() or ""
+    operator = Checked("KubeRay", True, running)
+    if not running:
         operator = Checked("KubeRay", None, "installed; the version of its operator is unknown")
     permissions = Checked("permissions", True)
     if lacking:
         permissions = Checked("permissions", None, f"not permitted to {', '.join(map(format_right, lacking))}")
-    return [operator, checked_place, permissions], existing
+    return Preflight((operator, checked_place, permissions), existing, running)
 
 
 def _namespace(cluster: Cluster, namespace: str) -> Checked:

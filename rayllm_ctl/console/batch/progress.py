@@ -137,4 +137,4 @@ def _line(event: BatchEnded | Noted | Applied) -> tuple[str, str]:
         case Noted():
             return "note", event.message
         case Applied():
-            return "apply", f"{event.kind.lower()}/{event.name} {event.action}"
+            return "apply", f"{event.kind.lower()}/{event.name} {event.action}{' (dry run)' if event.dry_run else ''}"

@@ -12,7 +12,7 @@ def format_event(event: Applied | Checked | Noted | Ready | Observed | Planned, 
     """Label and text of an event other than a look at the service."""
     match event:
         case Applied():
-            return "apply", f"{event.kind.lower()}/{event.name} {event.action}"
+            return "apply", f"{event.kind.lower()}/{event.name} {event.action}{' (dry run)' if event.dry_run else ''}"
         case Checked():
             mark = style.symbol("warning" if event.ok is None else "ok" if event.ok else "error")
             return "check", f"{mark} {event.name}" + (f": {event.detail}" if event.detail else "")

@@ -73,14 +73,15 @@ def _apply(
     dry = options.dry_run == "server"
     kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
     rights = submit_rights(kinds, pool=batch.cluster is not None)
-    checks, existing = preflight(cluster, RAY_JOB, batch.name, namespace, rights)
-    for checked in checks:
+    found = preflight(cluster, RAY_JOB, batch.name, namespace, rights)
+    existing = found.existing
+    for checked in found.checks:
         yield checked
-        if checked.name == "KubeRay" and checked.ok:
-            if made.token_by_default and (why := lacking(checked.detail)):
+        if checked is found.checks[0] and found.kuberay:
+            if made.token_by_default and (why := lacking(found.kuberay)):
                 made = replace(made, manifests=without_token(made.manifests))
                 yield Checked("token authentication", None, why)
-            yield from _check_for(checked.detail, made)
+            yield from _check_for(found.kuberay, made)
     _require_cluster(cluster, batch, namespace)
     if existing is not None:
         yield from _replace_ended(cluster, existing, namespace, dry=dry)

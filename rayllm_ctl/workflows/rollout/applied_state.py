@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError
 from rayllm_ctl.cluster.api.permissions import explained
-from rayllm_ctl.cluster.apply.inventory import inventory
+from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.managed_fields import applied_manifest, managers, was_applied
 from rayllm_ctl.cluster.apply.revisions import revisions
 from rayllm_ctl.cluster.lookup.services import require
@@ -79,8 +79,8 @@ def own_manifest(service: LiveService, known: Sequence[Revision]) -> dict[str, A
 
 def applied_manifests(
     cluster: Cluster, service: LiveService, known: Sequence[Revision]
-) -> tuple[list[dict[str, Any]], str]:
-    """The manifests that rayllm-ctl applied for a service, its own first, and what could not be read of them.
+) -> tuple[list[dict[str, Any]], Inventory]:
+    """The manifests that rayllm-ctl applied for a service, its own first, and the inventory that they are from.
 
     ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
     """
@@ -96,7 +96,7 @@ def applied_manifests(
         manifest = _manifest(item, last)
         if manifest is not None:
             found.append(manifest)
-    return found, listed.unknown(service.namespace)
+    return found, listed
 
 
 def start_seconds(known: Sequence[Revision]) -> float:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
+from rayllm_ctl.cluster.apply.inventory import Inventory, entry, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
 from rayllm_ctl.cluster.apply.serve_service import RIGHTS as SERVE_SERVICE
-from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
-from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.preflight.preflight import Preflight, preflight
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
 from rayllm_ctl.cluster.snapshot.nodes import all_nodes
 from rayllm_ctl.frozen import dataclass
@@ -33,7 +33,7 @@ from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, render
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import taken_over
-from rayllm_ctl.workflows.rollout.diff import start_seconds
+from rayllm_ctl.workflows.rollout.diff import Current, start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
 from rayllm_ctl.workflows.rollout.shrink import shrunk
@@ -52,7 +52,8 @@ class DeployOptions:
     where no cluster is asked. accept_outage: also apply what stops a service that answers. upgrade: how a change is to
     reach what runs; None: it is applied whatever it does. said: what the change does has been said. annotations: of
     every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
-    the change. unchanged: by kind, the metadata.generation that an object must still have.
+    the change. unchanged: by kind, the metadata.generation that an object must still have. applied: the inventory of
+    the service, where it has been read already.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -67,6 +68,7 @@ class DeployOptions:
     record: bool = True
     change: str = ""
     unchanged: Mapping[str, int] = field(default_factory=dict)
+    applied: Inventory | None = None
 
 
 def deploy(
@@ -118,12 +120,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     namespace = one.namespace or cluster.namespace
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
-    version = ""
-    for checked in _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options)):
-        yield checked
-        if checked.name == "KubeRay" and checked.ok:
-            version = checked.detail
-    live = find(cluster, kind, manifest["metadata"]["name"], namespace)
+    name = manifest["metadata"]["name"]
+    found = yield from _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options))
+    live, version = found.existing, found.kuberay
     one, untokened = fitted(one, version, live)
     if untokened:
         yield Checked("token authentication", None, untokened)
@@ -134,7 +133,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
         yield from gatewaysecrets.check(cluster, planned, namespace)
-    surplus, unknown = leftovers(cluster, one.manifests, manifest["metadata"]["name"], namespace, kept=KEPT)
+    applied = options.applied if options.applied is not None else inventory(cluster, name, namespace, KEPT)
+    gone, unknown = leftovers(applied, one.manifests, name, namespace, kept=KEPT)
+    surplus = list(map(entry, gone))
     if unknown and live is not None:
         yield Noted(unknown)
     require_deletable(cluster, surplus, namespace)
@@ -143,12 +144,14 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         how = UpgradeOptions(
             options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
         )
-        upgrade = yield from upgrading(cluster, live, one.manifests, start_seconds(one), how)
+        upgrade = yield from upgrading(
+            cluster, live, Current(live, version, applied), one.manifests, start_seconds(one), how
+        )
     limit = options.timeout if options.timeout is not None else _limit(one)
     if planned is not None and not dry:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
-    state = AppliedState(kind, manifest["metadata"]["name"], namespace, target, _planned_limit(one))
+    state = AppliedState(kind, name, namespace, target, _planned_limit(one))
     steps = [target]
     if upgrade.shrink is not None and live is not None and not dry:
         service = LiveService(kind, dict(live))
@@ -166,21 +169,21 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     for number, manifests in enumerate(steps):
         stored: dict[str, Any] = {}
         done: list[Applied] = []
-        for applied, item in apply(
+        for event, item in apply(
             cluster,
             manifests,
             dry_run="server" if dry else "none",
             force_conflicts=options.force_conflicts,
             unchanged=options.unchanged,
         ):
-            yield applied
-            done.append(applied)
-            if applied.kind == kind.name:
+            yield event
+            done.append(event)
+            if event.kind == kind.name:
                 stored = item
         if number == 0:
-            for applied in prune(cluster, surplus, dry_run=dry):
-                yield applied
-                done.append(applied)
+            for event in prune(cluster, surplus, dry_run=dry):
+                yield event
+                done.append(event)
             if dry:
                 return
             if options.record:
@@ -223,17 +226,16 @@ def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
 
 def _check(
     cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], namespace: str, rights: Rights
-) -> Iterator[Checked]:
+) -> Generator[Checked, None, Preflight]:
     """Whether the cluster can take the service at all: KubeRay, namespace, rights; and the capacity for a new one."""
     yield from reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
-    checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
-    yield from checks
-    if existing is not None:
-        return  # what a service holds already is not free, and would be counted as missing
-    found = all_nodes(cluster)
-    yield (
-        Checked("capacity", None, "not permitted to list nodes") if found is None else capacity_check(manifest, *found)
-    )
+    found = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
+    yield from found.checks
+    if found.existing is None:  # what a service holds already is not free, and would be counted as missing
+        nodes = all_nodes(cluster)
+        unread = Checked("capacity", None, "not permitted to list nodes")
+        yield unread if nodes is None else capacity_check(manifest, *nodes)
+    return found
 
 
 def check_surroundings(

@@ -12,6 +12,7 @@ from rayllm_ctl.changes.compare import compare
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, short_reason
 from rayllm_ctl.cluster.apply.apply import would_apply
 from rayllm_ctl.cluster.apply.bounds import bounds_patch
+from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight.preflight import preflight
@@ -58,6 +59,17 @@ class DiffOptions:
     render: RenderOptions = RenderOptions()
 
 
+@dataclass(frozen=True)
+class Current:
+    """A service as the cluster has it, read once for all that a command does. item: its object, None: there is none;
+    kuberay: the version of the operator, empty: unknown; applied: what was applied for it beside the kinds KEPT.
+    """
+
+    item: Object | None
+    kuberay: str
+    applied: Inventory
+
+
 def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
     """What `deploy` of `service` would change in the cluster.
 
@@ -67,7 +79,9 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     cluster = connect()
     namespace = made.namespace or cluster.namespace
     made, why = fitted_to(cluster, made, namespace)
-    found = diff_live(cluster, made.manifests, namespace, options, start_seconds(made))
+    found = diff_live(
+        cluster, made.manifests, namespace, options, current(cluster, made.manifests, namespace), start_seconds(made)
+    )
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
@@ -88,18 +102,25 @@ def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Renderi
     return rendering(service, replace(options, kuberay=VERSIONS[-1]))
 
 
+def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> Current:
+    """The service of `manifests` as it is now. Raises UserError where they cannot be applied at all; see preflight."""
+    kind, manifest = workload(manifests)
+    name = manifest["metadata"]["name"]
+    found = preflight(cluster, kind.name, name, namespace, apply_rights(kind, manifests))
+    return Current(found.existing, found.kuberay, inventory(cluster, name, namespace, KEPT))
+
+
 def diff_live(
     cluster: Cluster,
     manifests: Sequence[Mapping[str, Any]],
     namespace: str,
     options: DiffOptions,
+    now: Current,
     seconds: float | None = None,
 ) -> Diff:
     """What applying `manifests` of one service would change. seconds: how long a replica takes to start."""
-    kind, manifest = workload(manifests)
-    rights = apply_rights(kind, manifests)
-    checks, existing = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
-    version = next((check.detail for check in checks if check.name == "KubeRay" and check.ok), "")
+    kind, _ = workload(manifests)
+    existing, version = now.item, now.kuberay
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]
     would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
@@ -110,7 +131,7 @@ def diff_live(
     staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
     patches, unread = _patch_commands(cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
-    gone, unknown = _no_longer_rendered(cluster, target, namespace, running)
+    gone, unknown = _no_longer_rendered(now.applied, target, namespace, running)
     stale = patches if bound == changed and not any(kept) else ()
     notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
     return Diff((*bound, *gone), notes=notes)
@@ -253,10 +274,9 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, 
 
 
 def _no_longer_rendered(
-    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
+    applied: Inventory, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
 ) -> tuple[list[ObjectDiff], list[str]]:
     """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
     name = workload(manifests)[1]["metadata"]["name"]
-    entries, unknown = leftovers(cluster, manifests, name, namespace, kept=KEPT)
-    live = [cluster.get(entry.kind, entry.name, entry.namespace) for entry in entries]
+    live, unknown = leftovers(applied, manifests, name, namespace, kept=KEPT)
     return [compare(item, None, objects.explain, running) for item in live], [unknown] if unknown else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.cluster.api.permissions import explained
+from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.cluster.apply.revisions import revisions
 from rayllm_ctl.cluster.lookup.services import find, not_found
 from rayllm_ctl.errors import UserError
@@ -13,7 +14,7 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.workflows.render.service import Rendering
-from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
+from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.services import kind_of
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollback:
-    """A revision that is to be applied again, and what that changes."""
+    """A revision that is to be applied again, what that changes, and what is applied now."""
 
     revision: Revision
     rendering: Rendering
     diff: Diff
+    applied: Inventory
 
 
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
@@ -63,13 +65,14 @@ def prepare_rollback(
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
     manifests, notes = restored(cluster, target.manifests, namespace)
-    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts))
+    now = current(cluster, manifests, namespace)
+    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts), now)
     if not diff and not diff.notes:
         raise UserError(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    return Rollback(target, Rendering(name, namespace, manifests, notes, None), as_deployed(diff))
+    return Rollback(target, Rendering(name, namespace, manifests, notes, None), as_deployed(diff), now.applied)
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.cluster.apply.managed_fields import managers
 from rayllm_ctl.errors import ConflictError, UsageError, UserError
 from rayllm_ctl.frozen import dataclass
@@ -35,12 +36,15 @@ _MAIN_GROUPS = ("gpu", "cpu")
 
 @dataclass(frozen=True)
 class Scaling:
-    """A service with other bounds, to be applied. unchanged: see DeployOptions. start_seconds: how long to wait."""
+    """A service with other bounds, to be applied. unchanged, applied: see DeployOptions. start_seconds: how long to
+    wait.
+    """
 
     rendering: Rendering
     change: str
     unchanged: Mapping[str, int]
     start_seconds: float
+    applied: Inventory
 
 
 def prepare(
@@ -52,7 +56,7 @@ def prepare(
     """
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
     known = known_revisions(cluster, service)
-    (own, *others), unknown = applied_manifests(cluster, service, known)
+    (own, *others), applied = applied_manifests(cluster, service, known)
     _require_owned(service, own)
     if service.kind.is_cluster:
         what, scaled = "", _scaled_cluster(service, own, low, high, model)
@@ -67,7 +71,7 @@ def prepare(
     ]  # fmt: skip
     others = [_with_budget(item, scaled) for item in others]
     notes += _budget_notes(others, scaled)
-    if unknown:
+    if unknown := applied.unknown(namespace):
         notes.append(f"{unknown}: what rayllm-ctl applied of these for {name} is not changed, and not in its revision")
     notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
     return Scaling(
@@ -75,6 +79,7 @@ def prepare(
         f"scale: {change}",
         {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
         start_seconds(known),
+        applied,
     )
 
 

@@ -22,7 +22,7 @@ from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Way
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
-from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
+from rayllm_ctl.workflows.rollout.diff import Current, DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.shrink import Shrink, shrinking, unfinished
@@ -59,20 +59,21 @@ class UpgradeOptions:
 
 
 def upgrading(
-    cluster: Cluster, live: Object, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
+    cluster: Cluster, live: Object, now: Current, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
     options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """Say what applying `manifests` does to the service `live`, and choose how. seconds: how long a replica starts.
+    """Say what applying `manifests` does to the service `live`, which is `now`, and choose how. seconds: how long a
+    replica starts.
 
     Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
     change cannot be made in the way that was asked for.
     """
     service = LiveService(WORKLOADS[live["kind"]], dict(live))
-    diff = _diff(cluster, service, manifests, seconds, options)
+    diff = _diff(cluster, service, now, manifests, seconds, options)
     restart = None
     if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
         restart = with_restart(service)
-        diff = _diff(cluster, service, [_merged(item, restart) for item in manifests], seconds, options)
+        diff = _diff(cluster, service, now, [_merged(item, restart) for item in manifests], seconds, options)
     if not options.said:
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
@@ -217,11 +218,11 @@ def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str 
 
 
 def _diff(
-    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
-    options: UpgradeOptions,
+    cluster: Cluster, service: LiveService, now: Current, manifests: Sequence[Mapping[str, Any]],
+    seconds: float | None, options: UpgradeOptions,
 ) -> Diff:  # fmt: skip
     how = DiffOptions(force_conflicts=options.force_conflicts)
-    return as_deployed(diff_live(cluster, manifests, service.namespace, how, seconds))
+    return as_deployed(diff_live(cluster, manifests, service.namespace, how, now, seconds))
 
 
 def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:

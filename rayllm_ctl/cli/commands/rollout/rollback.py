@@ -70,6 +70,7 @@ def command(
         upgrade=upgrade,
         said=True,
         change=f"rollback to {found.revision.number}",
+        applied=found.applied,
     )
     with show(ctx, output) as display:
         roll_out(display, deploy([found.rendering], options, lambda: cluster))

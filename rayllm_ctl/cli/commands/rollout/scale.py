@@ -70,6 +70,7 @@ def command(
         upgrade=None,
         change=found.change,
         unchanged=found.unchanged,
+        applied=found.applied,
     )
     with show(ctx, output) as display:
         roll_out(display, deploy([found.rendering], options, lambda: cluster))
