@@ -15,7 +15,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.image_tags import read_tag
 from rayllm_ctl.model.kube.releases import is_older
 from rayllm_ctl.model.plan.deployment import Runtime
-from rayllm_ctl.model.plan.ray_features import OLDEST_RAY, RayFeature
+from rayllm_ctl.model.spec.checks.ray_features import OLDEST_RAY, RayFeature
 from rayllm_ctl.model.spec.service import Engine
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from rayllm_ctl.changes.fields import Difference, Path, differences, mapping, mappings
 from rayllm_ctl.changes.rollout import Deployment, restart
+from rayllm_ctl.model.kube.llm_applications import deployment_options, llm_entries
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Running
-from rayllm_ctl.model.plan.llm_applications import deployment_options, llm_entries
 
 Judged = tuple[Difference, Effect]
 """A difference (its path starts at the root of the file) and what becomes of it."""

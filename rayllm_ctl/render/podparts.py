@@ -10,8 +10,8 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
-from rayllm_ctl.model.kube.pod_security import violations
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
+from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.render.schema import part_problems

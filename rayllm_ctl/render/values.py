@@ -22,8 +22,8 @@ from rayllm_ctl.model.plan.deployment import (
     ServeApplication,
     WorkerGroup,
 )
-from rayllm_ctl.model.plan.operations import PodDisruptionBudget
 from rayllm_ctl.model.plan.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
+from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade
 from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.model.spec.service import Mode, Volume

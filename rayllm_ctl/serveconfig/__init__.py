@@ -8,7 +8,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.llm_applications import pattern_of
+from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.model.text.problems import Problem

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.llm_applications import llm_entries, pattern_of
 from rayllm_ctl.model.kube.names import INGRESS_DEPLOYMENT
 from rayllm_ctl.model.kube.scaling import Bounds
-from rayllm_ctl.model.plan.llm_applications import llm_entries, pattern_of
 
 if TYPE_CHECKING:
     import yaml

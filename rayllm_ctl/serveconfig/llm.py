@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rayllm_ctl.model.kube.names import did_you_mean, nearest
-from rayllm_ctl.model.plan.llm_applications import (
+from rayllm_ctl.model.kube.llm_applications import (
     Pattern,
     deployment_options,
     is_of_ray_serve_llm,
     llm_entries,
     pattern_of,
 )
+from rayllm_ctl.model.kube.names import did_you_mean, nearest
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.spec.checks.engine_args import forbidden_args, names_a_secret, type_problem
 from rayllm_ctl.model.text.problems import Path, quoted

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.llm_applications import LLMEntry, deployment_options, llm_entries, pattern_of
 from rayllm_ctl.model.kube.names import service_name
-from rayllm_ctl.model.plan.llm_applications import LLMEntry, deployment_options, llm_entries, pattern_of
 from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD, names_a_secret
 from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, Parallelism, Replicas
 from rayllm_ctl.model.text.json_form import camel

@@ -7,8 +7,8 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER
-from rayllm_ctl.model.plan.llm_applications import pattern_of
 from rayllm_ctl.serveconfig.schema import DEFAULT_APPLICATION
 
 API = "/v1"

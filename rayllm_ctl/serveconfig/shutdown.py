@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rayllm_ctl.model.plan.llm_applications import deployment_options
+from rayllm_ctl.model.kube.llm_applications import deployment_options
 
 DEFAULT_SECONDS = 20
 """graceful_shutdown_timeout_s of a deployment that sets none (Ray 2.60, ray/serve/_private/constants.py)."""

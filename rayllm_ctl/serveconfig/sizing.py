@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.plan.llm_applications import pattern_of
+from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.plan.replica_groups import Group, Unit
 from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.serveconfig.placement import actor_resources

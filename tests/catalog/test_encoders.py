@@ -18,8 +18,8 @@ import pytest
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_TENSOR
 from rayllm_ctl.errors import UserError

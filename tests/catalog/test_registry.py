@@ -25,7 +25,7 @@ def imported_for(name: str) -> set[str]:
     """Modules of modelconfig's tables that a fresh interpreter imports to read a model of the catalog."""
     shown = subprocess.run([sys.executable, "-c", _READ.format(name=name)], capture_output=True, text=True, check=True)
     common = {"decoders", "decoders.decoder", "decoders.patterns", "decoders.registry", "decoders.spec"}
-    common |= {"encoders", "encoders.registry"}
+    common |= {"encoders", "encoders.registry", "encoders.source"}
     return {module for module in shown.stdout.split() if "coders" in module} - common
 
 

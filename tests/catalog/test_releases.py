@@ -10,7 +10,14 @@ from rayllm_ctl.catalog import engines
 from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require, resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.deployment import Runtime
-from rayllm_ctl.model.plan.ray_features import BATCH, INGRESS, OLDEST_RAY, ONE_MODEL, TRANSFORMERS, needed_features
+from rayllm_ctl.model.spec.checks.ray_features import (
+    BATCH,
+    INGRESS,
+    OLDEST_RAY,
+    ONE_MODEL,
+    TRANSFORMERS,
+    needed_features,
+)
 from rayllm_ctl.model.spec.gateway import Gateway
 from rayllm_ctl.model.spec.service import Adapter, Engine, LLMService, Model
 from rayllm_ctl.model.spec.several_models import has_ingress

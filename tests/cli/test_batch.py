@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rayllm_ctl.cli.commands.batch.flags import BATCH_FLAGS
+from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 from rayllm_ctl.specfile.explain import explain
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.workflows.rollout import shrink
+from rayllm_ctl.workflows.rollout.upgrade import shrink
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI, status

@@ -10,9 +10,10 @@ import pytest
 from rayllm_ctl.console.batch.progress import BatchBar, BatchLines, bar_lines, choose
 from rayllm_ctl.console.batch.status import bar, job_status, percent, row_figures
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.batch_events import BatchEnded, BatchObserved
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.observed.batch_progress import Progress, Result
-from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchHealth, BatchObserved, JobState, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
 from rayllm_ctl.model.observed.health import Cause, StatusNode
 from tests.console.sample import Screen, plain
 

@@ -16,7 +16,7 @@ import pytest
 from rayllm_ctl.catalog.releases import RELEASES
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER, MODEL_BUILDER
 from rayllm_ctl.model.kube.releases import is_older
-from rayllm_ctl.model.plan.ray_features import BATCH, FEATURES, INGRESS, ONE_MODEL, TRANSFORMERS, RayFeature
+from rayllm_ctl.model.spec.checks.ray_features import BATCH, FEATURES, INGRESS, ONE_MODEL, TRANSFORMERS, RayFeature
 from rayllm_ctl.model.spec.gateway import PROXY_CALLBACK
 from tests.contract.library import Fact
 from tests.contract.needs import Need, closure, modules, needs

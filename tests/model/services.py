@@ -8,13 +8,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.plan.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.spec.checks.engine_args import DTYPES, KV_CACHE_DTYPES, holds_a_credential
 from rayllm_ctl.model.spec.exposure import Exposure, Gateway, Ingress, ServiceType
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.gateway import CORS, Cleaning, Keys, Limits, Queue, Rates, Redis, Validation
 from rayllm_ctl.model.spec.gateway import Bounds as GatewayBounds
 from rayllm_ctl.model.spec.gateway import Gateway as APIGateway
+from rayllm_ctl.model.spec.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.spec.pod_options import (
     AllOf,
     EnvironmentSource,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.plan.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.exposure import Exposure, Gateway, Ingress
+from rayllm_ctl.model.spec.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL, Upgrade
 from rayllm_ctl.model.spec.security import NetworkPeer, Security
 from rayllm_ctl.model.spec.service import LLMService, Model

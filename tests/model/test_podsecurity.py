@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.kube.pod_contexts import container_context, lost, pod_context
-from rayllm_ctl.model.kube.pod_security import violations
+from rayllm_ctl.model.spec.pod_contexts import container_context, lost, pod_context
+from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.security import PodSecurity
 
 GOOD: dict[str, Any] = {

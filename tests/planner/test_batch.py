@@ -12,7 +12,7 @@ from rayllm_ctl.model.spec.batch import BatchJob, BatchLoad, BatchModel, Concurr
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from rayllm_ctl.model.spec.service import Accelerator, Engine
 from rayllm_ctl.planner.batch.batch import BATCHES
-from rayllm_ctl.workflows.batch.plan import make_batch_plan
+from rayllm_ctl.workflows.render.batch import make_batch_plan
 
 JOB = BatchJob(
     "job",

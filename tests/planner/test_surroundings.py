@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.model.plan.operations import Availability, PodDisruptionBudget
 from rayllm_ctl.model.spec.gateway import Gateway
+from rayllm_ctl.model.spec.operations import Availability, PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import FaultTolerance, RayOptions
 from rayllm_ctl.model.spec.serve_options import Serve
 from rayllm_ctl.model.spec.service import ExtraWorkers, LLMService, Model, Replicas

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.plan.operations import Availability, PodDisruptionBudget
+from rayllm_ctl.model.spec.operations import Availability, PodDisruptionBudget
 from rayllm_ctl.model.spec.pod_options import EnvironmentVariable, PodOptions, Pods
 from rayllm_ctl.model.spec.serve_options import HTTPOptions, Serve
 from rayllm_ctl.model.spec.service import Replicas

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 
 from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.changes.rayservice import explain
-from rayllm_ctl.model.kube.pod_security import violations
 from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from rayllm_ctl.model.spec.gateway import PROXY_CALLBACK, Gateway, Keys, Limits, Queue, Rates, Redis
+from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.service import Accelerator, Adapter, Engine, LLMService, Model
 from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rayllm_ctl.model.plan.operations import Monitor, Monitoring
+from rayllm_ctl.model.spec.operations import Monitor, Monitoring
 from rayllm_ctl.model.spec.security import NetworkPeer, Security
 from rayllm_ctl.render import render
 from tests.render.plans import H100, plan

@@ -10,7 +10,8 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
 from rayllm_ctl.errors import BATCH_FAILED, BATCH_TIMED_OUT, ConflictError, UserError, WaitTimeoutError
-from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchEvent, BatchObserved, Outcome
+from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
+from rayllm_ctl.model.observed.batch_status import Outcome
 from rayllm_ctl.workflows.batch import wait as batchwait
 from rayllm_ctl.workflows.observe import wait
 from tests.cluster import fakejobs

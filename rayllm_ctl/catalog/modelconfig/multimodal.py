@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders.registry import (
-    ENCODERS,
-    TEXT_PARTS,
-    Source,
-    read_named,
-    text_architecture,
-)
+from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, TEXT_PARTS, read_named, text_architecture
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.plan.facts import MultiModalEncoder
 

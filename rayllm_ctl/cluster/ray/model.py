@@ -9,8 +9,8 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL, VERSION
+from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.observed.health import Object
-from rayllm_ctl.model.plan.llm_applications import described_models
 
 
 @dataclass(frozen=True)

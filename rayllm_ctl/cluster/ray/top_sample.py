@@ -26,11 +26,11 @@ from rayllm_ctl.cluster.ray.vllm_servers import ready_servers
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import MODEL
+from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.observed.health import Queue, queue_of
 from rayllm_ctl.model.observed.ray_metrics import report_interval
 from rayllm_ctl.model.observed.top import ReplicaLook, ServiceLook
-from rayllm_ctl.model.plan.llm_applications import described_models
 
 _TIMEOUT = 5.0
 

@@ -12,9 +12,10 @@ from rayllm_ctl.console.observe.progress import Progress
 from rayllm_ctl.console.observe.tree import age, tree_lines
 from rayllm_ctl.console.redrawn import Redrawn
 from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.kube.quantities import format_duration
-from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchEvent, BatchHealth, BatchObserved, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, Outcome
 
 _LABEL = 11
 _QUIET = frozenset({"Retrying", "Suspended"})

@@ -11,10 +11,10 @@ from rayllm_ctl.console.plan.memory import memory_lines, memory_summary
 from rayllm_ctl.console.rows import LABEL, WIDTH, labelled
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.pod_contexts import lost
 from rayllm_ctl.model.kube.quantities import format_duration, gib
 from rayllm_ctl.model.plan.deployment import Deployment, PodPlacement, Runtime, ServeApplication, WorkerGroup
 from rayllm_ctl.model.plan.plan import Cost, Plan, Throughput, UnknownCost
+from rayllm_ctl.model.spec.pod_contexts import lost
 
 MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import LiveService, Member
-from rayllm_ctl.model.kube.pod_security import violations
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.text.problems import Problem
 

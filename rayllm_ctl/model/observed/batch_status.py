@@ -1,4 +1,4 @@
-"""How a batch job is: one BatchHealth from the objects of a Snapshot, and what a wait for it reports."""
+"""How a batch job is: one BatchHealth from the objects of a Snapshot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.observed.batch_progress import Progress, Result
 from rayllm_ctl.model.observed.health import Cause, StatusNode
 from rayllm_ctl.model.text.json_form import OMIT_NONE
@@ -72,25 +71,3 @@ class BatchHealth:
         if self.outcome is not None or (self.progress is not None and self.progress.done > self.progress.resumed):
             return None
         return next((cause for cause in self.causes if cause.terminal), None)
-
-
-@dataclass(frozen=True)
-class BatchObserved:
-    """A new look at a job while waiting; `elapsed` in seconds since the wait began."""
-
-    health: BatchHealth
-    elapsed: float
-
-
-@dataclass(frozen=True)
-class BatchEnded:
-    """The job has ended, `elapsed` seconds after the wait began."""
-
-    name: str
-    namespace: str
-    outcome: Outcome
-    health: BatchHealth
-    elapsed: float
-
-
-BatchEvent = BatchObserved | BatchEnded | Noted

@@ -10,8 +10,8 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.operations import PodDisruptionBudget
 from rayllm_ctl.model.plan.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
+from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import EnvironmentSource, KeyOf, ObjectName, Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade

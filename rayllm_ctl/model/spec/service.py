@@ -11,10 +11,10 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.exposure import Exposure
 from rayllm_ctl.model.spec.form import QUANTITY, SECONDS, SecretKey, Wrapped
 from rayllm_ctl.model.spec.gateway import Gateway
+from rayllm_ctl.model.spec.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.own_applications import OwnApplication
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import Pods

@@ -13,9 +13,9 @@ from rayllm_ctl.model.kube.quantities import GIB, canonical_quantity, gib, parse
 from rayllm_ctl.model.plan.applications import Applications
 from rayllm_ctl.model.plan.deployment import CodeVolume, Runtime, WorkerGroup
 from rayllm_ctl.model.plan.hardware import GPU
-from rayllm_ctl.model.plan.operations import PodDisruptionBudget
 from rayllm_ctl.model.plan.plan import GPUChoice, Plan, StartupPlan
 from rayllm_ctl.model.plan.replica_groups import Group
+from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.deployment import autoscaler, longest, readiness, with_token

@@ -15,9 +15,9 @@ from dataclasses import replace
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import canonical_quantity, parse_quantity
 from rayllm_ctl.model.plan.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
-from rayllm_ctl.model.plan.operations import PodDisruptionBudget
 from rayllm_ctl.model.plan.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
 from rayllm_ctl.model.plan.surroundings import Backend
+from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL, RayOptions, Upgrade
 from rayllm_ctl.model.spec.serve_options import ServeProxies, proxies_of
 from rayllm_ctl.model.spec.service import ExtraWorkers, LLMService, Scheduling

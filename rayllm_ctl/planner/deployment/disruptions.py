@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 
 from rayllm_ctl.model.plan.deployment import EnvVar, WorkerGroup
-from rayllm_ctl.model.plan.operations import PodDisruptionBudget
+from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.service import LLMService
 
 DRAIN_LIMIT = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"

@@ -11,9 +11,9 @@ from typing import Any
 
 from rayllm_ctl.model.kube.quantities import whole_duration
 from rayllm_ctl.model.plan.deployment import Deployment
-from rayllm_ctl.model.plan.operations import Monitor
 from rayllm_ctl.model.plan.surroundings import Entrance, HTTPRoute, NetworkRules, Scraping
 from rayllm_ctl.model.spec.exposure import Exposure, Gateway
+from rayllm_ctl.model.spec.operations import Monitor
 from rayllm_ctl.model.spec.security import NetworkPeer, Security
 
 SAME_NAMESPACE: Mapping[str, Any] = {"podSelector": {}}

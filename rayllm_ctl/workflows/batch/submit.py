@@ -21,7 +21,7 @@ from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.batch.end import how_it_ended, replaced
-from rayllm_ctl.workflows.batch.plan import BatchRendering, batch_rendering
+from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.ray_token import lacking, without_token
 from rayllm_ctl.workflows.render.service import RenderOptions

@@ -22,9 +22,10 @@ from rayllm_ctl.errors import (
 )
 from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
+from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube.quantities import format_duration
-from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchEvent, BatchHealth, BatchObserved, JobState, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
 from rayllm_ctl.workflows.observe.wait import is_old_evidence, repeated
 
 if TYPE_CHECKING:

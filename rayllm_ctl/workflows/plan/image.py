@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from rayllm_ctl import __version__
 from rayllm_ctl.catalog.releases import require, resolve
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.kube.pod_contexts import RAY_USER
-from rayllm_ctl.model.plan.ray_features import INGRESS, TRANSFORMERS
+from rayllm_ctl.model.spec.checks.ray_features import INGRESS, TRANSFORMERS
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
+from rayllm_ctl.model.spec.pod_contexts import RAY_USER
 from rayllm_ctl.model.spec.service import Engine
 from rayllm_ctl.model.text.patterns import IMAGE
 from rayllm_ctl.render.servingcode import batch_files, digest, files, requirements

@@ -18,7 +18,7 @@ from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan.plan import Plan, Reason
-from rayllm_ctl.model.plan.ray_features import needed_features
+from rayllm_ctl.model.spec.checks.ray_features import needed_features
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import LLMService, Model
 from rayllm_ctl.model.spec.several_models import each_model, has_ingress

@@ -8,7 +8,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.pin import pinned
 from rayllm_ctl.specfile.commented import commented
 from rayllm_ctl.workflows.plan.model import make_plan
-from rayllm_ctl.workflows.render.manifests import require
+from rayllm_ctl.workflows.plan.verdict import require_runnable
 
 
 def spec_file(service: LLMService, facts: FactSources) -> tuple[str, Plan]:
@@ -17,6 +17,6 @@ def spec_file(service: LLMService, facts: FactSources) -> tuple[str, Plan]:
     Raises UserError where the service cannot run as it is stated, with what would; see workflows.plan for the rest.
     """
     plan = make_plan(service, facts)
-    require(plan, accept_risk=True, outcome="nothing was written")
+    require_runnable(plan, accept_risk=True, outcome="nothing was written")
     header = "Fields marked as planned were decided by the planner; without them they are decided again each time."
     return commented(pinned(service, plan), service, header), plan

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.errors import RiskyPlanError, UserError
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.render import render
 from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.render.podparts import check_pod_security
+from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check
 
 
@@ -24,7 +24,7 @@ def manifests(
     Raises UserError with the plan's reasons when it does not fit, RiskyPlanError when it is risky without accept_risk,
     UsageError when no image is known for it or a patch cannot be applied.
     """
-    require(plan, accept_risk=accept_risk)
+    require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
     check(rendered, plan, kuberay)
     assert plan.deployment is not None  # or there would be nothing to render
@@ -38,14 +38,3 @@ def chart_values(plan: Plan) -> dict[str, Any]:
     Raises UserError where a number is more than Helm can hold.
     """
     return helm_values(plan)
-
-
-def require(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
-    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
-    if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
-        return
-    message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
-    hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
-    hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
-    failure = RiskyPlanError if plan.verdict == "risky" else UserError
-    raise failure(f"{message}\n{outcome}", hint=tuple(dict.fromkeys(hints)))

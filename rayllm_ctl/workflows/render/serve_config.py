@@ -13,8 +13,8 @@ from rayllm_ctl.catalog.rayserve import fields
 from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.llm_applications import described_models, pattern_of
 from rayllm_ctl.model.plan.deployment import Runtime
-from rayllm_ctl.model.plan.llm_applications import described_models, pattern_of
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.plan.plan import StartupPlan
 from rayllm_ctl.model.spec.service import Accelerator, LLMService

@@ -10,11 +10,11 @@ from dataclasses import replace
 from rayllm_ctl.catalog import gpus
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.llm_applications import deployment_options
 from rayllm_ctl.model.kube.names import INGRESS_DEPLOYMENT
 from rayllm_ctl.model.kube.quantities import GIB, parse_quantity
 from rayllm_ctl.model.plan.deployment import Runtime, ServeApplication, WorkerGroup
 from rayllm_ctl.model.plan.hardware import GPU
-from rayllm_ctl.model.plan.llm_applications import deployment_options
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.plan.replica_groups import Unit
 from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD
@@ -31,8 +31,8 @@ from rayllm_ctl.serveconfig.placeholders import is_reference
 from rayllm_ctl.serveconfig.placement import actor_resources
 from rayllm_ctl.serveconfig.sizing import replica_bounds
 from rayllm_ctl.workflows.plan.model import model_configs, plan_one
+from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.plan.warnings import TOKEN_VARIABLES, warned
-from rayllm_ctl.workflows.render.manifests import require
 
 _FLAG = re.compile(r"(--[a-z-]+) ([^\s;,]+)( (?=--)|)")
 _FIELDS = {
@@ -171,7 +171,7 @@ def _planned(
 ) -> PlannedModel:  # fmt: skip
     try:
         plan = _plan(model, base, runtime, facts, apart)
-        require(plan, accept_risk=accept_risk)
+        require_runnable(plan, accept_risk=accept_risk)
     except UserError as error:
         hints = tuple(_in_file(model, hint) for hint in error.hints)
         raise type(error)(place(Problem(model.at, _in_file(model, error.message))), hint=hints) from error

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.kube.names import INGRESS_DEPLOYMENT
-from rayllm_ctl.model.plan.llm_applications import pattern_of
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.text.problems import Path, Problem

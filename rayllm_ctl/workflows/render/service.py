@@ -7,9 +7,9 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
-from rayllm_ctl.model.kube.pod_contexts import lost
 from rayllm_ctl.model.plan.plan import Plan, StartupPlan
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.pod_contexts import lost
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.check import check, check_objects

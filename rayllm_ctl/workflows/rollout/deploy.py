@@ -36,8 +36,8 @@ from rayllm_ctl.workflows.rollout.apply import taken_over
 from rayllm_ctl.workflows.rollout.diff import Current, start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
-from rayllm_ctl.workflows.rollout.shrink import shrunk
-from rayllm_ctl.workflows.rollout.strategy import Upgrade, UpgradeOptions, upgrading
+from rayllm_ctl.workflows.rollout.upgrade.shrink import shrunk
+from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, upgrading
 from rayllm_ctl.workflows.services import reject_other_kind
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rayllm_ctl.workflows.render.serve_config import ServeFile
 from rayllm_ctl.workflows.render.service import Rendering
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 from rayllm_ctl.workflows.rollout.revisions import same_state
-from rayllm_ctl.workflows.setup.shipped_code import restored
+from rayllm_ctl.workflows.rollout.shipped_code import restored
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

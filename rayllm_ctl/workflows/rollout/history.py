@@ -17,8 +17,8 @@ from rayllm_ctl.workflows.render.service import Rendering
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
+from rayllm_ctl.workflows.rollout.shipped_code import restored
 from rayllm_ctl.workflows.services import kind_of
-from rayllm_ctl.workflows.setup.shipped_code import restored
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

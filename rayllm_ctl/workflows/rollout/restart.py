@@ -25,8 +25,8 @@ from rayllm_ctl.workflows.rollout.apply import applied_step
 from rayllm_ctl.workflows.rollout.diff import diff_change
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
-from rayllm_ctl.workflows.rollout.shrink import Shrink, shrunk
-from rayllm_ctl.workflows.rollout.strategy import UpgradeOptions, restarting
+from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrunk
+from rayllm_ctl.workflows.rollout.upgrade.strategy import UpgradeOptions, restarting
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.shaped import PIXTRAL
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Dense,
     EncoderSpec,

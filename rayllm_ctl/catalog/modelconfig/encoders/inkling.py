@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import combinations, pairwise
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Dense, EncoderSpec, Norm, Step
 
 _SOUND_TOKENS = 12000

@@ -6,8 +6,8 @@ large it is, and vLLM loads it only from a local directory (mimo_audio.py).
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Attention,
     Block,

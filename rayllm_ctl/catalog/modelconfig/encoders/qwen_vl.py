@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import TEXT_PARTS, Source
+from rayllm_ctl.catalog.modelconfig.encoders.registry import TEXT_PARTS
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Default, Entry, Scope, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import WHOLE, Dense, EncoderSpec, Norm, Steps, pair
 
 _TIMM = {

@@ -9,21 +9,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.builder import Builder
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 """Where a config may keep its text model."""
-
-
-class Source(NamedTuple):
-    """Where a row finds things: the whole config, its vision part, the decoder's hidden size, the builder."""
-
-    config: Fields
-    vision: Fields
-    hidden: int
-    builder: Builder
 
 
 class MultiModalSpec(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 Expression = int | str

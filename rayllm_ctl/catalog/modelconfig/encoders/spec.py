@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Choice, Entry, Expression, Scope
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.model.plan.facts import Layer, MultiModalEncoder, Part, Split, Vector, VideoProfile
 
 

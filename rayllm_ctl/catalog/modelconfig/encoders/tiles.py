@@ -6,8 +6,8 @@ vLLM: mllama.py, phi4mm.py, step_vl.py, step3p7.py, step3_vl.py, ovis.py, ovis2_
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.clip import CLIP_SIZES, CLIP_STEM_AND_NORM, feature_depth
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     WHOLE,
     Block,

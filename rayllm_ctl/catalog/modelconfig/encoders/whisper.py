@@ -6,8 +6,8 @@ Two convolutions thin mel frames out to 50 positions a second; a clip is 30 seco
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.registry import Source
 from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, stated, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import Source
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     WHOLE,
     Block,

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from rayllm_ctl.errors import BATCH_FAILED, INTERRUPTED, UserError
+from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Applied
-from rayllm_ctl.model.observed.batch_status import BatchEnded, BatchEvent, BatchHealth, BatchObserved
+from rayllm_ctl.model.observed.batch_status import BatchHealth
 
 
 def follow_to_end(

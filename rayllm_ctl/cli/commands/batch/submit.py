@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from rayllm_ctl.cli.commands.batch.flags import BATCH_FLAGS, BATCH_TABLE
+from rayllm_ctl.cli.batch_flags import BATCH_FLAGS, BATCH_TABLE
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import facts_options, kuberay_option, spec_options
 from rayllm_ctl.cli.values import Duration
@@ -58,8 +58,8 @@ def command(
       rayllm-ctl batch submit -f job.yaml --dry-run=client
       echo 'Why is the sky blue?' | rayllm-ctl batch submit --model Qwen/Qwen3-8B --input - --output s3://bucket/try/
     """
+    from rayllm_ctl.cli.batch_spec import resolve_batch
     from rayllm_ctl.cli.commands.batch.follow import follow_to_end
-    from rayllm_ctl.cli.commands.batch.spec import resolve_batch
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.cli.commands.batch.flags import ENGINE_FIELDS
+from rayllm_ctl.cli.batch_flags import ENGINE_FIELDS
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import DEPLOY_FLAGS, FLAGS, SERVICE_FLAGS, facts_options, output_option, spec_options
 from rayllm_ctl.cli.values import Duration

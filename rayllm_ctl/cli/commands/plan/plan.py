@@ -48,7 +48,7 @@ def command(
     from rayllm_ctl.workflows.plan.model import make_plan
 
     if file is not None and may_be_batch(file):
-        from rayllm_ctl.cli.commands.batch.spec import batch_of_file
+        from rayllm_ctl.cli.batch_spec import batch_of_file
 
         counted = {} if rows is None else {"load.rows": rows}
         batch = batch_of_file(file, {**overrides, **counted}, None, {**FLAGS, "load.rows": "--rows"})
@@ -87,7 +87,7 @@ def _plan_batch(
 ) -> int:
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.batch.plan import make_batch_plan
+    from rayllm_ctl.workflows.render.batch import make_batch_plan
 
     plan = make_batch_plan(batch, facts, explain=explain)
     if output in ("json", "yaml"):

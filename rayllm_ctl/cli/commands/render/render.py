@@ -124,8 +124,8 @@ def _rendered(
     from rayllm_ctl.workflows.render.service import rendering
 
     if file is not None and may_be_batch(file):
-        from rayllm_ctl.cli.commands.batch.spec import batch_of_file
-        from rayllm_ctl.workflows.batch.plan import batch_as_rendering
+        from rayllm_ctl.cli.batch_spec import batch_of_file
+        from rayllm_ctl.workflows.render.batch import batch_as_rendering
 
         batch = batch_of_file(file, overrides, namespace, FLAGS)
         if batch is not None and (options.template_dir is not None or not plain):

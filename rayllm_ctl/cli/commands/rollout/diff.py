@@ -131,8 +131,8 @@ def command(
 
 
 def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
-    from rayllm_ctl.workflows.render.manifest_files import read
     from rayllm_ctl.workflows.rollout.diff import diff_files
+    from rayllm_ctl.workflows.rollout.manifest_files import read
 
     before, _ = read(old, options)
     after, seconds = read(new, options)

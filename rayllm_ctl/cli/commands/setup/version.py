@@ -11,7 +11,7 @@ from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.setup.shipped_code import Shipped
+    from rayllm_ctl.workflows.rollout.shipped_code import Shipped
 
 
 @click.command(short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
@@ -46,7 +46,7 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
         ) from error
     code: list[Shipped] | None = None
     if cluster is not None and name:
-        from rayllm_ctl.workflows.setup.shipped_code import shipped
+        from rayllm_ctl.workflows.rollout.shipped_code import shipped
 
         code = shipped(cluster, name, kube.namespace or cluster.namespace)
     if output:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rayllm_ctl.model.kube.labels import SERVICE, service_labels
 from rayllm_ctl.model.kube.names import namespace_problem
-from rayllm_ctl.model.plan.operations import Availability, Monitor, Monitoring
 from rayllm_ctl.model.spec.checks.engine_args import holds_a_credential
 from rayllm_ctl.model.spec.checks.pod_fields import is_label_key, is_object_name
 from rayllm_ctl.model.spec.exposure import Exposure, Gateway, Ingress
+from rayllm_ctl.model.spec.operations import Availability, Monitor, Monitoring
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 from rayllm_ctl.model.spec.security import NetworkPeer, Security
 from rayllm_ctl.model.spec.service import LLMService

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.model.plan.llm_applications import is_of_ray_serve_llm
+from rayllm_ctl.model.kube.llm_applications import is_of_ray_serve_llm
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.spec.several_models import each_model
 from rayllm_ctl.model.text.patterns import DNS_LABEL

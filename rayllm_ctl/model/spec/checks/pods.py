@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.model.kube.pod_contexts import container_context, pod_context
-from rayllm_ctl.model.kube.pod_security import violations
 from rayllm_ctl.model.spec.checks import environment
 from rayllm_ctl.model.spec.checks.engine_args import holds_a_credential, names_a_secret
 from rayllm_ctl.model.spec.checks.plain_data import any_text, is_plain_data
 from rayllm_ctl.model.spec.checks.pod_fields import is_data_key, is_label_key, is_object_name
+from rayllm_ctl.model.spec.pod_contexts import container_context, pod_context
 from rayllm_ctl.model.spec.pod_options import AllOf, EnvironmentSource, EnvironmentVariable, KeyOf, PodOptions
+from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.text.patterns import LABEL_VALUE, UNSENDABLE, Pattern

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from rayllm_ctl.model.kube.names import did_you_mean, namespace_problem, service_name, service_name_problem
-from rayllm_ctl.model.plan.ray_features import OLDEST_RAY
 from rayllm_ctl.model.spec import several_models as severalmodels
 from rayllm_ctl.model.spec.checks import access as accessfields
 from rayllm_ctl.model.spec.checks import applications as applicationfields
@@ -28,6 +27,7 @@ from rayllm_ctl.model.spec.checks.engine_args import (
 )
 from rayllm_ctl.model.spec.checks.mode import mode_problems
 from rayllm_ctl.model.spec.checks.plain_data import any_text, is_plain_data
+from rayllm_ctl.model.spec.checks.ray_features import OLDEST_RAY
 from rayllm_ctl.model.spec.patches import patch_problems
 from rayllm_ctl.model.spec.serve_options import serve_problems
 from rayllm_ctl.model.spec.service import NO_MODEL, Aggregation, LLMService, Load, Replicas

@@ -21,7 +21,7 @@ from rayllm_ctl.specfile.write import to_document
 from rayllm_ctl.workflows.bench.flags import Flags, check, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
 from rayllm_ctl.workflows.plan.model import make_plan
-from rayllm_ctl.workflows.render.manifests import require
+from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering_of
 
 
@@ -101,7 +101,7 @@ def _plan(variant: Variant, record: Record, options: RenderOptions, load: Flags)
         plan = make_plan(variant.service, options.facts)
         record = replace(record, gpus=_gpus(plan))
         try:
-            require(plan, accept_risk=options.accept_risk)
+            require_runnable(plan, accept_risk=options.accept_risk)
         except UserError:
             return Planned(variant, _rejected(record, plan), None)
         rendered = rendering_of(variant.service, plan, options)

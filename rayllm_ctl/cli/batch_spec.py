@@ -63,7 +63,7 @@ def batch_of_file(
 
 def _has(field: str) -> bool:
     """Whether a BatchJob has the field of a flag."""
-    from rayllm_ctl.cli.commands.batch.flags import BATCH_FLAGS
+    from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 
     return field in BATCH_FLAGS
 

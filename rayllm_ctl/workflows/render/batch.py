@@ -10,7 +10,6 @@ from rayllm_ctl.catalog.releases import resolve
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.names import did_you_mean
-from rayllm_ctl.model.kube.pod_contexts import lost
 from rayllm_ctl.model.plan.batch import BatchPlan
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.batch import BatchJob
@@ -18,6 +17,7 @@ from rayllm_ctl.model.spec.batch_service import service_of
 from rayllm_ctl.model.spec.checks.batch import ONE_ANSWER
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.gateway import CODE_PATH
+from rayllm_ctl.model.spec.pod_contexts import lost
 from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.planner.batch.batch import batch_plan
 from rayllm_ctl.planner.deployment.pod_templates import on_python_path
@@ -25,8 +25,8 @@ from rayllm_ctl.render.batch import render_batch
 from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
 from rayllm_ctl.render.prompts import template_problems
 from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_objects
-from rayllm_ctl.workflows.render.manifests import require
 from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
 
@@ -101,8 +101,8 @@ def _check_adapters(batch: BatchJob, plan: Plan) -> None:
 def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
     """Plan and render `batch`. Raises UserError where it cannot run or is not valid for `options.kuberay`."""
     plan = make_batch_plan(batch, options.facts)
-    require(plan.plan, accept_risk=options.accept_risk)
-    assert plan.deployment is not None  # or `require` had raised
+    require_runnable(plan.plan, accept_risk=options.accept_risk)
+    assert plan.deployment is not None  # or `require_runnable` had raised
     check_raw_parts(plan.deployment.pod_options, options.kuberay)
     manifests = tuple(render_batch(plan.deployment))
     token = asks_by_default(batch, manifests)

@@ -11,8 +11,8 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.specfile import load_any_text
-from rayllm_ctl.workflows.batch.plan import batch_as_rendering
 from rayllm_ctl.workflows.render import kustomize
+from rayllm_ctl.workflows.render.batch import batch_as_rendering
 from rayllm_ctl.workflows.render.service import RenderOptions
 from rayllm_ctl.workflows.rollout.diff import rendered, start_seconds
 

@@ -23,8 +23,8 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.rollout.apply import applied_step
-from rayllm_ctl.workflows.rollout.capacity import Fitting, Replicas, ray_cluster
 from rayllm_ctl.workflows.rollout.scale import scaled_service
+from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, Replicas, ray_cluster
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

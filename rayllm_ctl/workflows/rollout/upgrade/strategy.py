@@ -25,8 +25,8 @@ from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisi
 from rayllm_ctl.workflows.rollout.diff import Current, DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
-from rayllm_ctl.workflows.rollout.shrink import Shrink, shrinking, unfinished
-from rayllm_ctl.workflows.rollout.surge import SURGE, place, raised
+from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrinking, unfinished
+from rayllm_ctl.workflows.rollout.upgrade.surge import SURGE, place, raised
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

@@ -1,0 +1,17 @@
+"""Whether a plan may be deployed."""
+
+from __future__ import annotations
+
+from rayllm_ctl.errors import RiskyPlanError, UserError
+from rayllm_ctl.model.plan.plan import Plan
+
+
+def require_runnable(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
+    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
+    if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
+        return
+    message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"
+    hints = [f"{change.flags}  {change.effect}" for change in plan.suggestions]
+    hints += [reason.suggestion for reason in plan.reasons if reason.suggestion and not plan.suggestions]
+    failure = RiskyPlanError if plan.verdict == "risky" else UserError
+    raise failure(f"{message}\n{outcome}", hint=tuple(dict.fromkeys(hints)))
