@@ -187,7 +187,7 @@ def test_a_defect_is_no_difference(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("rayllm_ctl.workflows.rollout.diff.diff", broken)
     assert run("diff", *TINY, *IMAGE).code == 3
-    monkeypatch.setattr("rayllm_ctl.workflows.plan.model.make_plan", broken)
+    monkeypatch.setattr("rayllm_ctl.workflows.render.service.make_plan", broken)
     assert run("render", *TINY, *IMAGE).code == 1
 
 

@@ -190,9 +190,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def quiet(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
-    monkeypatch.setattr("rayllm_ctl.cluster.api.watch.Watch", Quiet)
+    monkeypatch.setattr(wait, "Watch", Quiet)
     monkeypatch.setattr(wait, "kind_of", lambda *_: RAY_SERVICE)
-    monkeypatch.setattr("rayllm_ctl.cluster.snapshot.service.Collector", Collector)
+    monkeypatch.setattr(wait, "Collector", Collector)
     monkeypatch.setattr(Collector, "answers", [])
     return Collector.answers
 
@@ -249,7 +249,7 @@ def test_a_change_is_looked_at_at_once_and_a_burst_after_pauses(
     seconds: float, settle: float, pause: float, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pause is three times what a look takes, up to a limit."""
-    monkeypatch.setattr("rayllm_ctl.cluster.api.watch.Watch", Noisy)
+    monkeypatch.setattr(wait, "Watch", Noisy)
     monkeypatch.setattr(wait, "SETTLE", settle)
     monkeypatch.setattr(Noisy, "ends", clock.now + 1.2)
     looked: list[float] = []
