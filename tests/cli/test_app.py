@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -39,6 +40,19 @@ def test_help_and_version_import_nothing_heavy() -> None:
     loaded = modules_after(["--version"], ["--help"], *([name, "--help"] for name in NAMES))
     assert "click" in loaded["--version"]
     assert {command: names & HEAVY for command, names in loaded.items() if names & HEAVY} == {}
+
+
+def test_what_asks_no_cluster_imports_no_client(tmp_path: Path) -> None:
+    manifests = tmp_path / "qwen.yaml"
+    manifests.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: qwen}\n")
+    flags = ["--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "4", "--offline"]
+    commands = [
+        ["plan", *flags], ["render", *flags], ["init", *flags],
+        ["diff", "--local", str(manifests), str(manifests), "--offline"],
+    ]  # fmt: skip
+    loaded = modules_after(*commands)
+    assert len(loaded) == len(commands)
+    assert {command for command, names in loaded.items() if names & {"kubernetes", "urllib3"}} == set()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,6 +84,8 @@ class _Events(io.BufferedIOBase):
 def answering(patch: pytest.MonkeyPatch) -> Iterator[FakeAPI]:
     """A FakeAPI at `URL` for the clients in this process."""
     api, made = FakeAPI(url=URL), transport._pool
-    patch.setattr(transport, "_pool", lambda server, *rest: _Pool(api) if server == URL else made(server, *rest))
+    patch.setattr(
+        transport, "_pool", lambda configuration: _Pool(api) if configuration.host == URL else made(configuration)
+    )
     with contextlib.closing(api):
         yield api

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kubernetes.config import incluster_config
 
 from rayllm_ctl.cluster import connect
 from rayllm_ctl.cluster.api import connect as config
@@ -20,6 +23,8 @@ def inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name, text in (("token", "pod-token"), ("ca.crt", EXPIRED), ("namespace", "team-a\n")):
         (folder / name).write_text(text)
     monkeypatch.setattr(config, "SERVICE_ACCOUNT", folder)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     return folder
@@ -39,10 +44,31 @@ def test_a_context_needs_a_kubeconfig(inside: Path) -> None:
         connect(context="prod")
 
 
-def test_a_broken_service_account(inside: Path) -> None:
-    (inside / "namespace").unlink()
+@pytest.mark.parametrize("missing", ["namespace", "ca.crt"])
+def test_a_broken_service_account(inside: Path, missing: str) -> None:
+    (inside / missing).unlink()
     with pytest.raises(UsageError, match="service account cannot be used"):
         connect()
+
+
+def test_the_token_of_a_service_account_is_read_again(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now()
+    clock = SimpleNamespace(datetime=SimpleNamespace(now=lambda: now), timedelta=timedelta)
+    monkeypatch.setattr(incluster_config, "datetime", clock)
+    cluster = connect()
+
+    def sent() -> str:
+        return dict(cluster.headers())["Authorization"].removeprefix("bearer ")
+
+    assert sent() == "pod-token"
+    (inside / "token").write_text("rotated\n")
+    now += timedelta(minutes=2)
+    assert sent() == "rotated"
+    (inside / "token").unlink()
+    assert sent() == "rotated"
+    now += timedelta(minutes=2)
+    with pytest.raises(UsageError, match="service account cannot be used"):
+        sent()
 
 
 def test_connecting_leaves_the_kubeconfig_as_it_is(api: FakeAPI, tmp_path: Path) -> None:

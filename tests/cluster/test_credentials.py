@@ -210,8 +210,11 @@ def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Pat
     ("user", "problem"),
     [
         ({"client-certificate-data": "eA==", "client-key-data": "eA=="}, "certificate or key of user 'alice'"),
-        ({"client-certificate": "gone.crt", "client-key": "gone.key"}, "cannot be read: No such file"),
-        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "is not base64"),
+        (
+            {"client-certificate": "gone.crt", "client-key": "gone.key"},
+            r"cannot be used: File does not exist: /.*/gone.crt",
+        ),
+        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "cannot be used: it is not base64"),
     ],
 )
 def test_certificates_that_cannot_be_read(tmp_path: Path, user: dict[str, str], problem: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from rayllm_ctl.cluster.api import credentials
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.kubeconfig import Chosen, choose, find_files
-from rayllm_ctl.cluster.api.transport import pem, transport
+from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig, in_cluster, no_service_account
 from rayllm_ctl.errors import UsageError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -46,56 +45,37 @@ def connect(
 
 
 def _from_kubeconfig(chosen: Chosen, request_timeout: float, notify: Callable[[str], None]) -> Cluster:
-    who = f"user {chosen.user_name!r} of the kubeconfig"
     waiting = credentials.Waiting(request_timeout or None, notify)
     source = credentials.source(chosen.user, chosen.user_name, chosen.cluster, waiting)
     issued = source.get() if source else credentials.Issued()
-    certificate = issued.certificate or pem(chosen.user, "client-certificate", who)
-    key = issued.key or pem(chosen.user, "client-key", who)
-    return Cluster(
-        transport(chosen.cluster, certificate, key, _authorization(chosen.user, source), who),
-        context=chosen.context, user=chosen.user_name, namespace=chosen.namespace,
-        request_timeout=request_timeout, headers=_impersonation(chosen.user),
-    )  # fmt: skip
+    fixed = from_kubeconfig(chosen.cluster, chosen.user, issued, f"user {chosen.user_name!r} of the kubeconfig")
 
-
-def _authorization(user: Mapping[str, Any], source: credentials.Source | None) -> Callable[[], str]:
-    """The Authorization header of a kubeconfig's user, as it is now."""
-    fixed = ""
-    if user.get("token"):
-        fixed = f"Bearer {str(user['token']).strip()}"
-    elif user.get("username"):
-        pair = f"{user['username']}:{user.get('password', '')}"
-        fixed = f"Basic {base64.b64encode(pair.encode()).decode()}"
-
-    def current() -> str:
+    def authorization() -> str:
         token = source.get().token if source else ""
-        return f"Bearer {token}" if token else fixed
+        return f"Bearer {token}" if token else fixed.authorization()
 
-    return current
+    return Cluster(
+        Transport(fixed.server, fixed.pool, authorization, fixed.certificate), context=chosen.context,
+        user=chosen.user_name, namespace=chosen.namespace, request_timeout=request_timeout,
+        headers=_impersonation(chosen.user),
+    )  # fmt: skip
 
 
 def _from_service_account(request_timeout: float) -> Cluster:
-    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    who = "the pod's service account"
+    transport = in_cluster(who)
     try:
         namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except OSError as error:
-        raise UsageError(
-            f"the pod's service account cannot be used: {error}", hint="name a kubeconfig in KUBECONFIG"
-        ) from error
-    cluster = {"server": server, "certificate-authority": str(SERVICE_ACCOUNT / "ca.crt")}
-    user = {"tokenFile": str(SERVICE_ACCOUNT / "token")}
-    who = "the pod's service account"
-    source = credentials.source(user, who, cluster)
-    return Cluster(
-        transport(cluster, "", "", _authorization(user, source), who), context="", user=who,
-        namespace=namespace or "default", request_timeout=request_timeout,
-    )  # fmt: skip
+        raise no_service_account(error) from error
+    return Cluster(transport, context="", user=who, namespace=namespace or "default", request_timeout=request_timeout)
 
 
 def _impersonation(user: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The headers of a kubeconfig user's `as`, without which requests would have other rights."""
+    """The headers of a kubeconfig user's `as`, without which requests would have other rights.
+
+    The official client knows no impersonation.
+    """
     headers = [("Impersonate-User", str(user["as"]))] if user.get("as") else []
     if user.get("as-uid"):
         headers.append(("Impersonate-Uid", str(user["as-uid"])))

@@ -1,38 +1,35 @@
-"""HTTP connections to one API server, with the TLS settings and credentials of a kubeconfig's context.
+"""HTTP connections to one API server, as the official client makes them for a kubeconfig's context or in a pod.
 
-urllib3 and the standard library do all that is needed of the official client here; importing that one takes longer than
-a whole command may.
+The official client costs 130 ms to import, so it is imported only once a cluster is to be contacted.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-import os
-import socket
 import ssl
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies_environment
 
+from rayllm_ctl.cluster.api.credentials import Issued
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
+    from kubernetes.client import Configuration
     from urllib3 import PoolManager
 
 _VIEW = "kubectl config view --minify"
 
-POOL = 32
+_CONNECTIONS = 32
 """Connections that are kept: more requests at once than this would log a warning of urllib3's for each."""
 
-_PROBES = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-"""Seconds of silence before the first probe and between probes, and how many: an idle proxy must not let a watch hang
-for ever. Names of the socket module; an operating system may lack some."""
+_CERTIFICATE_KEYS = ("client-certificate", "client-certificate-data", "client-key", "client-key-data")
+_CLUSTER_KEYS = ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url")
 
 
 @dataclass(frozen=True)
@@ -61,103 +58,163 @@ class Transport:
         return connection
 
 
-def transport(
-    cluster: Mapping[str, Any], certificate: str, key: str, authorization: Callable[[], str], who: str
-) -> Transport:
-    """A Transport to `cluster`, a kubeconfig's entry with absolute paths.
+def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], issued: Issued, who: str) -> Transport:
+    """A Transport to `cluster` as `user`, entries of a kubeconfig with absolute paths.
 
-    certificate, key: the client's, as PEM text; empty if there is none. who: the user, for messages.
+    issued: what the user's plugin gave. Its token is not used here, as it changes. who: the user, for messages.
     UsageError for certificates, keys and proxies that cannot be used.
     """
-    server = str(cluster["server"]).rstrip("/")
-    settings: dict[str, Any] = {"maxsize": POOL, "socket_options": list(_socket_options())}
-    if server.startswith("https:"):
-        settings["ssl_context"] = _tls(cluster, certificate, key, who)
-        if cluster.get("tls-server-name"):
-            settings["server_hostname"] = settings["assert_hostname"] = str(cluster["tls-server-name"])
-    return Transport(server, _pool(server, cluster, settings), authorization, certificate)
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_kube_config_from_dict
+
+    configuration = Configuration(connection_pool_maxsize=_CONNECTIONS)
+    content = {
+        "current-context": "chosen",
+        "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
+        "clusters": [{"name": "chosen", "cluster": _cluster_entry(cluster)}],
+        "users": [{"name": "chosen", "user": _user_entry(user, issued)}],
+    }
+    # The client writes certificates and the key to files, and removes them when Python ends in its usual way. That may
+    # be days later, or never.
+    with TemporaryDirectory(prefix="rayllm-ctl-") as folder:
+        try:
+            load_kube_config_from_dict(
+                content, client_configuration=configuration, persist_config=False, temp_file_path=folder
+            )
+        except ConfigException as error:
+            raise _unusable(f"a certificate or key of {who} or its cluster", str(error)) from error
+        except binascii.Error as error:
+            raise _unusable(f"a certificate or key of {who} or its cluster", "it is not base64") from error
+        _set_proxy(configuration, str(cluster.get("proxy-url") or ""))
+        return _transport(configuration, who)
 
 
-def pem(entry: Mapping[str, Any], name: str, what: str) -> str:
-    """A certificate or key of a kubeconfig's entry, in place (`<name>-data`) or in a file; empty if there is none."""
+def in_cluster(who: str) -> Transport:
+    """A Transport with the service account of the pod that this runs in. UsageError where it cannot be used."""
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_incluster_config
+
+    configuration = Configuration(connection_pool_maxsize=_CONNECTIONS)
     try:
-        if entry.get(f"{name}-data"):
-            return base64.b64decode(str(entry[f"{name}-data"]), validate=True).decode()
-        return Path(str(entry[name])).read_text() if entry.get(name) else ""
-    except OSError as error:
-        raise UsageError(f"{name} of {what}: {entry[name]} cannot be read: {error.strerror}", hint=_VIEW) from error
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise UsageError(f"{name}-data of {what} is not base64 of PEM text", hint=_VIEW) from error
+        load_incluster_config(configuration)
+    except (ConfigException, OSError) as error:
+        raise no_service_account(error) from error
+    _set_proxy(configuration, "")
+    transport = _transport(configuration, who)
+
+    def authorization() -> str:
+        try:
+            return transport.authorization()
+        except (ConfigException, OSError) as error:  # the token is read again and again
+            raise no_service_account(error) from error
+
+    return Transport(transport.server, transport.pool, authorization)
 
 
-def _tls(cluster: Mapping[str, Any], certificate: str, key: str, who: str) -> ssl.SSLContext:
-    authority = pem(cluster, "certificate-authority", f"cluster {cluster['server']}")
-    try:
-        context = ssl.create_default_context(cadata=authority or None)
-    except (ssl.SSLError, ValueError) as error:
-        raise UsageError(f"certificate-authority of {cluster['server']} holds no certificate", hint=_VIEW) from error
-    if cluster.get("insecure-skip-tls-verify"):
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if certificate:
-        with _file(certificate) as certificate_file, _file(key) as key_file:
-            try:
-                context.load_cert_chain(certificate_file, key_file)
-            except (ssl.SSLError, OSError) as error:
-                raise UsageError(f"the client certificate or key of {who} cannot be used", hint=_VIEW) from error
-    return context
+def no_service_account(error: Exception) -> UsageError:
+    """The error for a service account of which something is missing."""
+    return UsageError(f"the pod's service account cannot be used: {error}", hint="name a kubeconfig in KUBECONFIG")
 
 
-@contextlib.contextmanager
-def _file(text: str) -> Iterator[str]:
-    """A file that only this user can read, for as long as OpenSSL, which takes no text, needs to read it."""
-    descriptor, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        yield path
-    finally:
-        Path(path).unlink()
+def _cluster_entry(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """What the official client reads of a cluster. It takes empty values for set ones, which kubectl does not."""
+    entry: dict[str, Any] = {key: str(cluster[key]) for key in _CLUSTER_KEYS if cluster.get(key)}
+    return {**entry, "insecure-skip-tls-verify": bool(cluster.get("insecure-skip-tls-verify"))}
 
 
-def _pool(server: str, cluster: Mapping[str, Any], settings: Mapping[str, Any]) -> PoolManager:
+def _user_entry(user: Mapping[str, Any], issued: Issued) -> dict[str, str]:
+    """What the official client reads of a user: no plugins, whose errors it logs and hides, no token files, which it
+    reads once, and no OpenID Connect, for which it would change the kubeconfig.
+    """
+    entry = {key: str(user[key]) for key in _CERTIFICATE_KEYS if user.get(key)}
+    if issued.certificate:
+        for key, text in (("client-certificate-data", issued.certificate), ("client-key-data", issued.key)):
+            entry[key] = base64.b64encode(text.encode()).decode()
+    if user.get("token"):
+        entry["token"] = str(user["token"]).strip()
+    if user.get("username"):
+        entry |= {"username": str(user["username"]), "password": str(user.get("password", ""))}
+    return entry
+
+
+def _set_proxy(configuration: Configuration, own: str) -> None:
+    """Choose the proxy as kubectl does: that of the kubeconfig for whatever server, else that of the environment.
+
+    The official client would apply NO_PROXY to the former as well, read ALL_PROXY for the latter, and send no login.
+    """
     import urllib3
 
-    if cluster.get("insecure-skip-tls-verify"):
-        # It is set in the kubeconfig; a warning on every request says nothing new.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    proxy = str(cluster.get("proxy-url") or _proxy_of_environment(server))
-    if not proxy:
-        return urllib3.PoolManager(**settings)
+    configuration.proxy = own or getproxies_environment().get(urlsplit(configuration.host).scheme)
+    if own:
+        configuration.no_proxy = None
     # Not printed in errors: the URL may hold a password.
     try:
-        if proxy.startswith("socks"):
-            from urllib3.contrib.socks import SOCKSProxyManager
+        login = urllib3.util.parse_url(configuration.proxy or "").auth
+    except urllib3.exceptions.HTTPError as error:
+        raise _bad_proxy(configuration) from error
+    if login and not configuration.proxy.startswith("socks"):  # these send it by themselves
+        configuration.proxy_headers = urllib3.make_headers(proxy_basic_auth=unquote(login))
 
-            return SOCKSProxyManager(proxy, **settings)
-        login = urllib3.util.parse_url(proxy).auth
-        headers = urllib3.make_headers(proxy_basic_auth=unquote(login)) if login else None
-        return urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
+
+def _bad_proxy(configuration: Configuration) -> UsageError:
+    return UsageError(f"the proxy for {configuration.host} is not a valid URL", hint=_VIEW)
+
+
+def _transport(configuration: Configuration, who: str) -> Transport:
+    tls, certificate = _read_tls(configuration, who) if configuration.host.startswith("https:") else (None, "")
+    pool = _pool(configuration)
+    if tls:
+        pool.connection_pool_kw["ssl_context"] = tls
+
+    def authorization() -> str:
+        return (configuration.get_api_key_with_prefix("BearerToken") or "").strip()
+
+    return Transport(configuration.host, pool, authorization, certificate)
+
+
+def _read_tls(configuration: Configuration, who: str) -> tuple[ssl.SSLContext, str]:
+    """The TLS settings of `configuration` and the client certificate. It names none of its files any more then:
+    urllib3 would read them for each connection, and they are to be removed.
+    """
+    certificate = ""
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except OSError as error:
+        raise _unusable(f"certificate-authority of {configuration.host}", _why(error)) from error
+    if not configuration.verify_ssl:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if configuration.cert_file:
+        try:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+            certificate = Path(configuration.cert_file).read_text()
+        except OSError as error:
+            raise _unusable(f"the client certificate or key of {who}", _why(error)) from error
+    configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
+    return context, certificate
+
+
+def _why(error: OSError) -> str:
+    return "no PEM text, or not of one pair" if isinstance(error, ssl.SSLError) else str(error.strerror)
+
+
+def _unusable(what: str, why: str) -> UsageError:
+    return UsageError(f"{what} cannot be used: {why}", hint=_VIEW)
+
+
+def _pool(configuration: Configuration) -> PoolManager:
+    import urllib3
+    from kubernetes.client import ApiClient
+
+    if not configuration.verify_ssl:
+        # It is set in the kubeconfig; a warning on every request says nothing new.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    configuration.keep_alive = True  # an idle proxy must not let a watch hang for ever
+    try:
+        pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     except ImportError as error:
         raise UsageError(
-            f"the proxy for {server} is a SOCKS proxy, which needs PySocks", hint="pip install PySocks"
+            f"the proxy for {configuration.host} is a SOCKS proxy, which needs PySocks", hint="pip install PySocks"
         ) from error
     except (ValueError, urllib3.exceptions.HTTPError) as error:
-        raise UsageError(f"the proxy for {server} is not a valid URL", hint=_VIEW) from error
-
-
-def _proxy_of_environment(server: str) -> str:
-    """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say for `server`."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return ""
-    parts = urlsplit(server)
-    if proxy_bypass(parts.netloc):
-        return ""
-    return getproxies().get(parts.scheme, "")
-
-
-def _socket_options() -> Iterator[tuple[int, int, int]]:
-    yield socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    yield socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-    for name, value in _PROBES:
-        if hasattr(socket, name):
-            yield socket.IPPROTO_TCP, getattr(socket, name), value
+        raise _bad_proxy(configuration) from error
+    return pool
