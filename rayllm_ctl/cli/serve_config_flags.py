@@ -12,7 +12,7 @@ from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.render.serve_config import ServeFile
+    from rayllm_ctl.workflows.render.types import ServeFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def serve_file(
         return None
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.model.kube.names import service_name
-    from rayllm_ctl.workflows.render.serve_config import ServeFile
+    from rayllm_ctl.workflows.render.types import ServeFile
 
     if file is not None:
         raise UsageError(f"{flag} cannot be combined with -f: a spec file describes a model")

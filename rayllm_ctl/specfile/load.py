@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BATCH = "BatchJob"
-"""Equal to model.batch.BATCH_KIND, whose module a service does not need."""
+"""Equal to model.spec.batch.BATCH_KIND, whose module a service does not need."""
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """A BatchJob may contain prompts, of which model.batchfiles limits the size."""

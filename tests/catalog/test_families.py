@@ -13,7 +13,7 @@ import pytest
 
 from rayllm_ctl.catalog.gpus import find
 from rayllm_ctl.catalog.modelconfig import compact, read_config
-from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
+from rayllm_ctl.catalog.modelconfig.decoders.recurrent.qwen4_tables import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of

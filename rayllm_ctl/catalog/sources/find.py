@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.catalog.sources import cache, folder, hfenv, hub
+from rayllm_ctl.catalog.sources import cache, folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -73,6 +73,8 @@ def _by_name(
             f"model {model_id} is not in {where}, and the Hugging Face Hub is not asked when offline",
             hint=(instead, _CONFIG_HINT),
         )
+    from rayllm_ctl.catalog.sources import hub
+
     try:
         return read(hub.read(model_id, revision))
     except hub.HubError as error:

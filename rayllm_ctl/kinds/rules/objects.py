@@ -25,7 +25,7 @@ _CLUSTER: Path = ("spec", "rayClusterConfig")
 
 
 def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayService. kuberay: one of model.kuberayversions.VERSIONS."""
+    """What KubeRay rejects in a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     annotations = section(manifest, "metadata", "annotations")
     yield from _initializing_timeout(annotations.get(INITIALIZING_TIMEOUT))

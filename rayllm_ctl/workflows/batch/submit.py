@@ -24,7 +24,7 @@ from rayllm_ctl.workflows.batch.end import how_it_ended, replaced
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.ray_token import lacking, without_token
-from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 
 if TYPE_CHECKING:

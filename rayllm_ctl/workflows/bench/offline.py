@@ -23,7 +23,7 @@ from rayllm_ctl.render.benchoffline import render_offline
 from rayllm_ctl.workflows.bench.job_run import JobRun, applied, last_words, said, started, without_result
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.manifests import manifests
-from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.render.types import RenderOptions
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

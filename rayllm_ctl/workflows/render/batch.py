@@ -28,7 +28,7 @@ from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 @dataclass(frozen=True)

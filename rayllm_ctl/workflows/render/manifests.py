@@ -17,7 +17,7 @@ from rayllm_ctl.workflows.render.check import check
 def manifests(
     plan: Plan, *, accept_risk: bool = False, template_dir: Path | None = None, kuberay: str = DEFAULT
 ) -> list[dict[str, Any]]:
-    """The manifests of `plan`, valid for a version of KubeRay (one of model.kuberayversions.VERSIONS).
+    """The manifests of `plan`, valid for a version of KubeRay (one of model.kube.kuberay_versions.VERSIONS).
 
     template_dir: a folder of the user's own templates.
 

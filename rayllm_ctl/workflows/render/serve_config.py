@@ -17,7 +17,7 @@ from rayllm_ctl.model.kube.llm_applications import described_models, pattern_of
 from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.plan.plan import StartupPlan
-from rayllm_ctl.model.spec.service import Accelerator, LLMService
+from rayllm_ctl.model.spec.service import Accelerator
 from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.planner.deployment.applications import applications, gpus_per_node, unknown_types
 from rayllm_ctl.planner.deployment.images import image_warnings
@@ -35,16 +35,7 @@ from rayllm_ctl.workflows.render.serve_models import plan_models, workers
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig import ServeConfig
     from rayllm_ctl.workflows.render.serve_models import PlannedModel
-    from rayllm_ctl.workflows.render.service import RenderOptions
-
-
-@dataclass(frozen=True)
-class ServeFile:
-    """What to deploy: the file, the folder with its code, and what was said of pods, image and scheduling."""
-
-    file: Path
-    code: Path | None
-    service: LLMService
+    from rayllm_ctl.workflows.render.types import RenderOptions, ServeFile
 
 
 @dataclass(frozen=True)

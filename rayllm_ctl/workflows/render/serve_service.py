@@ -13,8 +13,9 @@ from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
-from rayllm_ctl.workflows.render.serve_config import ServeFile, read
+from rayllm_ctl.workflows.render.serve_config import read
 from rayllm_ctl.workflows.render.serve_models import chosen_gpu
+from rayllm_ctl.workflows.render.types import ServeFile
 
 _TAKEN = frozenset(
     {

@@ -28,8 +28,8 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
 from rayllm_ctl.workflows.render.ray_token import fitted
-from rayllm_ctl.workflows.render.serve_config import ServeFile
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering
+from rayllm_ctl.workflows.render.service import rendering
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import taken_over

@@ -35,8 +35,8 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.ray_token import fitted
-from rayllm_ctl.workflows.render.serve_config import ServeFile
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering
+from rayllm_ctl.workflows.render.service import rendering
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
 
 if TYPE_CHECKING:

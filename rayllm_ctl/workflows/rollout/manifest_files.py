@@ -13,7 +13,7 @@ from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.specfile import load_any_text
 from rayllm_ctl.workflows.render import kustomize
 from rayllm_ctl.workflows.render.batch import batch_as_rendering
-from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.diff import rendered, start_seconds
 
 _SUFFIXES = (".yaml", ".yml", ".json")

@@ -15,7 +15,7 @@ from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.serveconfig import bounds as texts
 from rayllm_ctl.serveconfig import document
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
     LiveService,
     applied_manifests,

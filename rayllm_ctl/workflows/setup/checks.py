@@ -16,7 +16,7 @@ from rayllm_ctl.health.objects.pod_needs import needs, pod_templates
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.observed.checks import Check
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.deploy import check_surroundings, check_version
 from rayllm_ctl.workflows.rollout.diff import fitted_to

@@ -67,7 +67,7 @@ def test_another_adapter_is_another_job(rig: Rig, folder: Path) -> None:
 
 def test_every_row_asks_for_the_adapter(rig: Rig, folder: Path) -> None:
     from rayllm_ctl.serving.batch import settings as batch_settings
-    from rayllm_ctl.serving.batch.prompts import Prompts
+    from rayllm_ctl.serving.batch.inference.prompts import Prompts
 
     job = batch_settings.parse(settings(rig, folder, "legal"))
     assert Prompts(job).ask({"text": "one"}).model == "legal"
@@ -98,8 +98,8 @@ def test_contradictions(rig: Rig, given: str, engine: dict[str, str], where: str
 
 
 def test_an_engine_finds_an_adapter(rig: Rig, folder: Path) -> None:
-    from rayllm_ctl.serving.batch.adapters import Folders
     from rayllm_ctl.serving.batch.failures import BatchError
+    from rayllm_ctl.serving.batch.inference.adapters import Folders
     from rayllm_ctl.serving.batch.settings import Storage
 
     folders = Folders(f"{folder}/", Storage())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.serving.batch.crashes import GIVEN_UP, MOST_IN_A_ROW, Ledger, guarded
+from rayllm_ctl.serving.batch.inference.crashes import GIVEN_UP, MOST_IN_A_ROW, Ledger, guarded
 
 
 class Crash(Exception):
@@ -107,7 +107,7 @@ def test_a_task_that_ray_repeats_on_the_same_engine_is_no_crash() -> None:
 
 
 def test_a_suspected_row_is_alone_with_the_engine() -> None:
-    from rayllm_ctl.serving.batch.crashes import Turns
+    from rayllm_ctl.serving.batch.inference.crashes import Turns
 
     turns, now, seen = Turns(), 0, []
 
@@ -143,7 +143,7 @@ class Slow:
 
 
 def test_an_answer_does_not_wait_for_the_rest_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rayllm_ctl.serving.batch import early
+    from rayllm_ctl.serving.batch.inference import early
 
     monkeypatch.setattr(early, "SEND_SECONDS", 0.0)
     ledger = Ledger()

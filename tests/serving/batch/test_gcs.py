@@ -104,8 +104,8 @@ def test_a_public_bucket_is_read_without_a_key(rig: Rig, server: GCS, monkeypatc
 
 
 def test_an_adapter_is_copied_to_the_engine(server: GCS) -> None:
-    from rayllm_ctl.serving.batch.adapters import Folders
     from rayllm_ctl.serving.batch.failures import BatchError
+    from rayllm_ctl.serving.batch.inference.adapters import Folders
     from rayllm_ctl.serving.batch.settings import Storage
 
     for name in ("adapter_config.json", "adapter_model.safetensors", "deep/more.json"):

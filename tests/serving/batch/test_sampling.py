@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.serving.batch.failures import BatchError
-from rayllm_ctl.serving.batch.sampling import Sampling
+from rayllm_ctl.serving.batch.inference.sampling import Sampling
 from rayllm_ctl.serving.batch.settings import parse
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rayllm_ctl.serving.gateway.addresses import client_address
+from rayllm_ctl.serving.gateway.http.addresses import client_address
 
 PEER = ("10.0.0.9", 40000)
 

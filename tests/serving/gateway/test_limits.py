@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from rayllm_ctl.serving.gateway.limits import FAILURES, RateLimiter, format_duration, open_limits
-from rayllm_ctl.serving.gateway.limits_windows import (
+from rayllm_ctl.serving.gateway.limits.limiter import FAILURES, RateLimiter, format_duration, open_limits
+from rayllm_ctl.serving.gateway.limits.windows import (
     Charge,
     MemoryStore,
     Outcome,

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rayllm_ctl.serving.gateway import limits_redis
-from rayllm_ctl.serving.gateway.limits_redis import RedisStore
-from rayllm_ctl.serving.gateway.limits_windows import Charge, StoreUnavailableError, Window
-from rayllm_ctl.serving.gateway.patience import Patience
+from rayllm_ctl.serving.gateway.limits import redis_store as limits_redis
+from rayllm_ctl.serving.gateway.limits.patience import Patience
+from rayllm_ctl.serving.gateway.limits.redis_store import RedisStore
+from rayllm_ctl.serving.gateway.limits.windows import Charge, StoreUnavailableError, Window
 from rayllm_ctl.serving.gateway.settings import RedisSettings
 from tests.serving.gateway.fakeredis import FakeServer
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rayllm_ctl.serving.gateway.limits_windows import NEVER, Charge, MemoryStore, Store, Window
+from rayllm_ctl.serving.gateway.limits.windows import NEVER, Charge, MemoryStore, Store, Window
 from tests.serving.gateway.fakeredis import FakeRedis, ScriptStore
 
 SECOND = 1_000_000

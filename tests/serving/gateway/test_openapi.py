@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from rayllm_ctl.serving.gateway import openapi
+from rayllm_ctl.serving.gateway.body import openapi
 from rayllm_ctl.serving.gateway.settings import Validation
 from tests.serving.gateway.mutate import SOUND
 from tests.serving.gateway.test_requests import BODIES

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, SCORE, Endpoint
+from rayllm_ctl.serving.gateway.body.endpoints import CHAT, COMPLETIONS, SCORE, Endpoint
+from rayllm_ctl.serving.gateway.body.tokens import Counter, Tokenizers, load
 from rayllm_ctl.serving.gateway.errors import Rejected
-from rayllm_ctl.serving.gateway.tokens import Counter, Tokenizers, load
 from tests.serving.gateway.upstream import Words
 
 TEMPLATE = (

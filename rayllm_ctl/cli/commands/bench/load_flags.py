@@ -109,7 +109,7 @@ _PLACE: tuple[Callable[[Any], Any], ...] = (
 
 
 def load_options(function: F) -> F:
-    """What requests are sent, and how many: handed over under the names of workflows.benchflags.Flags."""
+    """What requests are sent, and how many: handed over under the names of workflows.bench.flags.Flags."""
     return _with(function, _LOAD)
 
 

@@ -54,7 +54,7 @@ def command(
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.console.bench.offline import offline_lines
     from rayllm_ctl.workflows.bench.offline import OfflineOptions, measure_offline
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     service = resolve(file, overrides, kube.namespace, FLAGS)
     render = RenderOptions(facts, accept_risk)

@@ -96,7 +96,7 @@ def command(
     from rayllm_ctl.workflows.bench.flags import Flags
     from rayllm_ctl.workflows.bench.sweep.plan import prepare
     from rayllm_ctl.workflows.bench.sweep.run import run_sweep
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     axes, fixed = axes_of(overrides, vary)
     base = resolve(file, fixed, kube.namespace, FLAGS)

@@ -22,7 +22,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+    from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 class _WithoutEnvironment(click.Command):
@@ -84,7 +84,8 @@ def command(
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.render.folders import write_folders
     from rayllm_ctl.workflows.render.manifests import chart_values
-    from rayllm_ctl.workflows.render.service import RenderOptions, rendering
+    from rayllm_ctl.workflows.render.service import rendering
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     values = form == "helm-values"
     if output_dir is not None and output is not None:

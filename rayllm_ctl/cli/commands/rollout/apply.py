@@ -61,7 +61,7 @@ def command(
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 
     services = [resolve(file, {}, kube.namespace) for file in files]

@@ -18,7 +18,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.observed.changes import Diff
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
 _RULES = (
     "new-cluster",
@@ -89,7 +89,7 @@ def command(
       rayllm-ctl diff --local main/qwen.yaml qwen.yaml -o markdown --fail-on new-cluster
     """
     ctx.obj["failed"] = DIFF_FAILED
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
 
     render = RenderOptions(facts, accept_risk, template_dir)

@@ -63,7 +63,8 @@ def command(
     from rayllm_ctl.cli.service import resolve
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.render.service import RenderOptions, rendering
+    from rayllm_ctl.workflows.render.service import rendering
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.setup.checks import check_cluster, check_service
     from rayllm_ctl.workflows.setup.security import check_security
 

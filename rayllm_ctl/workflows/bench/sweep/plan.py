@@ -22,7 +22,8 @@ from rayllm_ctl.workflows.bench.flags import Flags, check, loads, prompts_of, to
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering_of
+from rayllm_ctl.workflows.render.service import rendering_of
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 @dataclass(frozen=True)

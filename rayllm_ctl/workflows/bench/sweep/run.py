@@ -30,7 +30,7 @@ from rayllm_ctl.workflows.bench.sweep.service import (
     require_own,
 )
 from rayllm_ctl.workflows.bench.sweep.signals import Interrupts
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy, runs_a_service
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.kube.labels import SWEEP
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, Left
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.delete import delete
 

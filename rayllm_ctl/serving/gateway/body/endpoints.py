@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rayllm_ctl.serving.gateway.errors import invalid
-from rayllm_ctl.serving.gateway.fields import (
+from rayllm_ctl.serving.gateway.body.fields import (
     Field,
     Schema,
     array,
@@ -25,7 +24,8 @@ from rayllm_ctl.serving.gateway.fields import (
     string,
     wrong,
 )
-from rayllm_ctl.serving.gateway.messages import MESSAGES
+from rayllm_ctl.serving.gateway.body.messages import MESSAGES
+from rayllm_ctl.serving.gateway.errors import invalid
 
 
 @dataclass(frozen=True, slots=True)

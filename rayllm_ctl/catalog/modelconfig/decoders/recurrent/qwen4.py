@@ -13,7 +13,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention, feed_forward
 from rayllm_ctl.catalog.modelconfig.decoders.hybrid import QWEN_NEXT, qwen_layers
 from rayllm_ctl.catalog.modelconfig.decoders.mixers import delta_net
-from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
+from rayllm_ctl.catalog.modelconfig.decoders.recurrent.qwen4_tables import primes_from
 from rayllm_ctl.catalog.modelconfig.decoders.spec import LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.rope import rope_parameters

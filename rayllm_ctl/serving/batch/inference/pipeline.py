@@ -18,10 +18,10 @@ from ray.data.block import BlockMetadata
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayllm_ctl.serving.batch import columns
-from rayllm_ctl.serving.batch.crashes import Ledger, guarded
+from rayllm_ctl.serving.batch.inference import columns
+from rayllm_ctl.serving.batch.inference.crashes import Ledger, guarded
+from rayllm_ctl.serving.batch.inference.prompts import Prompts
 from rayllm_ctl.serving.batch.parts import Answer, News, Part
-from rayllm_ctl.serving.batch.prompts import Prompts
 from rayllm_ctl.serving.batch.readers import reader
 from rayllm_ctl.serving.batch.settings import Settings
 
@@ -151,7 +151,7 @@ def _processor(settings: Settings, ledger: Any) -> Any:
         module, _, name = stand_in.partition(":")
         stage = getattr(importlib.import_module(module), name)
     else:
-        from rayllm_ctl.serving.batch import engine as stages
+        from rayllm_ctl.serving.batch.inference import engine as stages
 
         stage = stages.engine_stage(engine, settings.storage)
         if settings.chat:

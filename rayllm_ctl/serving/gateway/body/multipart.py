@@ -15,9 +15,9 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from rayllm_ctl.serving.gateway.endpoints import TRANSCRIPTIONS
+from rayllm_ctl.serving.gateway.body.endpoints import TRANSCRIPTIONS
+from rayllm_ctl.serving.gateway.body.fields import Field, boolean, check_fields, integer, number, one_of, string, wrong
 from rayllm_ctl.serving.gateway.errors import Rejected, invalid
-from rayllm_ctl.serving.gateway.fields import Field, boolean, check_fields, integer, number, one_of, string, wrong
 from rayllm_ctl.serving.gateway.requests import Message
 from rayllm_ctl.serving.gateway.steps import Rejection
 

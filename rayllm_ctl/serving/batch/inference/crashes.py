@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rayllm_ctl.serving.batch.columns import ERROR, result
-from rayllm_ctl.serving.batch.early import Early, Key
+from rayllm_ctl.serving.batch.inference.columns import ERROR, result
+from rayllm_ctl.serving.batch.inference.early import Early, Key
 
 GROUPED, ALONE, GIVEN_UP = 2, 3, 4
 """Crashes after which a row is asked in a group, alone, and not at all."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from rayllm_ctl.serving.gateway.endpoints import ENDPOINTS, MODEL, Endpoint
-from rayllm_ctl.serving.gateway.engines import of_engine
-from rayllm_ctl.serving.gateway.multipart import ENDPOINT as FORM
+from rayllm_ctl.serving.gateway.body.endpoints import ENDPOINTS, MODEL, Endpoint
+from rayllm_ctl.serving.gateway.body.engines import of_engine
+from rayllm_ctl.serving.gateway.body.multipart import ENDPOINT as FORM
 from rayllm_ctl.serving.gateway.settings import EngineKind, Validation
 
 _ERRORS = {

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from rayllm_ctl.serving.batch.adapters import is_name
+from rayllm_ctl.serving.batch.inference.adapters import is_name
 from rayllm_ctl.serving.batch.parts import Answer, Ask, RowError
 from rayllm_ctl.serving.batch.settings import Settings
 

@@ -9,10 +9,10 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rayllm_ctl.serving.batch import requests
 from rayllm_ctl.serving.batch.failures import BatchError
+from rayllm_ctl.serving.batch.inference import requests
+from rayllm_ctl.serving.batch.inference.sampling import Sampling
 from rayllm_ctl.serving.batch.parts import Ask, Row, RowError, Source
-from rayllm_ctl.serving.batch.sampling import Sampling
 from rayllm_ctl.serving.batch.settings import Settings
 
 _OF_OPENAI = {"custom_id", "body"}

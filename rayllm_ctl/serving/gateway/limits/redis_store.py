@@ -23,8 +23,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
-from rayllm_ctl.serving.gateway.limits_script import CHARGE, WITHDRAW
-from rayllm_ctl.serving.gateway.limits_windows import (
+from rayllm_ctl.serving.gateway.limits.patience import Patience
+from rayllm_ctl.serving.gateway.limits.redis_scripts import CHARGE, WITHDRAW
+from rayllm_ctl.serving.gateway.limits.windows import (
     NEVER,
     Charge,
     Outcome,
@@ -32,7 +33,6 @@ from rayllm_ctl.serving.gateway.limits_windows import (
     StoreUnavailableError,
     Window,
 )
-from rayllm_ctl.serving.gateway.patience import Patience
 from rayllm_ctl.serving.gateway.settings import RedisSettings
 
 LOG = logging.getLogger("rayllm.gateway")

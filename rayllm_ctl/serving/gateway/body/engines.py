@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint
+from rayllm_ctl.serving.gateway.body.endpoints import CHAT, COMPLETIONS, Endpoint
+from rayllm_ctl.serving.gateway.body.fields import Field, integer, one_of
 from rayllm_ctl.serving.gateway.errors import invalid
-from rayllm_ctl.serving.gateway.fields import Field, integer, one_of
 from rayllm_ctl.serving.gateway.settings import EngineKind
 
 _STRATEGIES = one_of("greedy", "sampling", "beam_search", sampling=True)

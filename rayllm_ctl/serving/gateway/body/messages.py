@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from rayllm_ctl.serving.gateway.body.fields import Field, Schema, array, mapping, one_of, string, wrong
 from rayllm_ctl.serving.gateway.errors import invalid
-from rayllm_ctl.serving.gateway.fields import Field, Schema, array, mapping, one_of, string, wrong
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 

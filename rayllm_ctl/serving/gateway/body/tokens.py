@@ -10,10 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from rayllm_ctl.serving.gateway.endpoints import Endpoint
+from rayllm_ctl.serving.gateway.body.endpoints import Endpoint
+from rayllm_ctl.serving.gateway.body.messages import for_template, texts
+from rayllm_ctl.serving.gateway.body.prompts import sequences
 from rayllm_ctl.serving.gateway.errors import Rejected, invalid
-from rayllm_ctl.serving.gateway.messages import for_template, texts
-from rayllm_ctl.serving.gateway.prompts import sequences
 from rayllm_ctl.serving.gateway.steps import Rejection
 
 _RETRY = 30.0

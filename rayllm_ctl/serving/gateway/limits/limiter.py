@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from rayllm_ctl.serving.gateway.limits_windows import (
+from rayllm_ctl.serving.gateway.limits.windows import (
     NEVER,
     Charge,
     MemoryStore,
@@ -50,7 +50,7 @@ def open_limits(settings: LimitSettings, metrics: Metrics, before: RateLimiter |
     if settings.redis is None:
         return RateLimiter(settings, MemoryStore(), metrics)
     # The packages that it needs are not in every image.
-    from rayllm_ctl.serving.gateway.limits_redis import RedisStore
+    from rayllm_ctl.serving.gateway.limits.redis_store import RedisStore
 
     def lost() -> None:
         metrics.add(FAILURES, 1, ("lost",))

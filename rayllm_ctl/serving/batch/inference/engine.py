@@ -11,9 +11,9 @@ from typing import Any
 from ray.llm._internal.batch.stages.chat_template_stage import ChatTemplateUDF
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
-from rayllm_ctl.serving.batch.adapters import Folders
-from rayllm_ctl.serving.batch.columns import ERROR, FLOATS, SPENT, TEXT
 from rayllm_ctl.serving.batch.failures import BatchError
+from rayllm_ctl.serving.batch.inference.adapters import Folders
+from rayllm_ctl.serving.batch.inference.columns import ERROR, FLOATS, SPENT, TEXT
 from rayllm_ctl.serving.batch.settings import Engine, Storage
 
 _LOOK_SECONDS = 2.0

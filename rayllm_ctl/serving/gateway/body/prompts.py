@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rayllm_ctl.serving.gateway import messages
-from rayllm_ctl.serving.gateway.endpoints import Endpoint
+from rayllm_ctl.serving.gateway.body import messages
+from rayllm_ctl.serving.gateway.body.endpoints import Endpoint
 from rayllm_ctl.serving.gateway.errors import invalid
 from rayllm_ctl.serving.gateway.settings import Bounds, Validation
 
