@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -103,3 +104,32 @@ def test_no_module_imports_itself_through_others() -> None:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table of docs/architecture.md whose head begins with `heading`, without the head."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = page.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+
+
+def subfolders(folder: str) -> set[str]:
+    return {file.parent.name for file in (PACKAGE / folder).glob("*/__init__.py")}
+
+
+def test_the_grid_of_the_architecture_is_that_of_the_folders() -> None:
+    grid = {layer.strip("`/"): cells for layer, *cells in rows("layer")}
+    assert set(grid) == {"cli/commands", "workflows", "console"}
+    assert {layer: {cell.strip("`") for cell in cells} - {"–"} for layer, cells in grid.items()} == {
+        layer: subfolders(layer) for layer in grid
+    }
+    columns = [{cell.strip("`") for cell in column} - {"–"} for column in zip(*grid.values(), strict=True)]
+    assert [column for column in columns if len(column) != 1] == []
+
+
+def test_every_folder_is_in_a_table_of_the_architecture() -> None:
+    named = {name for cells in rows("folder") for name in re.findall(r"`([\w/]+)/`", cells[0] + cells[1])}
+    in_grid = {f"{layer}/{topic}" for layer in ("cli/commands", "workflows", "console") for topic in subfolders(layer)}
+    folders = {file.parent.relative_to(PACKAGE) for file in MODULES if file.name == "__init__.py"}
+    below = {folder.as_posix() for folder in folders if len(folder.parts) > 1} - in_grid - {"cli/commands"}
+    assert named == below
