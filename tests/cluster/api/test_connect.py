@@ -7,9 +7,9 @@ import pytest
 from rayllm_ctl.cluster import connect
 from rayllm_ctl.cluster.api import connect as config
 from rayllm_ctl.errors import UsageError
+from tests.cluster.api.test_credentials import EXPIRED
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig
-from tests.cluster.test_credentials import EXPIRED
 
 
 @pytest.fixture

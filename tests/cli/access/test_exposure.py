@@ -11,8 +11,8 @@ import pytest
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.workload import Right
 from tests.cli.conftest import Run
+from tests.cli.rollout.test_surroundings import SPEC
 from tests.cli.test_commands_rights import grants
-from tests.cli.test_commands_surroundings import SPEC
 from tests.cluster.fakeapi import FakeAPI
 
 EXPOSED = (

@@ -12,9 +12,9 @@ import yaml
 from rayllm_ctl import __version__
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.render import servingcode
+from tests.cli.access.test_keys import SPEC
 from tests.cli.conftest import Run
 from tests.cli.test_commands_rights import grants
-from tests.cli.test_keys import SPEC
 from tests.cluster.fakeapi import FakeAPI
 
 GATEWAY = SPEC + "  gateway: {}\n"

@@ -13,10 +13,10 @@ import pytest
 
 from rayllm_ctl.kinds import RAY_SERVICE
 from tests.cli.conftest import Deploy, Run
+from tests.cli.observe.test_events import WORKER, event, unschedulable
 from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
-from tests.cli.test_events import WORKER, event, unschedulable
 from tests.cluster.fakeapi import FakeAPI
 
 PLAIN, HUB = "correct-horse", "hf_" + "aBcDeFgHiJ" * 3

@@ -14,10 +14,10 @@ from rayllm_ctl.cluster.api.permissions import format_right
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE
 from rayllm_ctl.model.workload import Right, WorkloadKind
 from rayllm_ctl.workflows.observe import top
+from tests.cli.access.test_keys import SPEC, deployed
 from tests.cli.conftest import Deploy, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
-from tests.cli.test_keys import SPEC, deployed
 from tests.clock import Clock
 from tests.cluster.fakeapi import FakeAPI, Request, status
 from tests.conftest import Golden

@@ -14,10 +14,10 @@ import pytest
 
 from rayllm_ctl.cli.commands.access import port_forward
 from rayllm_ctl.kinds import WORKLOADS
+from tests.cli.access.test_keys import KEYS, deployed
 from tests.cli.conftest import Deploy, Result, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import TINY
-from tests.cli.test_keys import KEYS, deployed
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakeportforward import port
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI
 from tests.conftest import Golden
 
-FILES = Path(__file__).parent / "serveconfigs"
+FILES = Path(__file__).parents[1] / "serveconfigs"
 IMAGE = ("--image", "rayproject/ray:2.60.0")
 WITH_VLLM = ("--image", "rayproject/ray-llm:2.60.0-py312-cu130")
 FLAGS: dict[str, tuple[str, ...]] = {

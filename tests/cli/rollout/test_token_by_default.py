@@ -44,7 +44,7 @@ spec:
 """
 ON = {"mode": "token"}
 UNCHANGED = "off, as in the running service; spec.ray.authentication.mode: token turns it on in a new RayCluster"
-SERVE = Path(__file__).parent / "serveconfigs" / "chat.yaml"
+SERVE = Path(__file__).parents[1] / "serveconfigs" / "chat.yaml"
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.access.test_keys import KEYS, deployed
 from tests.cli.conftest import Run
-from tests.cli.test_keys import KEYS, deployed
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakeportforward import port
 

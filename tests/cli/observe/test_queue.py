@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.cli.access.test_keys import KEYS, SPEC, deployed
 from tests.cli.conftest import Run
-from tests.cli.test_keys import KEYS, SPEC, deployed
 from tests.cluster.fakeapi import FakeAPI
 
 OPEN = SPEC + "  gateway: {queue: {maxPending: 100}}\n"

@@ -19,9 +19,9 @@ from rayllm_ctl.workflows.observe.logs import position as logposition
 from rayllm_ctl.workflows.observe.logs.lines import LogLine
 from rayllm_ctl.workflows.observe.logs.read import log_lines
 from tests.cli.conftest import Deploy, Run
+from tests.cli.observe.test_logs import RAY_LOG, SERVE, replica, serving
 from tests.cli.test_commands_raycluster import KIND
 from tests.cli.test_commands_service import TINY
-from tests.cli.test_logs import RAY_LOG, SERVE, replica, serving
 from tests.cluster.fakeapi import FakeAPI, Request, status
 from tests.cluster.fakehttp import kubeconfig
 
