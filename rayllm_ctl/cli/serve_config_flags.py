@@ -57,7 +57,7 @@ def serve_file(
         if code is not None:
             raise UsageError("--code requires --serve-config")
         return None
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.model.kube.names import service_name
     from rayllm_ctl.workflows.render.types import ServeFile
 
@@ -72,5 +72,5 @@ def serve_file(
         raise UsageError("a name is required for a file from standard input", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))
     # The model means nothing here: it gives the pods the defaults that those of a model have.
-    service = resolve(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
+    service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
     return ServeFile(serve_config, code, service)

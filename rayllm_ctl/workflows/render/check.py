@@ -32,7 +32,7 @@ _Found = dict[str, Problem]
 """Problems by their text, which names the object and the field."""
 
 
-def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEFAULT) -> None:
+def check_manifests(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEFAULT) -> None:
     """Raise UserError with every field that a cluster with this version of KubeRay would reject.
 
     manifests: those that `plan` renders to. kuberay: one of model.kube.kuberay_versions.VERSIONS. A problem is reported

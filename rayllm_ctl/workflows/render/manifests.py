@@ -11,7 +11,7 @@ from rayllm_ctl.render import render
 from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.render.podparts import check_pod_security
 from rayllm_ctl.workflows.plan.verdict import require_runnable
-from rayllm_ctl.workflows.render.check import check
+from rayllm_ctl.workflows.render.check import check_manifests
 
 
 def manifests(
@@ -26,7 +26,7 @@ def manifests(
     """
     require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
-    check(rendered, plan, kuberay)
+    check_manifests(rendered, plan, kuberay)
     assert plan.deployment is not None  # or there would be nothing to render
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered

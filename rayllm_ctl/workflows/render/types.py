@@ -10,7 +10,7 @@ from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.plan.plan import Plan, StartupPlan
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.workflows.render.check import check, check_objects
+from rayllm_ctl.workflows.render.check import check_manifests, check_objects
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,6 @@ class Rendering:
     def check(self, kuberay: str) -> None:
         """Raise UserError where a version of KubeRay (one of `kuberay_versions.VERSIONS`) rejects the manifests."""
         if self.plan is not None:
-            check(self.manifests, self.plan, kuberay)
+            check_manifests(self.manifests, self.plan, kuberay)
         else:
             check_objects(self.manifests, kuberay)

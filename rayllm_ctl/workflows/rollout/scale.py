@@ -129,7 +129,7 @@ def scaled_service(
         raise _not_ours(service, "it was deployed from a Serve configuration file")
     spec = own["spec"]
     text = str(spec.get("serveConfigV2") or "")
-    found = texts.models(document.read(text, service.label).data)
+    found = texts.models(document.read_serve_document(text, service.label).data)
     chosen = _chosen(service, found, model)
     before = chosen.bounds
     after = _valid(service, before, low, high)

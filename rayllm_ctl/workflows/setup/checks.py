@@ -54,7 +54,7 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
     if found is None:
         yield Check("nodes", "ready", None, "not permitted to list nodes and the pods of all namespaces")
     else:
-        yield from node_checks(*found, gpus.load().values())
+        yield from node_checks(*found, gpus.load_gpus().values())
 
 
 def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Check]:
@@ -70,7 +70,7 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
     yield from _guarded(category, "objects", lambda: check_surroundings(cluster, one, manifest, namespace))
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
-        yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check(cluster, planned, namespace))
+        yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check_secrets(cluster, planned, namespace))
     wanted = needs(one.manifests)
     if planned is not None and planned.redis is not None and gatewaysecrets.makes_password(planned):
         made = planned.redis.password.name  # by deploy

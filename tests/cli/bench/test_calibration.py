@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Report, Settings
-from rayllm_ctl.workflows.bench import job as benchjob
+from rayllm_ctl.workflows.bench import service as bench_service
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI
 
@@ -69,7 +69,7 @@ def service(api: FakeAPI, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> di
         report({"load": 0, "done": 1, "failed": 0, "running": 1, "seconds": 0.0})
         return [result(**changed)]
 
-    monkeypatch.setattr(benchjob, "measure_there", measure_there)
+    monkeypatch.setattr(bench_service, "measure_there", measure_there)
     return changed
 
 

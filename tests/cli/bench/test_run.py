@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl import __version__
-from rayllm_ctl.model.bench.service import Look, during
+from rayllm_ctl.model.bench.service import LoadLook, during
 from tests.cli.conftest import Run
 from tests.loadtest.server import KnownServer, behaviour
 
@@ -93,7 +93,7 @@ def test_a_report_needs_nothing_else(run: Run, server: KnownServer, tmp_path: Pa
     loads = ("--requests", "4", "--concurrency", "1,2", "-o", "json")
     found = json.loads(run("bench", "--url", server.url, "--model", behaviour(), *loads).out)
     assert [one["service"] for one in found["runs"]] == [None, None]
-    found["runs"][1]["service"] = during([(0.0, Look(replicas=1, wanted=2)), (2.0, Look(replicas=2))], 0.0, 3.0)
+    found["runs"][1]["service"] = during([(0.0, LoadLook(replicas=1, wanted=2)), (2.0, LoadLook(replicas=2))], 0.0, 3.0)
     (tmp_path / "r.json").write_text(json.dumps(found))
     page, images = tmp_path / "new" / "page.html", tmp_path / "images"
     result = run("bench", "report", str(tmp_path / "r.json"), "--output", str(page), "--images", str(images))

@@ -9,7 +9,7 @@ import pytest
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.apply import bounds
-from rayllm_ctl.cluster.apply.bounds import propagate_bounds, settling
+from rayllm_ctl.cluster.apply.bounds import keep_propagating, propagate_bounds
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied
 from tests.cluster.fakeapi import FakeAPI, Request, status
@@ -71,7 +71,7 @@ def test_which_cluster_stays_is_known_once_kuberay_has_looked(
 
     api.answer("GET", "/rayservices/tiny$", look)
     api.answer("PATCH", "/rayclusters/", lambda _request: written.set())
-    with settling(cluster, RAY_SERVICE, stored) as changed:
+    with keep_propagating(cluster, RAY_SERVICE, stored) as changed:
         assert written.wait(5)
     assert changed == [Applied("RayCluster", "tiny-bbbbb", "llm", "configured")]
     assert groups_of(api, "tiny-aaaaa") == [group(minReplicas=1, maxReplicas=1)]
@@ -136,7 +136,7 @@ def test_a_maximum_falls_with_the_workers_that_become_idle(
 
     api.answer("GET", "/pods$", look, times=4)
     api.answer("PATCH", "rayclusters", lambda request: settled.set() if b'"value":1' in request.body else None)
-    with settling(cluster, RAY_SERVICE, stored) as changed:
+    with keep_propagating(cluster, RAY_SERVICE, stored) as changed:
         assert settled.wait(5)
     assert changed == [configured] * 2
     assert groups_of(api, "tiny-aaaaa") == [group(replicas=1, minReplicas=1, maxReplicas=1)]
@@ -145,7 +145,7 @@ def test_a_maximum_falls_with_the_workers_that_become_idle(
 def test_bounds_settle_although_the_service_is_ready_at_once(api: FakeAPI, cluster: Cluster) -> None:
     live(api, "tiny-aaaaa", group(maxReplicas=4))
     stored = applied(api, group(maxReplicas=7))
-    with settling(cluster, RAY_SERVICE, stored) as changed:
+    with keep_propagating(cluster, RAY_SERVICE, stored) as changed:
         pass
     assert changed == [Applied("RayCluster", "tiny-aaaaa", "llm", "configured")]
 
@@ -164,7 +164,7 @@ def test_workers_that_do_not_become_idle_are_left(
     workers(api, 2)
     stored = applied(api, group(minReplicas=1, maxReplicas=1))
     assert propagate_bounds(cluster, ACTIVE, stored) == ([], {"gpu": 2})
-    with settling(cluster, RAY_SERVICE, stored) as changed:
+    with keep_propagating(cluster, RAY_SERVICE, stored) as changed:
         time.sleep(0.05)
     assert changed == []
     assert api.count("PATCH", ".") == 0

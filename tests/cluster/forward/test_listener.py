@@ -13,7 +13,7 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError
-from rayllm_ctl.cluster.forward.listener import listening
+from rayllm_ctl.cluster.forward.listener import listen_on_loopback
 from rayllm_ctl.errors import UsageError, UserError
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakeportforward import port
@@ -60,7 +60,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def local(cluster: Cluster, chat: FakeAPI, said: list[str]) -> Iterator[int]:
-    with listening(cluster, "llm", SERVICE, report=said.append) as number:
+    with listen_on_loopback(cluster, "llm", SERVICE, report=said.append) as number:
         yield number
 
 
@@ -150,24 +150,24 @@ def test_the_end_of_the_answer_ends_the_connection(local: int, chat: FakeAPI) ->
 def test_what_is_wrong_beforehand_is_raised(cluster: Cluster, chat: FakeAPI, local: int) -> None:
     with (
         pytest.raises(UsageError, match=f"port {local} of this machine cannot be used: .*in use") as caught,
-        listening(cluster, "llm", SERVICE, local),
+        listen_on_loopback(cluster, "llm", SERVICE, local),
     ):
         pass
     assert caught.value.hints == ("--port 0   (any free port)",)
     chat.granted = {("list", "endpointslices.discovery.k8s.io", False)}
     with (
         pytest.raises(ForbiddenError, match="not permitted to get pods/portforward"),
-        listening(cluster, "llm", SERVICE),
+        listen_on_loopback(cluster, "llm", SERVICE),
     ):
         pass
     chat.granted = None
     addresses(chat, a=False)
-    with pytest.raises(UserError, match="has no ready pod"), listening(cluster, "llm", SERVICE):
+    with pytest.raises(UserError, match="has no ready pod"), listen_on_loopback(cluster, "llm", SERVICE):
         pass
 
 
 def test_nothing_listens_any_more_after_the_block(cluster: Cluster, chat: FakeAPI) -> None:
-    with listening(cluster, "llm", SERVICE) as number:
+    with listen_on_loopback(cluster, "llm", SERVICE) as number:
         assert ask(number)[0] == 200
     with pytest.raises(ConnectionRefusedError):
         ask(number)

@@ -15,7 +15,7 @@ from rayllm_ctl.cluster.ray.top_sample import RayServiceReplicas, ray_cluster_re
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER
-from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.health import QueueState
 from rayllm_ctl.model.observed.top import ServiceLook
 from tests.cluster.fakeapi import FakeAPI, status
 
@@ -92,7 +92,7 @@ def test_the_running_replicas_of_models(cluster: Cluster, chat: FakeAPI) -> None
     ]
     assert [one.engine for one in found.replicas] == ["metrics of w1\n", "metrics of w2\n"]
     assert [one.ray for one in found.replicas] == [one.engine for one in found.replicas]
-    assert (found.report_interval, found.queue, found.problems) == (10.0, Queue(7, 3, 9), ())
+    assert (found.report_interval, found.queue, found.problems) == (10.0, QueueState(7, 3, 9), ())
     asked = len(chat.requests)
     assert look() == found
     # Where replicas run is known; all else may have changed.

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rayllm_ctl.console.batch.progress import BatchBar, BatchLines, bar_lines, choose
+from rayllm_ctl.console.batch.progress import BatchBar, BatchLines, bar_lines, choose_job_progress
 from rayllm_ctl.console.batch.status import bar, job_status, percent, row_figures
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.batch_events import BatchEnded, BatchObserved
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.observed.batch_progress import Progress, Result
-from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Cause, StatusNode
 from tests.console.sample import Screen, plain
 
@@ -25,7 +25,7 @@ RUNNING = BatchHealth(
 )  # fmt: skip
 DONE = dataclasses.replace(
     RUNNING, state=JobState.SUCCEEDED, message="1,997 of 2,000 rows answered, 3 with an error", output="s3://b/a",
-    outcome=Outcome.ANSWERED, result=Result(2000, 1997, 3, elapsed_seconds=160),
+    outcome=JobOutcome.ANSWERED, result=Result(2000, 1997, 3, elapsed_seconds=160),
 )  # fmt: skip
 STUCK = Cause("InsufficientGPU", "pod/w", "no node has 1 GPU free", ("event",), ("fewer",))
 
@@ -56,7 +56,7 @@ def test_another_attempt_is_said() -> None:
 
 def test_the_end_says_how_long_it_took_and_where_the_answers_are() -> None:
     screen = Screen()
-    BatchLines(plain(screen)).handle(BatchEnded("sums", "llm", Outcome.ANSWERED, DONE, 3))
+    BatchLines(plain(screen)).handle(BatchEnded("sums", "llm", JobOutcome.ANSWERED, DONE, 3))
     assert "done        sums after 2m00s: 1,997 of 2,000 rows answered" in screen.getvalue()
     assert "output s3://b/a" in screen.getvalue()
 
@@ -79,15 +79,15 @@ def test_without_a_count_there_is_no_bar_and_no_figure() -> None:
 def test_a_terminal_gets_a_bar_that_stays() -> None:
     screen = Screen(terminal=True)
     style = Printer(screen, colors=False, terminal=True)
-    progress = choose(style)
+    progress = choose_job_progress(style)
     assert isinstance(progress, BatchBar)
-    assert isinstance(choose(style, live=False), BatchLines)
+    assert isinstance(choose_job_progress(style, live=False), BatchLines)
     with progress:
         progress.handle(Applied("RayJob", "sums", "llm", "created"))
         progress.handle(BatchObserved(RUNNING, 40))
         progress.handle(Noted("the API server does not answer; retrying"))
         progress.handle(BatchObserved(DONE, 160))
-        progress.handle(BatchEnded("sums", "llm", Outcome.ANSWERED, DONE, 160))
+        progress.handle(BatchEnded("sums", "llm", JobOutcome.ANSWERED, DONE, 160))
     text = screen.getvalue()
     assert "███████████████···············" in text
     assert "the API server does not answer; retrying" in text
@@ -95,7 +95,7 @@ def test_a_terminal_gets_a_bar_that_stays() -> None:
 
 
 def test_what_failed_is_marked() -> None:
-    failed = dataclasses.replace(DONE, state=JobState.FAILED, outcome=Outcome.FAILED, causes=(STUCK,))
+    failed = dataclasses.replace(DONE, state=JobState.FAILED, outcome=JobOutcome.FAILED, causes=(STUCK,))
     text = "\n".join(bar_lines(BatchObserved(failed, 5), plain()))
     assert text.startswith("✗ failed")
     assert "InsufficientGPU  no node has 1 GPU free" in text

@@ -7,13 +7,13 @@ from unittest.mock import MagicMock
 
 from rayllm_ctl.console.bench.service import rows_by_load, service_problems
 from rayllm_ctl.console.bench.service_plot import drawing, has_service
-from rayllm_ctl.model.bench.service import Look, during
+from rayllm_ctl.model.bench.service import LoadLook, during
 from rayllm_ctl.model.observed.vllm_metrics import EngineFigures
 
 LOOKS = [
-    (0.0, Look(1, 3, EngineFigures(8, 30, 0.5, {"a": 0}), queued=2)),
-    (12.0, Look(2, 3, EngineFigures(16, 3, 0.81, {"a": 1}))),
-    (31.0, Look(3, 3, None, problems=("not permitted to get pods/proxy",))),
+    (0.0, LoadLook(1, 3, EngineFigures(8, 30, 0.5, {"a": 0}), queued=2)),
+    (12.0, LoadLook(2, 3, EngineFigures(16, 3, 0.81, {"a": 1}))),
+    (31.0, LoadLook(3, 3, None, problems=("not permitted to get pods/proxy",))),
 ]
 SCALED: dict[str, Any] = {
     "service": during(LOOKS, 0.0, 40.0),

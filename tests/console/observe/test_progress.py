@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from rayllm_ctl.console.observe.live import LiveTree
-from rayllm_ctl.console.observe.progress import LinePrinter, choose
+from rayllm_ctl.console.observe.progress import LinePrinter, choose_progress
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Ready
 from rayllm_ctl.model.observed.health import State, StatusNode
@@ -147,7 +147,7 @@ def test_a_tree_only_where_the_cursor_can_move(
     terminal: bool, environment: dict[str, str], live: bool, kind: type[object]
 ) -> None:
     style = Printer.on(Screen(terminal), environment=environment)
-    assert type(choose(style, live)) is kind
+    assert type(choose_progress(style, live)) is kind
 
 
 def test_the_tree_stays_and_ends_with_the_result() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.console.observe.top import LoadDisplay, load_table
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.health import QueueState
 from rayllm_ctl.model.observed.ray_metrics import PodGPUs
 from rayllm_ctl.model.observed.top import ReplicaLoad, ServiceLoad
 from tests.conftest import Golden
@@ -24,9 +24,9 @@ SERVER = ReplicaLoad("tiny", None, 0, 0, 0.0, 0.0, 0.0, None, "own-server-worker
 
 
 def test_tables(golden: Golden) -> None:
-    several = ServiceLoad((BUSY, UNKNOWN), Queue(3, 12, 100), ("why",))
+    several = ServiceLoad((BUSY, UNKNOWN), QueueState(3, 12, 100), ("why",))
     unread = ServiceLoad(None, problems=("Serve's state could not be read: no answer within 4 s",))
-    loads = (several, ServiceLoad((SERVER,)), ServiceLoad((), Queue(0, 0)), unread)
+    loads = (several, ServiceLoad((SERVER,)), ServiceLoad((), QueueState(0, 0)), unread)
     golden.check("top.txt", "\n".join(map(load_table, loads)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.bench.service import Look, during, steady_replicas
+from rayllm_ctl.model.bench.service import LoadLook, during, steady_replicas
 from rayllm_ctl.model.observed.vllm_metrics import NO_METRICS, EngineFigures, engine_figures
 
 
@@ -12,12 +12,12 @@ def figures(running: int = 0, waiting: int = 0, **preemptions: float) -> EngineF
 
 def test_only_what_happened_during_the_load_counts() -> None:
     looks = [
-        (10.0, Look(replicas=7, wanted=7)),
-        (98.0, Look(replicas=1, wanted=1, engine=figures(0, 0, a=5))),
-        (104.0, Look(replicas=1, wanted=3, engine=figures(8, 20, a=6))),
-        (112.0, Look(replicas=2, wanted=3, engine=figures(12, 3, a=6, b=2), queued=4)),
-        (131.0, Look(replicas=3, wanted=3, engine=figures(9, 0, b=3))),
-        (900.0, Look(replicas=1, wanted=1)),
+        (10.0, LoadLook(replicas=7, wanted=7)),
+        (98.0, LoadLook(replicas=1, wanted=1, engine=figures(0, 0, a=5))),
+        (104.0, LoadLook(replicas=1, wanted=3, engine=figures(8, 20, a=6))),
+        (112.0, LoadLook(replicas=2, wanted=3, engine=figures(12, 3, a=6, b=2), queued=4)),
+        (131.0, LoadLook(replicas=3, wanted=3, engine=figures(9, 0, b=3))),
+        (900.0, LoadLook(replicas=1, wanted=1)),
     ]
     found = during(looks, begin=100.0, seconds=40.0)
     assert found["scaling"] == [{"at": 12.0, "from": 1, "to": 2}, {"at": 31.0, "from": 2, "to": 3}]
@@ -32,12 +32,12 @@ def test_only_what_happened_during_the_load_counts() -> None:
 
 
 def test_what_is_not_known_is_null_and_said_once() -> None:
-    looks = [(float(at), Look(replicas=2, problems=("not permitted to get pods/proxy",))) for at in range(3)]
+    looks = [(float(at), LoadLook(replicas=2, problems=("not permitted to get pods/proxy",))) for at in range(3)]
     found = during(looks, 0.0, 2.0)
     assert found["problems"] == ["not permitted to get pods/proxy"]
     assert found["max"]["running"] is found["max"]["preemptions"] is found["samples"][0]["waiting"] is None
     assert steady_replicas(found) == 2
-    assert during([(0.0, Look(replicas=1))], 0.0, 1.0)["problems"] == [NO_METRICS]
+    assert during([(0.0, LoadLook(replicas=1))], 0.0, 1.0)["problems"] == [NO_METRICS]
     assert steady_replicas(None) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.observed.batch_progress import CODES, DriverReport, Failure, Progress, RowError, read_log
+from rayllm_ctl.model.observed.batch_progress import CODES, DriverReport, JobFailure, Progress, RowError, read_log
 from rayllm_ctl.serving.batch.failures import Code
 
 PROGRESS = {
@@ -43,7 +43,7 @@ def test_a_result_with_its_first_errors() -> None:
 
 def test_a_failure_and_whether_the_input_was_rejected() -> None:
     failure = read_log(line(FAILED)).failure
-    assert failure == Failure("MissingColumn", "no column text", "there is body")
+    assert failure == JobFailure("MissingColumn", "no column text", "there is body")
     assert failure.rejected
     unknown = read_log(line({**FAILED, "code": "Novel"})).failure
     assert unknown is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.health import QueueState
 from rayllm_ctl.model.observed.ray_metrics import PodGPUs
 from rayllm_ctl.model.observed.top import LoadMeter, ReplicaLoad, ReplicaLook, ServiceLoad, ServiceLook
 from rayllm_ctl.model.observed.vllm_metrics import NO_METRICS
@@ -136,7 +136,7 @@ def test_what_could_not_be_read_is_not_known() -> None:
 
 
 def test_as_json() -> None:
-    look = ServiceLook((replica(ASKED, recorded("ray-idle")),), 10.0, Queue(3, 12))
+    look = ServiceLook((replica(ASKED, recorded("ray-idle")),), 10.0, QueueState(3, 12))
     assert to_json(LoadMeter().load(look, 0.0)) == {
         "replicas": [{
             "model": "tiny", "replica": ASKED, "running": 0, "waiting": 0,

@@ -11,7 +11,7 @@ import pytest
 from rayllm_ctl.cluster import Cluster, connect
 from rayllm_ctl.errors import BATCH_FAILED, BATCH_TIMED_OUT, ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
-from rayllm_ctl.model.observed.batch_status import Outcome
+from rayllm_ctl.model.observed.batch_status import JobOutcome
 from rayllm_ctl.workflows.batch import wait as batchwait
 from rayllm_ctl.workflows.observe import wait
 from tests.cluster import fakejobs
@@ -46,7 +46,7 @@ def test_it_ends_with_the_driver_s_result(cluster: Cluster, api: FakeAPI) -> Non
     fakejobs.says(api, PROGRESS, RESULT)
     *_, last = seen
     assert isinstance(last, BatchEnded)
-    assert (last.outcome, last.name, last.namespace) == (Outcome.ANSWERED, NAME, "llm")
+    assert (last.outcome, last.name, last.namespace) == (JobOutcome.ANSWERED, NAME, "llm")
 
 
 def test_a_time_out_leaves_the_job_alone(cluster: Cluster, api: FakeAPI) -> None:
@@ -97,5 +97,5 @@ def test_a_stop_from_another_thread_ends_it(cluster: Cluster) -> None:
 
 
 def test_every_outcome_has_an_exit_code_of_its_own() -> None:
-    assert sorted(batchwait.EXIT_CODE) == sorted(Outcome)
-    assert len({*batchwait.EXIT_CODE.values(), BATCH_TIMED_OUT}) == len(Outcome) + 1
+    assert sorted(batchwait.EXIT_CODE) == sorted(JobOutcome)
+    assert len({*batchwait.EXIT_CODE.values(), BATCH_TIMED_OUT}) == len(JobOutcome) + 1

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.console.bench.compare import lines
+from rayllm_ctl.console.bench.compare import comparison_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.workflows.bench import compare as benchcompare
-from rayllm_ctl.workflows.bench.compare import compare
+from rayllm_ctl.workflows.bench.compare import compare_results
 
 CONDITIONS: dict[str, Any] = {
     "startedAt": "2026-11-01T10:00:00+00:00",
@@ -54,7 +54,7 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slower_service_is_seen(tmp_path: Path) -> None:
     first = written(tmp_path / "a", result(1), result(1, concurrency=16))
     second = written(tmp_path / "b", result(3), result(3, 1.2, concurrency=16))
-    same, slower = compare(first, second)
+    same, slower = compare_results(first, second)
     assert all(ratio.low <= ratio.ratio <= ratio.high for ratio in (*same.ratios, *slower.ratios))
     found = {ratio.name: ratio for ratio in slower.ratios}
     assert set(found) == {"requests/s", "output tokens/s", "TTFT", "TTFT p50", "end to end", "end to end p50"}
@@ -64,7 +64,7 @@ def test_a_slower_service_is_seen(tmp_path: Path) -> None:
 
 def test_an_interval_holds_the_truth_about_19_times_of_20(tmp_path: Path) -> None:
     pairs = [
-        compare(written(tmp_path / "a", result(seed)), written(tmp_path / "b", result(1000 + seed)))[0]
+        compare_results(written(tmp_path / "a", result(seed)), written(tmp_path / "b", result(1000 + seed)))[0]
         for seed in range(30)
     ]
     held = [ratio.noise for pair in pairs for ratio in pair.ratios if ratio.name in ("requests/s", "end to end")]
@@ -73,7 +73,7 @@ def test_an_interval_holds_the_truth_about_19_times_of_20(tmp_path: Path) -> Non
 
 def test_other_loads_and_failures_are_noted(tmp_path: Path) -> None:
     first, second = written(tmp_path / "a", result(1)), written(tmp_path / "b", result(2, concurrency=4, failed=3))
-    (found,) = compare(first, second)
+    (found,) = compare_results(first, second)
     assert found.notes == (
         "the loads differ: concurrency is 8 in the first and 4 in the second",
         "3 requests of the second failed; only those that were answered are compared",
@@ -106,10 +106,10 @@ def change(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_another_load_is_called_so(tmp_path: Path, path: tuple[str, ...], value: Any, same: bool, note: str) -> None:
-    (found,) = compare(written(tmp_path / "a", result(1)), written(tmp_path / "b", change(path, value)))
+    (found,) = compare_results(written(tmp_path / "a", result(1)), written(tmp_path / "b", change(path, value)))
     assert found.notes == (f"the loads differ: {note}",)
     assert found.same_load is same
-    table = list(lines([found], Printer(io.StringIO(), colors=False, terminal=False)))
+    table = list(comparison_lines([found], Printer(io.StringIO(), colors=False, terminal=False)))
     assert note in table[0]
     assert all(row.endswith("another load") for row in table[2:]) is not same
 
@@ -117,7 +117,7 @@ def test_another_load_is_called_so(tmp_path: Path, path: tuple[str, ...], value:
 def test_versions_and_models_may_differ_and_are_named(tmp_path: Path) -> None:
     other = change(("versions", "vllm"), "0.32.0")
     first = written(tmp_path / "a", {"models": ["one"], **result(1)})
-    (found,) = compare(first, written(tmp_path / "b", {"models": ["two"], **other}))
+    (found,) = compare_results(first, written(tmp_path / "b", {"models": ["two"], **other}))
     assert found.same_load is True
     assert found.notes == (
         "the versions differ: vllm is 0.29.0 in the first and 0.32.0 in the second",
@@ -127,13 +127,13 @@ def test_versions_and_models_may_differ_and_are_named(tmp_path: Path) -> None:
 
 def test_of_a_result_of_an_older_release_the_load_is_unknown(tmp_path: Path) -> None:
     old = {name: value for name, value in result(1).items() if name not in CONDITIONS}
-    (found,) = compare(written(tmp_path / "a", old), written(tmp_path / "b", result(2, 2.0)))
+    (found,) = compare_results(written(tmp_path / "a", old), written(tmp_path / "b", result(2, 2.0)))
     assert found.same_load is None
     assert found.notes == (
         "the first is of an older release and does not state lengths, seed, date and versions: whether its load is the "
         "same is unknown",
     )
-    table = list(lines([found], Printer(io.StringIO(), colors=False, terminal=False)))
+    table = list(comparison_lines([found], Printer(io.StringIO(), colors=False, terminal=False)))
     assert any(row.endswith("worse, if the loads are the same") for row in table)
 
 
@@ -143,7 +143,7 @@ def test_of_a_result_of_an_older_release_the_load_is_unknown(tmp_path: Path) -> 
 def test_files_that_are_no_results(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "a").write_text(text)
     with pytest.raises(UsageError, match=says):
-        compare(tmp_path / "a", tmp_path / "a")
+        compare_results(tmp_path / "a", tmp_path / "a")
     both = written(tmp_path / "both", result(1), result(2))
     with pytest.raises(UsageError, match=r"1 loads and .* has 2"):
-        compare(written(tmp_path / "one", result(1)), both)
+        compare_results(written(tmp_path / "one", result(1)), both)

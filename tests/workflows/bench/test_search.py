@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Objective, Settings, Target
-from rayllm_ctl.workflows.bench.search import search
+from rayllm_ctl.workflows.bench.search import search_rate
 
 SETTINGS = Settings(Target("http://x/v1", ("m",)), (Load(rate=1.0, duration=1.0),), objective=Objective(ttft=1.0))
 
@@ -33,17 +33,17 @@ def service(capacity: float, saturated_from: float = float("inf")) -> tuple[list
 @pytest.mark.parametrize("capacity", [0.3, 1.0, 13.7, 700.0])
 def test_the_highest_rate_is_found_within_three_percent(capacity: float) -> None:
     tried, run = service(capacity)
-    runs, highest = search(SETTINGS, run)
+    runs, highest = search_rate(SETTINGS, run)
     assert highest is not None
     assert capacity * 0.96 <= highest <= capacity
     assert len(runs) == len(tried) < 20
 
 
 def test_no_rate_is_good() -> None:
-    assert search(SETTINGS, service(0.0)[1])[1] is None
+    assert search_rate(SETTINGS, service(0.0)[1])[1] is None
 
 
 def test_a_generator_that_cannot_keep_up_proves_nothing() -> None:
-    found = search(SETTINGS, service(1000.0, saturated_from=40.0)[1])[1]
+    found = search_rate(SETTINGS, service(1000.0, saturated_from=40.0)[1])[1]
     assert found is not None
     assert found < 40

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Settings, Target
-from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.model.bench.service import LoadLook
 from rayllm_ctl.workflows.bench import watch as benchwatch
 from rayllm_ctl.workflows.bench.url import url_look
-from rayllm_ctl.workflows.bench.watch import Watch
+from rayllm_ctl.workflows.bench.watch import LoadWatch
 from tests.clock import Clock
 
 SETTINGS = Settings(Target("http://x/v1", ("m",)), (Load(concurrency=1, requests=1),))
@@ -26,11 +26,11 @@ class Looks:
         self._number = 0
         self._begun, self._ends = threading.Semaphore(0), threading.Semaphore(0)
 
-    def __call__(self) -> Look:
+    def __call__(self) -> LoadLook:
         self._begun.release()
         self._ends.acquire()
         self._number += 1
-        return Look(replicas=self._number)
+        return LoadLook(replicas=self._number)
 
     def await_begin(self) -> None:
         assert self._begun.acquire(timeout=30)
@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) -> None:
     passed: list[Mapping[str, Any]] = []
-    watch = Watch(passed.append, every=0)
+    watch = LoadWatch(passed.append, every=0)
 
     def run(_: Settings) -> list[Mapping[str, Any]]:
         looks.await_begin()
@@ -88,7 +88,7 @@ def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) ->
 
 def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
     """What it sees may be the effect of a load that began after it."""
-    watch = Watch(lambda _: None, every=0)
+    watch = LoadWatch(lambda _: None, every=0)
 
     def run(_: Settings) -> list[Mapping[str, Any]]:
         looks.await_begin()
@@ -103,9 +103,9 @@ def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
 
 def test_nothing_to_look_at_and_a_load_without_an_answer() -> None:
     results: list[Mapping[str, Any]] = [{"durationSeconds": 0.0}]
-    watch = Watch(lambda _: None, every=0.01)
+    watch = LoadWatch(lambda _: None, every=0.01)
     assert watch.over(lambda _: results, None)(SETTINGS) == [{"durationSeconds": 0.0, "service": None}]
-    assert watch.over(lambda _: results, Look)(SETTINGS)[0]["service"] is None
+    assert watch.over(lambda _: results, LoadLook)(SETTINGS)[0]["service"] is None
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.model.observed.health import Snapshot
-from rayllm_ctl.workflows.observe.autoscaling import Autoscaling
+from rayllm_ctl.workflows.observe.autoscaling import AutoscalingWatch
 from tests.cluster.fakeapi import FakeAPI
 
 METRICS = """# HELP ray_serve_autoscaling_total_requests Total number of requests as seen by the autoscaler.
@@ -30,7 +30,7 @@ def seen(target: int, trigger: str = "AUTOSCALING", **scaling: Any) -> Snapshot:
 
 def test_a_changed_target_is_said_with_the_load_and_the_trigger(api: FakeAPI, cluster: Cluster) -> None:
     api.answer("GET", "/services/tiny-bcdfg-head-svc:metrics/proxy/metrics$", (200, METRICS.encode()))
-    autoscaling = Autoscaling(cluster, "llm")
+    autoscaling = AutoscalingWatch(cluster, "llm")
     assert list(autoscaling.notes(seen(1))) == []
     assert list(autoscaling.notes(seen(1))) == []
     assert api.requests == [], "nothing is asked while nothing changes"
@@ -42,7 +42,7 @@ def test_a_changed_target_is_said_with_the_load_and_the_trigger(api: FakeAPI, cl
 
 
 def test_without_the_metrics_the_rest_is_said(api: FakeAPI, cluster: Cluster) -> None:
-    autoscaling = Autoscaling(cluster, "llm")
+    autoscaling = AutoscalingWatch(cluster, "llm")
     list(autoscaling.notes(seen(3)))
     (note,) = autoscaling.notes(seen(1, "DOWNSCALE_COMPLETED"))
     assert note.message.startswith("autoscaling: LLMServer:tiny 3 → 1 replicas: number of ongoing requests unknown, ")
@@ -50,7 +50,7 @@ def test_without_the_metrics_the_rest_is_said(api: FakeAPI, cluster: Cluster) ->
 
 
 def test_a_change_of_the_configuration_is_no_autoscaling(cluster: Cluster) -> None:
-    autoscaling = Autoscaling(cluster, "llm")
+    autoscaling = AutoscalingWatch(cluster, "llm")
     list(autoscaling.notes(seen(1)))
     assert list(autoscaling.notes(seen(2, "CONFIG_UPDATE_STARTED"))) == []
     assert list(autoscaling.notes(seen(2, "CONFIG_UPDATE_COMPLETED"))) == []

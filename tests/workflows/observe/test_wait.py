@@ -258,7 +258,7 @@ def test_a_change_is_looked_at_at_once_and_a_burst_after_pauses(
         looked.append(clock.now)
         clock.sleep(seconds)
 
-    for _ in wait.repeated(CLUSTER, "llm", look, 2, None):
+    for _ in wait.repeat(CLUSTER, "llm", look, 2, None):
         pass
     first, *burst = looked[:-1]  # the last one is at the end of the time
     assert burst[0] - first == pytest.approx(seconds)

@@ -14,7 +14,7 @@ from rayllm_ctl.model.spec.patches import Patch, PatchTarget
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.model.spec.ray_options import Authentication, RayOptions
 from rayllm_ctl.render import render
-from rayllm_ctl.workflows.render.check import check
+from rayllm_ctl.workflows.render.check import check_manifests
 from rayllm_ctl.workflows.render.ray_token import plan_without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
@@ -29,7 +29,7 @@ def planned(*patches: Patch, **fields: Any) -> Plan:
 
 def found(its_plan: Plan, kuberay: str = "1.6") -> UserError | None:
     try:
-        check(render(its_plan), its_plan, kuberay)
+        check_manifests(render(its_plan), its_plan, kuberay)
     except UserError as raised:
         return raised
     return None
@@ -79,7 +79,7 @@ def test_a_field_of_the_spec_that_the_version_does_not_know_is_named() -> None:
         "spec.ray.authentication: RayService qwen: spec.rayClusterConfig.authOptions: unknown field in KubeRay 1.4; "
         "supported by 1.5, 1.6, 1.7"
     )
-    check(render(its_plan), its_plan, "1.5")
+    check_manifests(render(its_plan), its_plan, "1.5")
 
 
 def test_the_pod_template_that_causes_a_problem_is_named() -> None:
@@ -97,7 +97,7 @@ def test_what_no_field_explains_is_a_bug() -> None:
     manifests = render(its_plan)
     manifests[0]["spec"]["wrong"] = 1
     with pytest.raises(UserError) as raised:
-        check(manifests, its_plan)
+        check_manifests(manifests, its_plan)
     assert not isinstance(raised.value, UsageError)
     assert raised.value.message == "RayService qwen: spec.wrong: unknown field"
     assert "bug in rayllm-ctl" in raised.value.hints[-1]

@@ -11,7 +11,7 @@ from importlib import import_module
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
-Row = DecoderSpec | Callable[[Fields], DecoderSpec]
+DecoderRow = DecoderSpec | Callable[[Fields], DecoderSpec]
 """A row, or what chooses one by the config."""
 
 _TABLES = ("dense", "moe", "latent", "hybrid")
@@ -54,7 +54,7 @@ _FILES = {
 _MODULES = {name: module for module, names in _FILES.items() for name in names}
 
 
-def row_of(architecture: str) -> Row | None:
+def row_of(architecture: str) -> DecoderRow | None:
     """The row of a text architecture, or None where there is none."""
     for module in (_MODULES[architecture],) if architecture in _MODULES else _TABLES:
         row = _rows(module).get(architecture)
@@ -68,6 +68,6 @@ def known_architectures() -> tuple[str, ...]:
     return tuple(sorted({*_MODULES, *(name for module in _TABLES for name in _rows(module))}))
 
 
-def _rows(module: str) -> Mapping[str, Row]:
-    rows: Mapping[str, Row] = import_module(f"rayllm_ctl.catalog.modelconfig.decoders.{module}").ROWS
+def _rows(module: str) -> Mapping[str, DecoderRow]:
+    rows: Mapping[str, DecoderRow] = import_module(f"rayllm_ctl.catalog.modelconfig.decoders.{module}").ROWS
     return rows

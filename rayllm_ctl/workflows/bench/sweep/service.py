@@ -83,7 +83,7 @@ def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
         )
 
 
-def remove(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+def remove_service(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
     """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
     require_own(cluster, one.name, namespace, sweep)
     yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)

@@ -12,7 +12,7 @@ import pytest
 from rayllm_ctl.changes.redaction import redacted, redacted_text
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.observed.health import Snapshot
-from rayllm_ctl.workflows.observe.bundle.read import namespace_of, opened, read_bundle
+from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle
 from rayllm_ctl.workflows.observe.bundle.write import write_bundle
 from rayllm_ctl.workflows.services import kind_in
 from tests.health.cases import NAME, NAMESPACE, case_folders, load_case
@@ -42,7 +42,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, target: str) -> None:
     )
     path = tmp_path / "new" / target
     write_bundle(path, seen, {"name": NAME, "namespace": NAMESPACE}, {"pod-1/engine.out": "for people"})
-    with opened(path) as folder:
+    with open_bundle(path) as folder:
         assert namespace_of(folder) == NAMESPACE
         found = read_bundle(folder)
         assert (folder / "logs" / "pod-1" / "engine.out.txt").read_text() == "for people"
@@ -65,7 +65,7 @@ def test_what_is_no_archive_of_a_bundle_is_said(tmp_path: Path) -> None:
     with tarfile.open(empty, "w:gz"):
         pass
     for path, said in ((text, "is not an archive of a bundle"), (empty, "holds no objects.json")):
-        with pytest.raises(UsageError, match=said), opened(path):
+        with pytest.raises(UsageError, match=said), open_bundle(path):
             pass
 
 
@@ -79,7 +79,7 @@ def test_an_archive_writes_nothing_outside_of_its_folder(tmp_path: Path) -> None
             if name == "b/link":
                 member.type, member.linkname, member.size = tarfile.SYMTYPE, "/etc/passwd", 0
             archive.addfile(member, io.BytesIO(content))
-    with opened(path) as folder:
+    with open_bundle(path) as folder:
         assert [file.name for file in folder.iterdir()] == ["objects.json"]
         assert not (folder.parent.parent / "outside").exists()
     assert not (tmp_path / "absolute").exists()

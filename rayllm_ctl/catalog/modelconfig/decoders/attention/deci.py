@@ -7,11 +7,11 @@ from rayllm_ctl.catalog.modelconfig.decoders.decoder import attention_of, dense,
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
-Kind = tuple[int, int]
+LayerKind = tuple[int, int]
 """(heads of a group that shares a KV head, feed-forward width) of a layer; 0: it has no attention, no block."""
 
 
-def _kinds(fields: Fields, sizes: Sizes) -> list[Kind]:
+def _kinds(fields: Fields, sizes: Sizes) -> list[LayerKind]:
     blocks = fields.objects("block_configs")
     if not blocks:
         raise fields.missing("block_configs")
