@@ -21,7 +21,8 @@ import ray
 from batch_stages import READY, ByHand, OfBatchJob
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
-from rayllm_ctl.serving.batch import driver, engine
+from rayllm_ctl.serving.batch import driver
+from rayllm_ctl.serving.batch.inference import engine
 
 ROOT = Path.home() / "bench"
 PAIRS = 2

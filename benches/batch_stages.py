@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
-from rayllm_ctl.serving.batch.engine import EngineStage
+from rayllm_ctl.serving.batch.inference.engine import EngineStage
 
 READY = Path.home() / "ready"
 

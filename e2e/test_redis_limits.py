@@ -225,7 +225,7 @@ def test_two_processes_never_admit_one_too_many_in_any_window(server: Server) ->
 @pytest.mark.parametrize("outage", ["killed", "frozen"])
 @pytest.mark.parametrize("failure", ["allow", "deny"])
 def test_redis_fails_and_comes_back_under_load(server: Server, failure: str, outage: str) -> None:
-    """That no request waits for a Redis that is lost is tested in tests/serving/gateway/test_limits_redis.py."""
+    """That no request waits for a Redis that is lost is tested in tests/serving/gateway/limits/test_redis_store.py."""
     limits: dict[str, object] = {"perKey": {"requests": "100/second"}, "onRedisFailure": failure}
     during = "allowed" if failure == "allow" else "denied"
     with begun(server, limits, count=2, clients=20, pause=0.02, keys=["alice"], addresses=["a"]) as processes:

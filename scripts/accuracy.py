@@ -125,7 +125,7 @@ def parameter_errors() -> list[float]:
 
 
 def _parameter_error(version: str, model: str, tensor: int, targets: tuple[int, int]) -> float:
-    known = models.find(model)
+    known = models.find_model(model)
     if known is None:
         raise SystemExit(f"the catalog does not know {model}")
     facts = read_config({key: value for key, value in known.config.items() if key != "quantization_config"})
@@ -135,7 +135,7 @@ def _parameter_error(version: str, model: str, tensor: int, targets: tuple[int, 
         engine=Engine(max_model_len=8192, dtype="bfloat16"),
         parallelism=Parallelism(tensor, 1),
     )
-    plan = decide(Request(service, facts, "catalog", engine(version), (gpus.find("H200-141GB"),)))
+    plan = decide(Request(service, facts, "catalog", engine(version), (gpus.find_gpu("H200-141GB"),)))
     if plan.memory is None:
         raise SystemExit(f"{model} at TP {tensor} was rejected: {plan.reasons}")
     return min((100 * (plan.memory.parameter_bytes / t - 1) for t in targets), key=abs)

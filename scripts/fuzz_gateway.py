@@ -23,7 +23,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given
 from schemathesis import GenerationMode
 
-from rayllm_ctl.serving.gateway import openapi
+from rayllm_ctl.serving.gateway.body import openapi
 from rayllm_ctl.serving.gateway.settings import Validation
 from tests.serving.gateway import mutate
 from tests.serving.gateway.upstream import Case, Keys, Limits, Queue, gateway

@@ -14,7 +14,7 @@ import time
 import traceback
 
 from rayllm_ctl.catalog import gpus
-from rayllm_ctl.catalog.engines import versions
+from rayllm_ctl.catalog.engines import engine_versions
 from tests.planner.mutate import damaged, outcome, service, sound_configs
 
 _LONGEST = 5.0
@@ -29,7 +29,7 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)
     configs = sound_configs()
-    kinds = tuple(gpus.load())
+    kinds = tuple(gpus.load_gpus())
     seen: collections.Counter[str] = collections.Counter()
     failures = 0
     for number in range(count):
@@ -37,7 +37,7 @@ def main() -> int:
         config, asked = damaged(rng.choice(configs), rng), service(rng, kinds)
         start = time.process_time()
         try:
-            seen[outcome(config, asked, rng.choice(versions()))] += 1
+            seen[outcome(config, asked, rng.choice(engine_versions()))] += 1
         except Exception:
             failures += 1
             sys.stdout.write(f"input {seed}-{number}: {json.dumps(config)[:400]}\n{asked}\n{traceback.format_exc()}\n")

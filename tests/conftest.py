@@ -44,7 +44,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 class Golden:
-    """Compares text with the files of `golden/` beside a test module."""
+    """Compares text with the files of `golden/` beside a test module, or in a folder above it."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self.folder, self.config = folder, config
@@ -68,7 +68,8 @@ class Golden:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    return Golden(request.path.parent / "golden", request.config)
+    above = (folder / "golden" for folder in request.path.parents)
+    return Golden(next(filter(Path.is_dir, above), request.path.parent / "golden"), request.config)
 
 
 @pytest.fixture(scope="session")

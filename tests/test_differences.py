@@ -88,7 +88,7 @@ def test_a_difference_from_another_base(changed: str) -> None:
 
 def test_every_difference_is_from_the_base_in_the_table() -> None:
     found = {}
-    for file in ROOT.glob("tests/*/golden/**/*.diff"):
+    for file in ROOT.glob("tests/**/golden/**/*.diff"):
         header = HEADER.match(file.read_text(encoding="utf-8"))
         assert header is not None, file
         found[f"{file.parent.name}/{file.stem}.yaml"] = header["base"]

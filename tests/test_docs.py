@@ -153,15 +153,21 @@ def test_every_measured_row_has_a_source_that_can_be_looked_up() -> None:
     assert [row["source"] for row in rows if not named.match(row["source"]) and "not known" not in row["note"]] == []
 
 
-PATH = re.compile(r"\b(?:rayllm_ctl|scripts|benches)/[\w/.-]*\w")
+PACKAGES = "|".join(file.parent.name for file in (ROOT / "rayllm_ctl").glob("*/__init__.py"))
+PATH = re.compile(
+    rf"\b(?:rayllm_ctl|scripts|benches)/[\w/.-]*\w|(?<![\w/.-])(?:{PACKAGES})/[\w/]+\.py\b"
+    rf"|(?<![\w/.])(?:rayllm_ctl\.)?(?:{PACKAGES})(?:\.[a-z_]+)+(?=\.[A-Z]\w+)"
+)
+"""As a path, that of a module below a package, or the dotted name of a module before one of its names."""
 
 
 def test_files_that_texts_name_exist() -> None:
     missing = {
-        (file.name, path)
+        (file.name, name)
         for file in TEXTS
         if file.name != "CHANGELOG.md"
-        for path in PATH.findall(file.read_text(encoding="utf-8"))
+        for name in PATH.findall(file.read_text(encoding="utf-8"))
+        for path in (name if "/" in name else name.replace(".", "/"),)
         if not any((root / path).exists() or list(root.glob(f"{path}.*")) for root in (ROOT, ROOT / "rayllm_ctl"))
     }
     assert missing == set()

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rayllm_ctl.serving.gateway.limits import open_limits
-from rayllm_ctl.serving.gateway.limits_windows import Outcome
+from rayllm_ctl.serving.gateway.limits.limiter import open_limits
+from rayllm_ctl.serving.gateway.limits.windows import Outcome
 from rayllm_ctl.serving.gateway.steps import Admission, Client, Metric
 from rayllm_ctl.serving.gateway.userconfig import read_gateway
 

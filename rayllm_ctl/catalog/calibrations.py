@@ -38,7 +38,7 @@ _TEXTS = {"model", "gpu", "vllmVersion", "date", *_OPTIONAL}
 _COUNTS = {"tensor", "pipeline", "inputTokens", "outputTokens", "requests"}
 
 
-def read(path: Path) -> tuple[Calibration, ...]:
+def read_calibrations(path: Path) -> tuple[Calibration, ...]:
     """The calibrations of a file. UsageError if it is missing or is none."""
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -65,13 +65,13 @@ def read(path: Path) -> tuple[Calibration, ...]:
     return found
 
 
-def merged(before: Sequence[Calibration], new: Calibration) -> list[Calibration]:
+def merge_calibrations(before: Sequence[Calibration], new: Calibration) -> list[Calibration]:
     """`before` and `new`, which replaces one that holds for the same; in a stable order."""
     kept = [one for one in before if one.holds_for != new.holds_for]
     return sorted([*kept, new], key=lambda one: one.holds_for)
 
 
-def write(path: Path, calibrations: Sequence[Calibration]) -> None:
+def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
     """Write a file as a whole. UsageError where that cannot be done."""
     data = {"calibrations": to_json(calibrations)}
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)

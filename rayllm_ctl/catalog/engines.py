@@ -20,7 +20,7 @@ from rayllm_ctl.model.plan.engine_facts import BatchDefault, EngineFacts
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.+]*|\+[\w.]+)?")
 
 
-def versions() -> tuple[str, ...]:
+def engine_versions() -> tuple[str, ...]:
     """All known versions, oldest first."""
     return tuple(_document())
 
@@ -50,7 +50,7 @@ def _engine(version: str) -> EngineFacts:
     if not match:
         raise UsageError(f"{version!r} is not a vLLM version", hint=f"versions look like {DEFAULT.vllm}")
     wanted = (int(match[1]), int(match[2]), int(match[3] or 0))
-    known = {_release(name): name for name in versions()}
+    known = {_release(name): name for name in engine_versions()}
     oldest, newest = min(known), max(known)
     if wanted[0] != newest[0] or wanted[:2] < oldest[:2]:
         raise UsageError(
@@ -133,6 +133,6 @@ def _release(version: str) -> tuple[int, int, int]:
 
 @cache
 def _document() -> Mapping[str, Mapping[str, Any]]:
-    text = data.read("engines.json")
+    text = data.read_data("engines.json")
     document: dict[str, dict[str, Any]] = json.loads(text)
     return document

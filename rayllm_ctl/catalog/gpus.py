@@ -32,19 +32,19 @@ _TAINTS = {
 user."""
 
 
-def load(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:
+def load_gpus(prices: price_lists.PriceList | None = None) -> Mapping[str, GPU]:
     """All GPUs by name, in the catalog's order (oldest first); `prices` are laid over the built-in ones."""
     if prices is None:
         return _built_in()
     return _gpus(prices)
 
 
-def find(name: str, prices: price_lists.PriceList | None = None) -> GPU:
+def find_gpu(name: str, prices: price_lists.PriceList | None = None) -> GPU:
     """The GPU that a user calls `name`: the catalog's name, an alias or a node label's value, in any case.
 
     UsageError, with the nearest names, if there is none.
     """
-    return load(prices)[canonical(name)]
+    return load_gpus(prices)[canonical(name)]
 
 
 def canonical(name: str) -> str:
@@ -62,13 +62,13 @@ def canonical(name: str) -> str:
 def reading(name: str) -> str:
     """What a user should know of how `name` is read, where kinds of GPU with other memory are called the same; else
     empty. The name is one that `canonical` knows."""
-    chosen = load()[canonical(name)]
+    chosen = load_gpus()[canonical(name)]
     family = chosen.name.partition("-")[0]
     if _key(name) != _key(family):
         return ""
     others = [
         gpu
-        for gpu in load().values()
+        for gpu in load_gpus().values()
         if gpu.name.startswith(f"{family}-") and abs(gpu.driver_memory_mib - chosen.driver_memory_mib) > _SAME_MIB
     ]
     if not others:
@@ -79,7 +79,7 @@ def reading(name: str) -> str:
 
 def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
     """The GPUs that a node with the label `key`=`value` may carry (none: the label says nothing of GPUs)."""
-    return tuple(gpu for gpu in load().values() if value in gpu.node_labels.get(key, ()))
+    return tuple(gpu for gpu in load_gpus().values() if value in gpu.node_labels.get(key, ()))
 
 
 def torch_memory(driver_mib: int) -> int:
@@ -94,7 +94,7 @@ def torch_memory(driver_mib: int) -> int:
 
 @cache
 def _entries() -> tuple[Mapping[str, Any], ...]:
-    return tuple(json.loads(data.read("gpus.json")))
+    return tuple(json.loads(data.read_data("gpus.json")))
 
 
 @cache
@@ -103,7 +103,7 @@ def _built_in() -> Mapping[str, GPU]:
 
 
 def _gpus(own: price_lists.PriceList | None) -> dict[str, GPU]:
-    shapes = json.loads(data.read("nodes.json"))
+    shapes = json.loads(data.read_data("nodes.json"))
     priced = _priced(own)
     return {
         entry["name"]: _gpu(entry, shapes[entry["name"]], *priced.get(entry["name"], ({}, ""))) for entry in _entries()

@@ -28,7 +28,7 @@ class CatalogModel:
     same_as: str | None = None
 
 
-def find(model_id: str) -> CatalogModel | None:
+def find_model(model_id: str) -> CatalogModel | None:
     """The model of that name, in any case; None if the catalog has none."""
     entry = _entry(model_id)
     return None if entry is None else _model(entry)
@@ -44,7 +44,7 @@ def is_gated(model_id: str) -> bool:
 
 @cache
 def _gated() -> tuple[str, ...]:
-    return tuple(entry["models"].lower() for entry in json.loads(data.read("gated.json")))
+    return tuple(entry["models"].lower() for entry in json.loads(data.read_data("gated.json")))
 
 
 def names() -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def models() -> Iterator[CatalogModel]:
         yield _model(json.loads(line))
 
 
-def nearest(model_id: str, count: int = 3) -> tuple[str, ...]:
+def nearest_models(model_id: str, count: int = 3) -> tuple[str, ...]:
     """Names that `model_id` was probably meant to be: the same name of any organization first, then similar ones."""
     wanted = model_id.rstrip("/").rpartition("/")[2].lower()
     known = names()
@@ -94,5 +94,5 @@ def _lines() -> list[str]:
 @cache
 def _text() -> tuple[str, str]:
     """The file with a newline before its first line, and the same in lower case (equally long: it is ASCII)."""
-    text = "\n" + data.read("models.jsonl")
+    text = "\n" + data.read_data("models.jsonl")
     return text, text.lower()

@@ -53,10 +53,10 @@ def user_file() -> Path:
 @cache
 def built_in() -> tuple[PriceList, ...]:
     """The prices that come with the program, by date; each list adds clouds to those before it."""
-    return tuple(_checked(document, "built-in") for document in json.loads(data.read("prices.json")))
+    return tuple(_checked(document, "built-in") for document in json.loads(data.read_data("prices.json")))
 
 
-def read(path: Path | None = None, *, named_only: bool = False) -> PriceList | None:
+def read_prices(path: Path | None = None, *, named_only: bool = False) -> PriceList | None:
     """The user's prices: those of `path`, else, unless named_only, of the file in the configuration folder; None if
     there is none.
 

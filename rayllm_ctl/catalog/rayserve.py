@@ -24,7 +24,7 @@ def releases() -> Mapping[str, Mapping[str, Any]]:
     """What is known of each release of Ray in full, oldest first."""
     full: dict[str, dict[str, Any]] = {}
     current: dict[str, Any] = {}
-    for release, changes in json.loads(data.read("rayserve.json")).items():
+    for release, changes in json.loads(data.read_data("rayserve.json")).items():
         current = changed(current, changes)
         full[release] = current
     return full
@@ -38,7 +38,7 @@ def fields(runtime: Runtime) -> LLMFields:
     note = "" if chosen == runtime.ray_version else f"Ray {runtime.ray_version} is not known: checked as {chosen}"
     types = {
         name.casefold(): gpu.ray_accelerator_type
-        for gpu in gpus.load().values()
+        for gpu in gpus.load_gpus().values()
         if gpu.ray_accelerator_type is not None
         for name in (gpu.name, *gpu.aliases)
     }

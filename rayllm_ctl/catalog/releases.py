@@ -49,7 +49,7 @@ _PUBLIC_TAG = re.compile(r"(-py\d+)?(-cu\d+|-gpu)?")
 _NAME_AN_IMAGE = "--image REGISTRY/IMAGE:TAG"
 
 
-def resolve(engine: Engine) -> Runtime:
+def resolve_release(engine: Engine) -> Runtime:
     """Ray, vLLM and image as `engine` states them, the missing ones from the release that the others name.
 
     Raises UsageError where two of them contradict each other, and for a Ray that is too old.
@@ -72,7 +72,7 @@ def resolve(engine: Engine) -> Runtime:
     return Runtime(release.ray, release.vllm, release.image, unseen, public=True)
 
 
-def require(features: Iterable[tuple[str, RayFeature]], runtime: Runtime, engine: Engine) -> None:
+def require_release(features: Iterable[tuple[str, RayFeature]], runtime: Runtime, engine: Engine) -> None:
     """UsageError for the first feature that the Ray of `runtime`, which was resolved for `engine`, does not have.
 
     features: each with what it is called in messages.

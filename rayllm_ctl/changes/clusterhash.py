@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rayllm_ctl.changes.fields import Difference, Path, mappings
+from rayllm_ctl.changes.fields import Difference, FieldPath, mappings
 from rayllm_ctl.model.kube.quantities import parse_quantity
 
-Part = Literal["hash", "bounds", "placement", "appended", "suspend", "ignored"]
+HashPart = Literal["hash", "bounds", "placement", "appended", "suspend", "ignored"]
 """hash: counts. bounds: limits of a worker group. placement: tolerations and scheduling gates. appended: a worker group
 at the end. suspend: taken up at once. ignored: nothing reads it."""
 
@@ -24,7 +24,7 @@ _WITHOUT_PLACEMENT = (1, 6)
 """The version of KubeRay that leaves tolerations and scheduling gates out of the hash; 1.5.1 does not."""
 
 
-def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], kuberay: str) -> Part:
+def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], kuberay: str) -> HashPart:
     """What a difference between two specs (its path starts there) is to KubeRay of version `kuberay` (empty: 1.6)."""
     path = found.path
     if path[0] == "suspend":
@@ -60,7 +60,7 @@ def _same_quantity(found: Difference) -> bool:
         return False
 
 
-def _is_placement(path: Path) -> bool:
+def _is_placement(path: FieldPath) -> bool:
     """Whether a path leads into the tolerations or scheduling gates of a pod template."""
     below = path[2:] if path[0] == "workerGroupSpecs" else path[1:]
     return below[:2] == ("template", "spec") and len(below) > 2 and below[2] in _PLACEMENT

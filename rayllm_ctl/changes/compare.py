@@ -14,7 +14,7 @@ _PRUNED = (
 )
 
 
-def compare(
+def compare_manifests(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, explain: Explain, running: Running
 ) -> ObjectDiff:
     """The change from `before` to `after`; one of them may be None: the object is created or deleted."""

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from rayllm_ctl.frozen import dataclass
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Keys from the root of an object; an item of a list is its name or position in brackets: `[ray-head]`, `[0]`."""
 
 _KEYS = ("name", "groupName", "mountPath", "key")
@@ -19,25 +19,25 @@ _KEYS = ("name", "groupName", "mountPath", "key")
 class Difference:
     """A field that differs. None: absent."""
 
-    path: Path
+    path: FieldPath
     old: Any
     new: Any
 
 
-def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
+def field_differences(old: Any, new: Any, path: FieldPath = ()) -> Iterator[Difference]:
     """The smallest differing parts, in the order of `old`, then what `new` adds. A null counts as absent."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in (*old, *(key for key in new if key not in old)):
-            yield from differences(old.get(key), new.get(key), (*path, str(key)))
+            yield from field_differences(old.get(key), new.get(key), (*path, str(key)))
     elif _is_list(old) and _is_list(new):
         yield from _items(old, new, path)
     elif not (_empty(old) and _empty(new)):
         yield Difference(path, old, new)
 
 
-def format_path(path: Path) -> str:
+def format_path(path: FieldPath) -> str:
     """As in spec.containers[ray-head].image; keys with dots of their own are quoted: annotations["a.b/c"]."""
     text = ""
     for part in path:
@@ -63,17 +63,17 @@ def mappings(value: Any, key: str) -> list[Mapping[str, Any]]:
     return [item for item in found if isinstance(item, Mapping)] if _is_list(found) else []
 
 
-def _items(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Difference]:
+def _items(old: Sequence[Any], new: Sequence[Any], path: FieldPath) -> Iterator[Difference]:
     before, after = _by_name(old), _by_name(new)
     if before is not None and after is not None:
         for name in (*before, *(name for name in after if name not in before)):
-            yield from differences(before.get(name), after.get(name), (*path, f"[{name}]"))
+            yield from field_differences(before.get(name), after.get(name), (*path, f"[{name}]"))
         kept = [name for name in before if name in after]
         if kept != [name for name in after if name in before]:
             yield Difference((*path, "order"), list(before), list(after))
     elif len(old) == len(new) and all(isinstance(item, Mapping) for item in (*old, *new)):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from differences(one, other, (*path, f"[{index}]"))
+            yield from field_differences(one, other, (*path, f"[{index}]"))
     elif not (_empty(old) and _empty(new)):
         yield Difference(path, old, new)
 

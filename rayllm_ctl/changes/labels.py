@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rayllm_ctl.changes.fields import Path, format_path
+from rayllm_ctl.changes.fields import FieldPath, format_path
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.observed.changes import FieldChange
 
@@ -57,7 +57,7 @@ def named(judged: Iterable[Judged]) -> tuple[FieldChange, ...]:
     return tuple(found.values())
 
 
-def _name(path: str, parts: Path) -> tuple[str, str]:
+def _name(path: str, parts: FieldPath) -> tuple[str, str]:
     """The part of the object that has the field, and the field."""
     where = ""
     for pattern, place in _WHERE:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.changes import outages
-from rayllm_ctl.changes.fields import Difference, differences, mapping
+from rayllm_ctl.changes.fields import Difference, field_differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.rejected import rejected
 from rayllm_ctl.changes.serve import Judged
@@ -22,10 +22,12 @@ _AT_ONCE = (
 """Kinds that their controllers, or the API server itself, read again and again, and that run no pods."""
 
 
-def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
+def explain_object(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
     """What becomes of each change, and what that comes to."""
     kind = str(after.get("kind") or "")
-    judged: list[Judged] = [(one, _effect(after, one)) for one in differences(before, after) if one.path[0] != "status"]
+    judged: list[Judged] = [
+        (one, _effect(after, one)) for one in field_differences(before, after) if one.path[0] != "status"
+    ]
     refused = rejected(before, after, (one for one, _ in judged))
     if refused is not None:
         # A request is rejected as a whole.

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.changes.clusterhash import Part, part_of
-from rayllm_ctl.changes.fields import Difference, differences, mapping
+from rayllm_ctl.changes.clusterhash import HashPart, part_of
+from rayllm_ctl.changes.fields import Difference, field_differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 
 
-def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
+def explain_raycluster(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
     """What becomes of each change of a RayCluster, and what that comes to."""
     old, new = mapping(before, "spec"), mapping(after, "spec")
-    found = [(one, _part(one, old, new, running)) for one in differences(old, new)]
+    found = [(one, _part(one, old, new, running)) for one in field_differences(old, new)]
     recreates = mapping(new, "upgradeStrategy").get("type") == "Recreate" and any(
         part == "hash" or _group(one) for one, part in found
     )
     judged: list[Judged] = [
-        (one, "in-place") for one in differences(before, after) if one.path[0] not in ("spec", "status")
+        (one, "in-place") for one in field_differences(before, after) if one.path[0] not in ("spec", "status")
     ]
     judged += [
         (Difference(("spec", *one.path), one.old, one.new), _effect(one, part, recreates)) for one, part in found
@@ -65,7 +65,7 @@ def _starts_to_recreate(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return before != after == "Recreate"
 
 
-def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Part:
+def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> HashPart:
     part = part_of(one, old, new, running.kuberay)
     # The autoscaler and KubeRay read the bounds where they stand here, so there is nothing to propagate.
     if part == "bounds" or (part == "hash" and one.path[2:] == ("suspend",)):
@@ -78,7 +78,7 @@ def _group(one: Difference) -> bool:
     return one.path[0] == "workerGroupSpecs" and len(one.path) <= 2
 
 
-def _effect(one: Difference, part: Part, recreates: bool) -> Effect:
+def _effect(one: Difference, part: HashPart, recreates: bool) -> Effect:
     if part in ("ignored", "suspend"):
         return "in-place"
     if recreates and part != "placement":

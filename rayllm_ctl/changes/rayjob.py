@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.changes.fields import differences, mapping
+from rayllm_ctl.changes.fields import field_differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.observed.changes import Consequence, Explanation, Running
@@ -26,13 +26,13 @@ _READ_AGAIN = frozenset(
 """Fields of the spec, as parts of a path."""
 
 
-def explain(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
+def explain_rayjob(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
     """What becomes of each change of a RayJob, and what that comes to."""
     waits_for_id = mapping(after, "spec").get("submissionMode") == "InteractiveMode"
     read = _READ_AGAIN | ({("jobId",)} if waits_for_id else set())
     judged: list[Judged] = [
         (one, "in-place" if one.path[0] != "spec" or one.path[1:2] in read else "not-rolled-out")
-        for one in differences(before, after)
+        for one in field_differences(before, after)
         if one.path[0] != "status"
     ]
     consequences = list(_ignored(before, after)) if any(effect == "not-rolled-out" for _, effect in judged) else []

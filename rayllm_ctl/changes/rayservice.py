@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.changes import serve
-from rayllm_ctl.changes.clusterhash import Part, part_of, version
-from rayllm_ctl.changes.fields import Difference, differences, mapping
+from rayllm_ctl.changes.clusterhash import HashPart, part_of, version
+from rayllm_ctl.changes.fields import Difference, field_differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
@@ -28,25 +28,26 @@ _INCREMENTAL_BY_DEFAULT = (1, 7)
 _AT_THE_SWITCH = frozenset({"serveService"})
 """Fields that KubeRay reads only when another RayCluster takes over."""
 
-_SAME_CLUSTER: Mapping[Part, Effect] = {
+_SAME_CLUSTER: Mapping[HashPart, Effect] = {
     "bounds": "bounds", "placement": "not-rolled-out", "appended": "in-place", "suspend": "in-place",
     "ignored": "in-place",
 }  # fmt: skip
 
 
-def explain(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
+def explain_rayservice(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
     """What becomes of each change of a RayService, and what that comes to."""
     old, new = mapping(before, "spec"), mapping(after, "spec")
     old_config, new_config = mapping(old, _CONFIG), mapping(new, _CONFIG)
     of_cluster = [
-        (one, part_of(one, old_config, new_config, running.kuberay)) for one in differences(old_config, new_config)
+        (one, part_of(one, old_config, new_config, running.kuberay))
+        for one in field_differences(old_config, new_config)
     ]
     parts = {part for _, part in of_cluster}
     strategy = str(mapping(new, "upgradeStrategy").get("type") or "NewCluster")
     replaced = "hash" in parts and strategy != "None"
 
     file = _serve_changes(old, new, running)
-    outside = [one for one in differences(_without(before), _without(after)) if one.path[0] != "status"]
+    outside = [one for one in field_differences(_without(before), _without(after)) if one.path[0] != "status"]
     judged: list[Judged] = [(one, _outside(one)) for one in outside]
     pending = running.clusters[1] if len(running.clusters) > 1 else ""
     elsewhere = replaced or bool(pending)
@@ -84,7 +85,7 @@ def _serve_changes(
         unread = Difference((), texts[0], texts[1])
         message = "serveConfigV2 cannot be read as YAML: what Serve would restart is unknown"
         return [(unread, "restart")], [Consequence("restart", message, outage=True)]
-    judged, consequences = serve.explain(files[0], files[1], running)
+    judged, consequences = serve.explain_serve(files[0], files[1], running)
     if not judged:
         return [(Difference((), "", "(another layout)"), "in-place")], []
     return judged, consequences
@@ -120,7 +121,7 @@ def _outside(found: Difference) -> Effect:
     return "not-rolled-out" if found.path[:1] == ("spec",) and found.path[1] in _AT_THE_SWITCH else "in-place"
 
 
-def _of_cluster(part: Part, parts: set[Part], replaced: bool) -> Effect:
+def _of_cluster(part: HashPart, parts: set[HashPart], replaced: bool) -> Effect:
     if replaced:
         return "new-cluster" if part == "hash" else "with-new-cluster"
     if part == "hash" or ("hash" in parts and part == "appended"):
@@ -175,7 +176,7 @@ def _held_back(running: Running) -> Consequence:
 
 def _same_cluster(
     effects: set[Effect],
-    parts: set[Part],
+    parts: set[HashPart],
     replaced: bool,
     running: Running,
     stopped: list[str],

@@ -15,7 +15,7 @@ from rayllm_ctl.model.observed.changes import Consequence, Running, Unread
 
 
 @dataclass(frozen=True)
-class Deployment:
+class DeploymentChange:
     """A deployment whose replicas restart. replicas: how many run (None: unknown). engine: it runs a model's engine.
 
     step: the fraction of replicas that restarts at a time. surge: new ones start before old ones stop.
@@ -37,7 +37,7 @@ class Deployment:
         return not self.surge and (self.replicas is None or 0 < self.replicas <= self.batch)
 
 
-def restart(application: str, deployments: Sequence[Deployment], live: Running) -> Consequence:
+def restart(application: str, deployments: Sequence[DeploymentChange], live: Running) -> Consequence:
     """The restart of `deployments`. live: what is known of the service; how long a replica with an engine starts."""
     seconds = live.start_seconds
     if live.unread is not None:
@@ -67,7 +67,7 @@ def restart(application: str, deployments: Sequence[Deployment], live: Running) 
 
 
 def _of_unknown(
-    application: str, deployments: Sequence[Deployment], seconds: float | None, unread: Unread
+    application: str, deployments: Sequence[DeploymentChange], seconds: float | None, unread: Unread
 ) -> Consequence:
     """The restart where nobody knows how many replicas run: one of each is the worst case that answers now."""
     message = f"application {application}: replicas restart on the same Ray cluster"
@@ -84,7 +84,7 @@ def _of_unknown(
     )  # fmt: skip
 
 
-def _part(one: Deployment) -> str:
+def _part(one: DeploymentChange) -> str:
     if one.replicas is None:
         return f"{one.name} ({'new ones first' if one.surge else 'number of replicas unknown'})"
     count = f"{one.replicas} replica{'' if one.replicas == 1 else 's'}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.changes.fields import Difference, Path, differences, mapping, mappings
-from rayllm_ctl.changes.rollout import Deployment, restart
+from rayllm_ctl.changes.fields import Difference, FieldPath, field_differences, mapping, mappings
+from rayllm_ctl.changes.rollout import DeploymentChange, restart
 from rayllm_ctl.model.kube.llm_applications import deployment_options, llm_entries
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Running
 
@@ -36,9 +36,11 @@ _RESTARTING = frozenset(
 """Options whose change restarts the replicas of their deployment. All others reach replicas that run."""
 
 
-def explain(old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> tuple[list[Judged], list[Consequence]]:
+def explain_serve(
+    old: Mapping[str, Any], new: Mapping[str, Any], running: Running
+) -> tuple[list[Judged], list[Consequence]]:
     """The differences of two configuration files, and what they come to while the Ray cluster stays."""
-    judged = [(found, _effect(found)) for found in differences(old, new)]
+    judged = [(found, _effect(found)) for found in field_differences(old, new)]
     return judged, list(_consequences(judged, old, new, running))
 
 
@@ -59,7 +61,7 @@ def _effect(found: Difference) -> Effect:
     return "in-place"
 
 
-def _whole_app(found: Difference, path: Path) -> bool:
+def _whole_app(found: Difference, path: FieldPath) -> bool:
     """Whether a difference below `deployments` changes the application's code version.
 
     That covers the policies of all deployments that have an autoscaling_config, so adding or removing one counts too.
@@ -73,7 +75,7 @@ def _whole_app(found: Difference, path: Path) -> bool:
     return path[1] in _CODE_OF_DEPLOYMENTS
 
 
-def _one_deployment(found: Difference, path: Path) -> bool:
+def _one_deployment(found: Difference, path: FieldPath) -> bool:
     if len(path) < 2:
         return any(key in _RESTARTING for side in _options(found) for key in side)
     return path[1] in _RESTARTING
@@ -168,7 +170,9 @@ def _models(app: Mapping[str, Any]) -> list[str]:
     return [one.deployment for one in llm_entries(app) if one.deployment is not None]
 
 
-def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> Iterator[Deployment]:
+def _deployments(
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any], running: Running
+) -> Iterator[DeploymentChange]:
     """The deployments of an application as far as they are known, with how many of their replicas run."""
     options, earlier = deployment_options(new), deployment_options(old)
     live = {
@@ -177,7 +181,7 @@ def _deployments(name: str, old: Mapping[str, Any], new: Mapping[str, Any], runn
     for one in dict.fromkeys((*live, *options, *_models(new))):
         option = options.get(one, {})
         count = live.get(one)
-        yield Deployment(
+        yield DeploymentChange(
             one,
             replicas=None if running.unread else _planned(earlier.get(one, option)) if count is None else count,
             engine=one in _models(new) or one in _models(old),

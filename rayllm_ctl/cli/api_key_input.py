@@ -14,7 +14,7 @@ from rayllm_ctl.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-VARIABLE = "RAYLLM_API_KEY"
+API_KEY_VARIABLE = "RAYLLM_API_KEY"
 
 
 def api_key_option(function: F) -> F:
@@ -30,7 +30,7 @@ def api_keys_option(function: F) -> F:
 
 def _option(what: str) -> Callable[[F], F]:
     kind = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
-    return click.option("--api-key-file", type=kind, help=f"{what}; by default the variable {VARIABLE}.")
+    return click.option("--api-key-file", type=kind, help=f"{what}; by default the variable {API_KEY_VARIABLE}.")
 
 
 def read_api_key(file: Path | None) -> str | None:
@@ -45,10 +45,10 @@ def read_api_keys(file: Path | None) -> tuple[str, ...]:
 
 
 def _keys(file: Path | None, *, several: bool) -> tuple[str, ...]:
-    where = VARIABLE if file is None else "--api-key-file"
+    where = API_KEY_VARIABLE if file is None else "--api-key-file"
     try:
         if file is None:
-            text = os.environ.get(VARIABLE, "")
+            text = os.environ.get(API_KEY_VARIABLE, "")
         elif str(file) == "-":
             text = sys.stdin.read() if several else sys.stdin.readline()
         else:

@@ -12,7 +12,7 @@ from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.render.serve_config import ServeFile
+    from rayllm_ctl.workflows.render.types import ServeFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,9 +57,9 @@ def serve_file(
         if code is not None:
             raise UsageError("--code requires --serve-config")
         return None
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.model.kube.names import service_name
-    from rayllm_ctl.workflows.render.serve_config import ServeFile
+    from rayllm_ctl.workflows.render.types import ServeFile
 
     if file is not None:
         raise UsageError(f"{flag} cannot be combined with -f: a spec file describes a model")
@@ -72,5 +72,5 @@ def serve_file(
         raise UsageError("a name is required for a file from standard input", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))
     # The model means nothing here: it gives the pods the defaults that those of a model have.
-    service = resolve(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
+    service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
     return ServeFile(serve_config, code, service)

@@ -18,7 +18,7 @@ from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import Problem
 
 
-def resolve(
+def resolve_service(
     file: Path | None,
     overrides: Mapping[str, Any],
     namespace: str | None = None,

@@ -117,11 +117,11 @@ class Display:
 @contextmanager
 def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
     """A display for the events of one command; its document is written when all went well."""
-    from rayllm_ctl.console.observe.progress import choose
+    from rayllm_ctl.console.observe.progress import choose_progress
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
-    with choose(style, live=not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")) as progress:
+    with choose_progress(style, live=not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")) as progress:
         display = Display(progress, output, follow)
         yield display
     display.finish()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.cluster_spec import Group, read_cluster_spec
+from rayllm_ctl.health.objects.cluster_spec import GroupSpec, read_cluster_spec
 from rayllm_ctl.health.objects.node import Node, read_nodes
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator, read_pod
 from rayllm_ctl.health.objects.quantity import format_number, pod_requests, show
@@ -55,12 +55,12 @@ def cluster_spec(manifest: Object) -> Object:
     return fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
 
 
-def _groups(spec: Object) -> list[tuple[Group, Object]]:
+def _groups(spec: Object) -> list[tuple[GroupSpec, Object]]:
     """The worker groups of a RayCluster's spec, as they are read and as they are written."""
     return list(zip(read_cluster_spec(spec).groups, fields.items(spec, "workerGroupSpecs"), strict=True))
 
 
-def _first_workers(group: Group) -> int:
+def _first_workers(group: GroupSpec) -> int:
     return max(1, group.low) * group.hosts
 
 
@@ -73,7 +73,7 @@ class _Outcome:
 
 
 def _group_check(
-    group: Group, item: Mapping[str, object], ready: Sequence[Node], free: Mapping[str, dict[str, float]]
+    group: GroupSpec, item: Mapping[str, object], ready: Sequence[Node], free: Mapping[str, dict[str, float]]
 ) -> _Outcome:
     """The places of one group's workers. `free`, by node, shrinks by what they take."""
     worker = read_pod({"metadata": {}, "spec": fields.mapping(item, "template", "spec")})

@@ -120,7 +120,7 @@ def _findings(context: ServiceContext, kind: _Kind) -> list[Finding]:
         blocked = upgrade_blocked(context, tuple(mine)) if cluster.role == "pending" else None
         found += [blocked, *mine] if blocked else mine
     last = (rule(context) for rule in kind.last_rules)
-    found = merged([*found, *(one for one in last if one is not None)])
+    found = merged_health([*found, *(one for one in last if one is not None)])
     return found if service is not None or not context.changed else [_provisional(one) for one in found]
 
 
@@ -155,7 +155,7 @@ def _cluster_findings(context: ServiceContext, cluster: RayCluster, kind: _Kind,
     return [consequence] if consequence else []
 
 
-def merged(findings: Iterable[Finding]) -> list[Finding]:
+def merged_health(findings: Iterable[Finding]) -> list[Finding]:
     """The same trouble of several pods as one cause, in the order found."""
     merged: dict[tuple[str, ...], Finding] = {}
     others: dict[tuple[str, ...], list[str]] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from rayllm_ctl.health.diagnose import merged
+from rayllm_ctl.health.diagnose import merged_health
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.objects import fields
@@ -21,7 +21,7 @@ from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.statustree import pod_node
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
-from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Snapshot
 
 JobRule = Callable[[JobContext], Finding | None]
@@ -40,13 +40,13 @@ ENDING_RULES: tuple[JobRule, ...] = (
 WAITING_RULES: tuple[JobRule, ...] = (job.cluster_missing, reconciling.not_reconciled, refusals.cluster_refused)
 """Why a job does not get as far as pods."""
 
-REMARK_RULES: tuple[JobRule, ...] = (jobremarks.given_up, jobremarks.retrying, jobremarks.suspended)
+REMARK_RULES: tuple[JobRule, ...] = (jobremarks.given_up, jobremarks.retrying, jobremarks.job_suspended)
 """True beside anything else."""
 
 _EXIT = re.compile(r"failed with exit code (\d+)")
 """What Ray says of a driver that ended (ray.dashboard.modules.job)."""
 
-_BY_EXIT = {"1": Outcome.TOO_MANY_ERRORS, "2": Outcome.REJECTED}
+_BY_EXIT = {"1": JobOutcome.TOO_MANY_ERRORS, "2": JobOutcome.REJECTED}
 
 
 def diagnose_job(snapshot: Snapshot, name: str, namespace: str) -> BatchHealth:
@@ -64,42 +64,42 @@ def diagnose_job(snapshot: Snapshot, name: str, namespace: str) -> BatchHealth:
     outcome = _outcome(context, found)
     findings = _findings(context, found, outcome)
     if outcome is not None:
-        state = JobState.SUCCEEDED if outcome is Outcome.ANSWERED else JobState.FAILED
+        state = JobState.SUCCEEDED if outcome is JobOutcome.ANSWERED else JobState.FAILED
         return _health(context, state, _end(context, outcome, findings), findings, outcome)
     return _health(context, *_present(context, found, findings), findings)
 
 
-def _outcome(context: JobContext, found: RayJob) -> Outcome | None:
+def _outcome(context: JobContext, found: RayJob) -> JobOutcome | None:
     """How the job ended, or None. A result is final before KubeRay knows of it, and so is input that was rejected."""
     report = context.report
     if report.failure is not None and report.failure.rejected:
-        return Outcome.REJECTED
+        return JobOutcome.REJECTED
     if report.result is not None and context.too_many_errors is not None:
-        return Outcome.TOO_MANY_ERRORS if context.too_many_errors else Outcome.ANSWERED
+        return JobOutcome.TOO_MANY_ERRORS if context.too_many_errors else JobOutcome.ANSWERED
     if not found.over:
         return None
     if found.deployment == "Complete" and found.job == "SUCCEEDED":
-        return Outcome.ANSWERED
+        return JobOutcome.ANSWERED
     code = _EXIT.search(found.message) if report.failure is None else None
-    return _BY_EXIT.get(code[1], Outcome.FAILED) if code else Outcome.FAILED
+    return _BY_EXIT.get(code[1], JobOutcome.FAILED) if code else JobOutcome.FAILED
 
 
-def _findings(context: JobContext, found: RayJob, outcome: Outcome | None) -> list[Finding]:
-    if outcome is Outcome.ANSWERED:
+def _findings(context: JobContext, found: RayJob, outcome: JobOutcome | None) -> list[Finding]:
+    if outcome is JobOutcome.ANSWERED:
         return []
     ending = next(filter(None, (rule(context) for rule in ENDING_RULES)), None)
     remarks = [one for rule in REMARK_RULES if (one := rule(context)) is not None]
-    if ending is not None and outcome in (Outcome.REJECTED, Outcome.TOO_MANY_ERRORS):
+    if ending is not None and outcome in (JobOutcome.REJECTED, JobOutcome.TOO_MANY_ERRORS):
         return [ending]  # final, whatever KubeRay tries
     if found.suspended:
         return remarks
     waiting = None if found.over else next(filter(None, (rule(context) for rule in WAITING_RULES)), None)
-    parts = merged([*([waiting] if waiting else []), *_pod_findings(context, found)])
+    parts = merged_health([*([waiting] if waiting else []), *_pod_findings(context, found)])
     if context.pods_unread:
         return [*([ending] if ending else []), *parts, *remarks]
     if not ending and not parts and found.deployment in ("", "Initializing"):
         parts = [one for one in [overdue(context)] if one is not None]
-    last = None if ending or parts else jobremarks.head_down(context) or job.ended_without_a_word(context)
+    last = None if ending or parts else jobremarks.job_head_down(context) or job.ended_without_a_word(context)
     return [*([ending] if ending else []), *parts, *([last] if last else []), *remarks]
 
 
@@ -175,12 +175,12 @@ def _workers(context: JobContext) -> str:
     return f"{up} worker{'' if up == 1 else 's'}{waiting}"
 
 
-def _end(context: JobContext, outcome: Outcome, findings: list[Finding]) -> str:
+def _end(context: JobContext, outcome: JobOutcome, findings: list[Finding]) -> str:
     if findings:
         return findings[0].headline
     result = context.report.result
     if result is None:
-        return "every row has an answer" if outcome is Outcome.ANSWERED else f"ended: {outcome.value}"
+        return "every row has an answer" if outcome is JobOutcome.ANSWERED else f"ended: {outcome.value}"
     errors = f", {result.errors:,} with an error" if result.errors else ""
     return f"{result.answered:,} of {result.rows:,} rows answered{errors}"
 
@@ -209,7 +209,7 @@ def _since(found: RayJob, state: JobState) -> datetime | None:
 
 
 def _health(
-    context: JobContext, state: JobState, message: str, findings: list[Finding], outcome: Outcome | None = None
+    context: JobContext, state: JobState, message: str, findings: list[Finding], outcome: JobOutcome | None = None
 ) -> BatchHealth:
     found, report = context.job, context.report
     pods = [pod for cluster in context.clusters for pod in cluster.pods] if found else list(context.pods)

@@ -18,7 +18,7 @@ from rayllm_ctl.health.objects.rayservice import Service, read_service
 from rayllm_ctl.health.objects.serve import ServeState
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import BATCH
-from rayllm_ctl.model.observed.batch_progress import MARK, DriverReport, read_log
+from rayllm_ctl.model.observed.batch_progress import DRIVER_MARK, DriverReport, read_log
 from rayllm_ctl.model.observed.batch_status import SETTINGS
 from rayllm_ctl.model.observed.health import Object
 
@@ -81,7 +81,7 @@ class JobContext(ServiceContext):
         # KubeRay deletes the submitter of a try that failed before it makes another.
         pods = [pod for pod in self.submitters if pod.deleted is None]
         found = [self.container_log(pod.name, box.name, current=True) for pod in pods for box in pod.containers]
-        return next((text for text in found if MARK in text), next(filter(None, found), ""))
+        return next((text for text in found if DRIVER_MARK in text), next(filter(None, found), ""))
 
     @cached_property
     def report(self) -> DriverReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.changes.raycluster import explain
+from rayllm_ctl.changes.raycluster import explain_raycluster
 from rayllm_ctl.health import diagnose_cluster
 from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.external import external_addresses
@@ -39,7 +39,7 @@ def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAd
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
-    return explain(before, after, running)
+    return explain_raycluster(before, after, running)
 
 
 def _is_service(item: Object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from rayllm_ctl.changes.rayjob import explain
+from rayllm_ctl.changes.rayjob import explain_rayjob
 from rayllm_ctl.kinds.common import OPERATOR, REASONS
 from rayllm_ctl.model.observed.changes import Explanation, Running
 from rayllm_ctl.model.observed.health import Object
@@ -37,4 +37,4 @@ JOB_RIGHTS: Mapping[JobActivity, Rights] = {
 
 def explain_job(before: Object, after: Object, running: Running) -> Explanation:
     """What becomes of each change of a RayJob. Imported on use, as for RayService."""
-    return explain(before, after, running)
+    return explain_rayjob(before, after, running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.changes.rayservice import explain
+from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.health import diagnose
 from rayllm_ctl.health.context import ServiceContext
@@ -42,7 +42,7 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
 def _replicas_of(config: str) -> tuple[int, int] | None:
     """Replicas of the models of a Serve configuration that rayllm-ctl has rendered: at first, and at most."""
     try:
-        found = bounds.models(document.read(config, "serveConfigV2").data)
+        found = bounds.models(document.read_serve_document(config, "serveConfigV2").data)
     except (UserError, ValueError, TypeError, AttributeError):
         return None  # of the user's own: what it asks for shows when Serve has read it
     return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None
@@ -53,7 +53,7 @@ def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAd
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
-    return explain(before, after, running)
+    return explain_rayservice(before, after, running)
 
 
 RAY_SERVICE = WorkloadKind(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Noted
-from rayllm_ctl.model.observed.batch_status import BatchHealth, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class BatchEnded:
 
     name: str
     namespace: str
-    outcome: Outcome
+    outcome: JobOutcome
     health: BatchHealth
     elapsed: float
 

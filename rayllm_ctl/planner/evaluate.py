@@ -9,13 +9,13 @@ from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan.plan import Reason, Verdict
 from rayllm_ctl.planner.engine.checks import build_caveats, gpu_problems
 from rayllm_ctl.planner.engine.parallelism import layout_problem
-from rayllm_ctl.planner.engine.resolved import Settings
-from rayllm_ctl.planner.engine.settings import resolve, resolve_load, round_context
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
+from rayllm_ctl.planner.engine.settings import resolve_load, resolve_settings, round_context
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 from rayllm_ctl.planner.speed.cost import replica_price
-from rayllm_ctl.planner.speed.sizing import size
+from rayllm_ctl.planner.speed.sizing import size_deployment
 from rayllm_ctl.planner.speed.throughput import speed, throughput
 
 _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
@@ -59,27 +59,27 @@ def _depends_on_machine(gpu: GPU, larger: GPU) -> Reason:
     return Reason("gpu-memory-differs", message, f"--node-selector {INSTANCE_TYPE_LABEL}={machines[0]}")
 
 
-def _settled(request: Request, shape: Shape, context: int) -> tuple[Settings, MemoryEstimate]:
+def _settled(request: Request, shape: Shape, context: int) -> tuple[ResolvedSettings, MemoryEstimate]:
     """The settings and what they take. A max_num_seqs that the user leaves open is halved until the engine starts with
     it; where it does not start with one, vLLM's default is kept."""
 
-    def estimated(settings: Settings) -> tuple[Settings, MemoryEstimate]:
+    def estimated(settings: ResolvedSettings) -> tuple[ResolvedSettings, MemoryEstimate]:
         memory = estimate(
             request.facts, shape.gpu, request.engine, settings, request.cache, request.draft, request.unexplained
         )
         return settings, memory
 
-    settings, memory = first = estimated(resolve(request, shape, context))
+    settings, memory = first = estimated(resolve_settings(request, shape, context))
     if request.service.engine.max_num_seqs is not None:
         return first
     while not _starts(memory, settings):
         if settings.max_num_seqs == 1:
             return first
-        settings, memory = estimated(resolve(request, shape, context, settings.max_num_seqs // 2))
+        settings, memory = estimated(resolve_settings(request, shape, context, settings.max_num_seqs // 2))
     return settings, memory
 
 
-def _starts(memory: MemoryEstimate, settings: Settings) -> bool:
+def _starts(memory: MemoryEstimate, settings: ResolvedSettings) -> bool:
     """Whether max_num_seqs is allowed at the low end of the band if that holds a request, else at the likely figure."""
     most = memory.most_sequences
     return most is None or settings.max_num_seqs <= (most.low if memory.holds_one[0] else most.typical)
@@ -87,7 +87,7 @@ def _starts(memory: MemoryEstimate, settings: Settings) -> bool:
 
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
     """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
-    settings = resolve(request, shape, 1)
+    settings = resolve_settings(request, shape, 1)
     held = request.work(settings).held_bytes + request.unexplained
     weights = held / shape.gpus - read_options(settings.args).offload
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
@@ -98,13 +98,13 @@ def hopeless(request: Request, shape: Shape) -> Candidate | None:
     return Candidate(shape, "does-not-fit", (reason,), price=replica_price(shape.gpu, shape.gpus))
 
 
-def _with_load(request: Request, candidate: Candidate, settings: Settings, memory: MemoryEstimate) -> Candidate:
+def _with_load(request: Request, candidate: Candidate, settings: ResolvedSettings, memory: MemoryEstimate) -> Candidate:
     """The candidate with its speed, and the replicas that the load needs."""
     shape, facts = candidate.shape, request.facts
     measured = request.calibration(shape, settings)
     rate = speed(facts, request.work(settings), shape.gpu, shape.tensor, shape.pipeline, measured)
     load = resolve_load(request.service, settings.max_model_len)
-    sizing = size(request, memory, rate, load, settings.max_num_seqs)
+    sizing = size_deployment(request, memory, rate, load, settings.max_num_seqs)
     return replace(
         candidate,
         verdict=max(candidate.verdict, sizing.verdict, key=_ORDER.index),
@@ -115,7 +115,9 @@ def _with_load(request: Request, candidate: Candidate, settings: Settings, memor
     )
 
 
-def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> tuple[Verdict, tuple[Reason, ...]]:
+def memory_verdict(
+    memory: MemoryEstimate, settings: ResolvedSettings, shape: Shape
+) -> tuple[Verdict, tuple[Reason, ...]]:
     """Whether one request of max_model_len fits at the low end of the band, or at the typical figure, and why not."""
     if memory.cannot_load is not None:
         return "does-not-fit", (memory.cannot_load,)
@@ -150,7 +152,7 @@ def memory_verdict(memory: MemoryEstimate, settings: Settings, shape: Shape) -> 
     )
 
 
-def sequences_verdict(memory: MemoryEstimate, settings: Settings) -> tuple[Verdict, tuple[Reason, ...]]:
+def sequences_verdict(memory: MemoryEstimate, settings: ResolvedSettings) -> tuple[Verdict, tuple[Reason, ...]]:
     """Whether the engine starts with max_num_seqs at the low end of the band, or at the typical figure, and why not."""
     most, asked = memory.most_sequences, settings.max_num_seqs
     if most is None or asked <= most.low:

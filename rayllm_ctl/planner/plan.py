@@ -12,11 +12,11 @@ from rayllm_ctl.model.spec.service import Resources
 from rayllm_ctl.planner.deployment.pods import gpu_pods, memory_problem, size_notes
 from rayllm_ctl.planner.engine.checks import Refusal, request_problems
 from rayllm_ctl.planner.engine.parallelism import ACROSS_NODES, gpus_of_a_node
-from rayllm_ctl.planner.engine.resolved import Settings
-from rayllm_ctl.planner.engine.settings import engine_settings, resolve
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
+from rayllm_ctl.planner.engine.settings import engine_settings, resolve_settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.request import Candidate, Request
-from rayllm_ctl.planner.search import search
+from rayllm_ctl.planner.search import search_plan
 from rayllm_ctl.planner.speed.cost import cost
 from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
@@ -30,7 +30,7 @@ def decide(request: Request, *, explain: bool = False) -> Plan:
     problems = tuple(request_problems(request))
     if problems:
         return _refused(request, problems)
-    ranked = search(request)
+    ranked = search_plan(request)
     chosen = ranked[0]
     if chosen.verdict == "fits":
         changes, reasons = alternatives(request, ranked), why(request, ranked)
@@ -122,7 +122,7 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     )
 
 
-def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[str]:
+def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
     if request.unexplained and request.checkpoint_bytes:
         yield (
@@ -148,7 +148,7 @@ def _notes(request: Request, chosen: Candidate, settings: Settings) -> Iterator[
             yield f"{stored} weights are served in {settings.dtype}: {why}"
         elif lacks:
             yield f"the model is served in float16: {lacks}"
-    default = resolve(request, chosen.shape, settings.max_model_len).max_num_seqs
+    default = resolve_settings(request, chosen.shape, settings.max_model_len).max_num_seqs
     if settings.max_num_seqs < default:
         yield (
             f"max_num_seqs is {settings.max_num_seqs:,} instead of {default:,}: "

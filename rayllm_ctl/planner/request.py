@@ -13,7 +13,7 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason, Throughput, Verdict
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.engine.parallelism import Division
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.memory.checkpoint import unexplained_bytes
 from rayllm_ctl.planner.memory.options import read_options
@@ -66,7 +66,7 @@ class Request:
         options = read_options(self.service.engine.args)
         return Division(self.engine.release, options.expert_parallel, computes_fp8="fp8" in gpu.flops)
 
-    def work(self, settings: Settings) -> ModelWork:
+    def work(self, settings: ResolvedSettings) -> ModelWork:
         """What one token costs at these settings."""
         key = (settings.dtype, settings.kv_cache_dtype, settings.quantization)
         if key not in self.works:
@@ -79,12 +79,12 @@ class Request:
             )
         return self.works[key]
 
-    def calibration(self, shape: Shape, settings: Settings) -> Calibration | None:
+    def calibration(self, shape: Shape, settings: ResolvedSettings) -> Calibration | None:
         """What was measured of this model at `shape` and these settings."""
         wanted = self.calibrated_part(shape, settings)
         return next((one for one in self.calibrations if one.holds_for == wanted), None)
 
-    def calibrated_part(self, shape: Shape, settings: Settings) -> tuple[str, str, int, int, str, str, str]:
+    def calibrated_part(self, shape: Shape, settings: ResolvedSettings) -> tuple[str, str, int, int, str, str, str]:
         """What a calibration has to hold for."""
         quantization = self.service.engine.quantization or settings.quantization or ""
         cache = "" if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
@@ -141,7 +141,7 @@ class Candidate:
     shape: Shape
     verdict: Verdict
     reasons: tuple[Reason, ...]
-    settings: Settings | None = None
+    settings: ResolvedSettings | None = None
     estimate: MemoryEstimate | None = None
     throughput: Throughput | None = None
     replicas: int = 1

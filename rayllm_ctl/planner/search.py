@@ -24,7 +24,7 @@ SHORTEST_CONTEXT = 8192
 """A shorter context than this is not chosen for a user who named none."""
 
 
-def search(request: Request) -> list[Candidate]:
+def search_plan(request: Request) -> list[Candidate]:
     """All candidates, best first.
 
     With a context that the user named only that one is looked at. Without, the model's whole context (at most 128k) is

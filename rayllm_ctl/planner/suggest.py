@@ -12,7 +12,7 @@ from rayllm_ctl.planner.engine.checks import CONTEXT, Refusal, gpu_problems
 from rayllm_ctl.planner.engine.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
 from rayllm_ctl.planner.evaluate import longest_sure_context, most_sure_sequences
 from rayllm_ctl.planner.request import Candidate, Request
-from rayllm_ctl.planner.search import cheapest, search
+from rayllm_ctl.planner.search import cheapest, search_plan
 
 _MOST = 4
 _FEWER_SEQUENCES = 256
@@ -25,7 +25,7 @@ def corrections(request: Request, problems: Sequence[Refusal]) -> tuple[Suggesti
         if problem.change is None:
             return ()
         service = problem.change(service)
-    best = cheapest(search(replace(request, service=service)))
+    best = cheapest(search_plan(replace(request, service=service)))
     if best is None:
         return ()
     return (Suggestion(_flags(problems, best), effect(best)),)
@@ -39,7 +39,7 @@ def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...
     for kind, flags, service in _variations(request, candidate):
         if kind in found or len(found) == _MOST - 1:
             continue
-        best = cheapest(search(replace(request, service=service, gpus=(candidate.shape.gpu,))))
+        best = cheapest(search_plan(replace(request, service=service, gpus=(candidate.shape.gpu,))))
         if best is not None:
             found[kind] = Suggestion(flags, effect(best, before))
     other = _other_gpu(request, candidate, before)
@@ -83,7 +83,7 @@ def _fewer_gpus(request: Request, chosen: Candidate) -> tuple[Suggestion, ...]:
         if tensor >= chosen.shape.tensor or tensor & (tensor - 1):
             continue
         service = replace(request.service, parallelism=replace(parallel, tensor=tensor), engine=engine)
-        best = cheapest(search(replace(request, service=service, gpus=(chosen.shape.gpu,))))
+        best = cheapest(search_plan(replace(request, service=service, gpus=(chosen.shape.gpu,))))
         if best is not None:
             return (Suggestion(f"--tp {tensor}", f"{effect(best)} (fewer GPUs, fewer requests)"),)
     return ()
@@ -157,5 +157,5 @@ def _other_gpu(request: Request, candidate: Candidate, before: Candidate | None)
     if not others:
         return None
     free = replace(request.service, parallelism=replace(request.service.parallelism, tensor=None, pipeline=None))
-    best = cheapest(search(replace(request, service=free, gpus=others)))
+    best = cheapest(search_plan(replace(request, service=free, gpus=others)))
     return None if best is None else Suggestion(_layout_flags(best), effect(best, before))

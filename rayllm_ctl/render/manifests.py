@@ -9,7 +9,7 @@ from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.render.owntemplates import added, explained
 from rayllm_ctl.render.patches import patched, with_pod_templates
-from rayllm_ctl.render.templating import fill, text
+from rayllm_ctl.render.templating import fill, template_text
 from rayllm_ctl.render.values import values_of
 
 Manifest = dict[str, Any]
@@ -58,7 +58,7 @@ def laid_out(plan: Plan) -> dict[str, Manifest]:
 
 
 def _objects(values: dict[str, Any], own: Path | None) -> dict[str, Manifest]:
-    values["serve_config"] = text("serve-config.yaml.j2", values, own)
+    values["serve_config"] = template_text("serve-config.yaml.j2", values, own)
     objects = ((template, fill(template, values, own)) for template in OBJECTS)
     return {template: manifest for template, manifest in objects if manifest is not None}
 

@@ -10,7 +10,7 @@ from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.spec.patches import Patch, PatchTarget
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.model.text.problems import Path, Problem
-from rayllm_ctl.render.helm.go_form import as_written
+from rayllm_ctl.render.helm.go_form import go_text
 from rayllm_ctl.render.json_patch import json_patch
 from rayllm_ctl.render.merge import PatchError, strategic_merge
 
@@ -50,7 +50,7 @@ def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
     cluster = dict(spec[place] if place else spec)
     cluster["headGroupSpec"] = _merged(cluster["headGroupSpec"], pods.head, "head")
     cluster["workerGroupSpecs"] = [_merged(group, pods.worker, "worker") for group in cluster["workerGroupSpecs"]]
-    return as_written({**manifest, "spec": {**spec, place: cluster} if place else cluster})
+    return go_text({**manifest, "spec": {**spec, place: cluster} if place else cluster})
 
 
 def _merged(group: Mapping[str, Any], options: PodOptions, role: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
     for path in _IDENTITY:
         if _value(changed, path) != _value(manifest, path):
             raise _failed(Problem(at, f"{'.'.join(map(str, path))} of {_shown(manifest)} cannot be changed"))
-    return as_written(changed)
+    return go_text(changed)
 
 
 def _matches(target: PatchTarget, manifest: Mapping[str, Any]) -> bool:

@@ -16,8 +16,8 @@ Tree = dict[str, Any]
 
 ITEMS = "[]"
 
-Path = tuple[str, ...]
-Scope = Mapping[str, Path]
+ValuePath = tuple[str, ...]
+TemplateScope = Mapping[str, ValuePath]
 
 
 @cache
@@ -52,12 +52,12 @@ class _Reader:
         self.tree: Tree = {}
         self._macros = macros
 
-    def read(self, body: list[nodes.Node], scope: Scope) -> None:
+    def read(self, body: list[nodes.Node], scope: TemplateScope) -> None:
         """Note what `body` reads; `scope`: what its variables stand for."""
         for node in body:
             self._node(node, scope)
 
-    def _node(self, node: nodes.Node, scope: Scope) -> None:
+    def _node(self, node: nodes.Node, scope: TemplateScope) -> None:
         kinds = _nodes()
         if isinstance(node, kinds.For):
             self._loop(node, scope)
@@ -73,7 +73,7 @@ class _Reader:
         else:
             self.read(list(node.iter_child_nodes()), scope)
 
-    def _loop(self, node: nodes.For, scope: Scope) -> None:
+    def _loop(self, node: nodes.For, scope: TemplateScope) -> None:
         kinds, over = _nodes(), node.iter
         if isinstance(over, kinds.Filter):
             over = over.node
@@ -85,7 +85,7 @@ class _Reader:
         *keys, item = (target.name for target in targets)
         self.read(node.body, {**scope, **dict.fromkeys(keys, ()), item: (*path, ITEMS) if path else ()})
 
-    def _path(self, node: nodes.Node, scope: Scope) -> Path | None:
+    def _path(self, node: nodes.Node, scope: TemplateScope) -> ValuePath | None:
         """The value that an expression is; None where it is made from others. An empty path: of no interest."""
         kinds = _nodes()
         if isinstance(node, kinds.Name):
@@ -96,7 +96,7 @@ class _Reader:
             return (*path, node.attr) if path else path
         return None
 
-    def _mark(self, path: Path) -> None:
+    def _mark(self, path: ValuePath) -> None:
         tree = self.tree
         for name in path:
             tree = tree.setdefault(name, {})

@@ -26,7 +26,8 @@ UNKNOWN_FIELD = "unknown field"
 def schema_problems(manifest: Mapping[str, Any], kuberay: str = DEFAULT) -> list[Problem]:
     """Every field that the API server would reject: unknown, missing, of a wrong type, out of range.
 
-    kuberay: one of model.kuberayversions.VERSIONS. Paths lead from the object. Objects of kinds without a schema pass.
+    kuberay: one of model.kube.kuberay_versions.VERSIONS. Paths lead from the object. Objects of kinds without a
+    schema pass.
     """
     name = f"{manifest['apiVersion']} {manifest['kind']}"
     if manifest["apiVersion"].partition("/")[0] == GROUP_NAME:

@@ -85,7 +85,7 @@ def _plain(number: float) -> int | float:
     return int(number) if number == int(number) else number
 
 
-def text(template: str, values: Mapping[str, Any], own: Path | None = None) -> str:
+def template_text(template: str, values: Mapping[str, Any], own: Path | None = None) -> str:
     """`template` with `values`, without the blank lines that macros leave: no value brings one along."""
     lines = environment(own).get_template(template).render(values).splitlines(keepends=True)
     return "".join(line for line in lines if not line.isspace())

@@ -30,16 +30,16 @@ class ServeConfig:
     lines: Callable[[Iterable[Problem]], Iterable[str]]
 
 
-def read_config(text: str, source: str, fields: LLMFields | None = None) -> ServeConfig:
+def read_serve_config(text: str, source: str, fields: LLMFields | None = None) -> ServeConfig:
     """The configuration of `text`; `source` is what messages call it. UsageError with every problem and its line.
 
     fields: what the version of Ray Serve LLM in the image takes; None: no application with models is looked into.
     """
-    read = document.read(text, source)
-    found = schema.check(read.data)
+    read = document.read_serve_document(text, source)
+    found = schema.check_schema(read.data)
     if not found.problems and fields is not None:
         for index, application in enumerate(read.data["applications"]):
-            llm.check(application, ("applications", index), fields, found)
+            llm.check_llm(application, ("applications", index), fields, found)
     _placeholders(read.data, found)
     if found.problems:
         raise _rejected(read, found.problems)
@@ -86,7 +86,7 @@ def _lines(read: Document, notes: Iterable[Problem]) -> Iterable[str]:
 def check_applications(data: dict[str, Any], place: Callable[[Problem], str]) -> tuple[str, ...]:
     """What to know of applications that stand in another file, whose problems `place` writes. UsageError with all of
     them, and with the fields that Ray would ignore."""
-    found = schema.check(data)
+    found = schema.check_schema(data)
     if not found.problems:
         kuberay.adapt(data, found)
     problems = [*found.problems, *(note for note in found.notes if note.message == IGNORED)]

@@ -50,7 +50,7 @@ class Document:
         return f"{self.source}:{self.line(problem.path)}: {where}"
 
 
-def read(text: str, source: str) -> Document:
+def read_serve_document(text: str, source: str) -> Document:
     """The one document of `text`; `source` is what errors call it. UsageError with the line for what is not one."""
     import yaml
 

@@ -67,7 +67,7 @@ _MOVED: Final = {
 """Fields of earlier releases, and what has taken their place."""
 
 
-def check(application: Mapping[str, Any], at: Path, fields: LLMFields, report: Report) -> None:
+def check_llm(application: Mapping[str, Any], at: Path, fields: LLMFields, report: Report) -> None:
     """The rules for an application, if a builder of Ray Serve LLM makes it. Its own fields are valid."""
     pattern = pattern_of(application)
     if pattern is None and is_of_ray_serve_llm(application):

@@ -31,7 +31,7 @@ from rayllm_ctl.serveconfig.shapes import (
 DEFAULT_APPLICATION = "default"
 
 
-def check(data: Any) -> Report:
+def check_schema(data: Any) -> Report:
     """All that is wrong with a configuration, and what Ray would ignore of it."""
     report = Report()
     if isinstance(data, dict) and "import_path" in data and "applications" not in data:

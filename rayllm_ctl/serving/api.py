@@ -18,8 +18,8 @@ from starlette.responses import Response
 from rayllm_ctl.serving.erroranswers import ErrorAnswers
 from rayllm_ctl.serving.errors import LOST, EngineError, is_lost
 from rayllm_ctl.serving.gateway.errors import Rejected, error_body
+from rayllm_ctl.serving.gateway.http.upstream import UNAVAILABLE
 from rayllm_ctl.serving.gateway.steps import Rejection
-from rayllm_ctl.serving.gateway.upstream import UNAVAILABLE
 from rayllm_ctl.serving.routes import ModelNotReady, UnknownModel
 
 logger = logging.getLogger("rayllm.gateway")

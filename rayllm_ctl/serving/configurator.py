@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rayllm_ctl.serving.gateway.body.tokens import Tokenizers
 from rayllm_ctl.serving.gateway.keys import KeyDirectory
-from rayllm_ctl.serving.gateway.limits import RateLimiter, open_limits
+from rayllm_ctl.serving.gateway.limits.limiter import RateLimiter, open_limits
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.queue import SharedQueue
 from rayllm_ctl.serving.gateway.settings import GatewaySettings, KeySettings, LimitSettings, Model, by_name
 from rayllm_ctl.serving.gateway.state import State
 from rayllm_ctl.serving.gateway.steps import LoadSource, Metrics
-from rayllm_ctl.serving.gateway.tokens import Tokenizers
 
 
 class Configurator:

@@ -16,8 +16,8 @@ from ray.exceptions import (
 )
 from ray.llm._internal.common.errors import VLLM_FATAL_ERRORS
 
+from rayllm_ctl.serving.gateway.http.upstream import UNAVAILABLE
 from rayllm_ctl.serving.gateway.steps import Rejection
-from rayllm_ctl.serving.gateway.upstream import UNAVAILABLE
 
 LOST: Final = "replica_lost"
 

@@ -24,8 +24,8 @@ from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
 from rayllm_ctl.serving.errors import EngineError, cannot_follow, check_event, constrained_by, has_ended, is_lost
 from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN, check_model
-from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
-from rayllm_ctl.serving.gateway.engines import of_engine
+from rayllm_ctl.serving.gateway.body.endpoints import CHAT, COMPLETIONS, Endpoint, check_body
+from rayllm_ctl.serving.gateway.body.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.reader import fields
 from rayllm_ctl.serving.gateway.settings import Model

@@ -25,7 +25,7 @@ def explain(path: str = "") -> FieldExplanation:
     UsageError with the nearest name if there is no such field.
     """
     names = [name for name in path.split(".") if name]
-    kind, prefix = kind_of(path), ""
+    kind, prefix = spec_kind(path), ""
     if kind == BATCH_KIND:
         here, prefix = _document(BatchJob, "What is read, asked and written, and how."), f"{names.pop(0)}."
     else:
@@ -44,7 +44,7 @@ def explain(path: str = "") -> FieldExplanation:
     return here
 
 
-def kind_of(path: str) -> str:
+def spec_kind(path: str) -> str:
     """The kind of the spec file that a path leads into."""
     return BATCH_KIND if path.partition(".")[0].lower() == BATCH_KIND.lower() else KIND
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.text.scalars import parse_scalar
-from rayllm_ctl.specfile.tree import MAX_DEPTH, Keys, Node
+from rayllm_ctl.specfile.tree import MAX_DEPTH, Keys, TreeNode
 
 _WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+'
 _SURROGATE = "[\ud800-\udfff]"
@@ -34,7 +34,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def read(text: str, source: str) -> Node:
+def read_json(text: str, source: str) -> TreeNode:
     """The document of `text`, for which is_json is true. UsageError, with `source` and the line, for what a spec file
     must not contain."""
     tokens = _tokens(text)
@@ -53,18 +53,18 @@ def _tokens(text: str) -> Tokens:
         yield match.group(), line
 
 
-def _node(token: tuple[str, int], tokens: Tokens, source: str, depth: int) -> Node:
+def _node(token: tuple[str, int], tokens: Tokens, source: str, depth: int) -> TreeNode:
     text, line = token
     if depth > MAX_DEPTH:
         raise UsageError(f"{source}:{line}: values are nested more than {MAX_DEPTH} levels deep")
     if text == "{":
-        return Node(_mapping(tokens, source, depth), line)
+        return TreeNode(_mapping(tokens, source, depth), line)
     if text == "[":
         items = []
         while (item := next(tokens))[0] != "]":
             items.append(_node(item, tokens, source, depth + 1))
-        return Node(items, line)
-    return Node(_scalar(text, line, source), line)
+        return TreeNode(items, line)
+    return TreeNode(_scalar(text, line, source), line)
 
 
 def _mapping(tokens: Tokens, source: str, depth: int) -> Keys:

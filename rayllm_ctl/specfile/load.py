@@ -17,7 +17,7 @@ from rayllm_ctl.model.spec.service import API_VERSION, KIND, LLMService, Load
 from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.specfile import jsontree, tree
 from rayllm_ctl.specfile.reader import read_document, shown
-from rayllm_ctl.specfile.tree import MAX_BYTES, Keys, Node
+from rayllm_ctl.specfile.tree import MAX_BYTES, Keys, TreeNode
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.spec.batch import BatchJob
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BATCH = "BatchJob"
-"""Equal to model.batch.BATCH_KIND, whose module a service does not need."""
+"""Equal to model.spec.batch.BATCH_KIND, whose module a service does not need."""
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """A BatchJob may contain prompts, of which model.batchfiles limits the size."""
@@ -122,13 +122,13 @@ def load_any(text: str, *, source: str) -> LLMService | BatchJob:
     return _document(root, source, BatchJob, validate_batch)
 
 
-def _tree(text: str, source: str, limit: int) -> Node:
+def _tree(text: str, source: str, limit: int) -> TreeNode:
     if len(text) > limit:
         raise UsageError(f"{source}: the file is larger than {limit // 1024} KiB")
-    return jsontree.read(text, source) if jsontree.is_json(text) else tree.read(text, source)
+    return jsontree.read_json(text, source) if jsontree.is_json(text) else tree.read_tree(text, source)
 
 
-def _document(root: Node, source: str, kind: type[T], check: Callable[[T], list[Problem]]) -> T:
+def _document(root: TreeNode, source: str, kind: type[T], check: Callable[[T], list[Problem]]) -> T:
     found, problems = read_document(root, kind)
     if found is None:
         raise _report(source, root, problems)
@@ -138,7 +138,7 @@ def _document(root: Node, source: str, kind: type[T], check: Callable[[T], list[
     return found
 
 
-def _require_kind(root: Node, source: str, kinds: tuple[str, ...]) -> str:
+def _require_kind(root: TreeNode, source: str, kinds: tuple[str, ...]) -> str:
     """The kind of the document. Any other than `kinds` is named as such, instead of as a list of unknown fields."""
     if not isinstance(root.value, Keys):
         raise UsageError(
@@ -166,7 +166,7 @@ def _instead(kind: object, expected: str) -> str:
     return "a spec file describes an LLMService; apply rendered manifests with kubectl apply -f"
 
 
-def _report(source: str, root: Node, problems: Iterable[Problem]) -> UsageError:
+def _report(source: str, root: TreeNode, problems: Iterable[Problem]) -> UsageError:
     found = sorted(
         ((tree.line_of(root, problem.path), problem) for problem in problems), key=lambda problem: problem[0]
     )

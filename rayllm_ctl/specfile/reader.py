@@ -14,7 +14,7 @@ from rayllm_ctl.model.kube.quantities import parse_duration
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
-from rayllm_ctl.specfile.tree import Keys, Node, plain
+from rayllm_ctl.specfile.tree import Keys, TreeNode, plain
 
 _SCALARS: dict[Any, tuple[type | tuple[type, ...], str]] = {
     str: (str, "a string"),
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
 
 
-def read_document(root: Node, kind: type[T]) -> tuple[T | None, list[Problem]]:
+def read_document(root: TreeNode, kind: type[T]) -> tuple[T | None, list[Problem]]:
     """What the document, a mapping, describes; None if there are problems. kind: a dataclass of the model."""
     reader = _Reader()
     reader.keys(root.value, _DOCUMENT, _DOCUMENT, ())
@@ -51,7 +51,7 @@ class _Reader:
             if key not in mapping:
                 self._problem((*path, key), "required field is missing")
 
-    def fields(self, node: Node | None, fields: Mapping[str, Field], path: Path) -> dict[str, Any]:
+    def fields(self, node: TreeNode | None, fields: Mapping[str, Field], path: Path) -> dict[str, Any]:
         """The values of a mapping's fields by their Python names, without those that are not given."""
         if node is None:
             return {}
@@ -66,7 +66,7 @@ class _Reader:
             if key in mapping
         }
 
-    def _field(self, node: Node, field: Field, path: Path) -> Any:
+    def _field(self, node: TreeNode, field: Field, path: Path) -> Any:
         if node.value is None and field.nullable:
             return None
         if field.wrapped:
@@ -76,10 +76,10 @@ class _Reader:
         if field.unit is Unit.QUANTITY and _is_number(node.value):
             return str(node.value)
         if node.value is None and field.may_be_empty:
-            node = Node([] if get_origin(field.kind) is tuple else Keys(), node.line)
+            node = TreeNode([] if get_origin(field.kind) is tuple else Keys(), node.line)
         return self._value(node, field.kind, path)
 
-    def _value(self, node: Node, kind: Any, path: Path) -> Any:
+    def _value(self, node: TreeNode, kind: Any, path: Path) -> Any:
         value, element = node.value, element_of(kind)
         if kind is Any:
             return plain(node)
@@ -100,12 +100,12 @@ class _Reader:
             return self._unexpected(expected, node, path, repeat=kind is not str)
         return value
 
-    def _section(self, node: Node, kind: type, path: Path) -> Any:
+    def _section(self, node: TreeNode, kind: type, path: Path) -> Any:
         before = len(self.problems)
         values = self.fields(node, fields_of(kind), path)
         return kind(**values) if len(self.problems) == before else None
 
-    def _choice(self, node: Node, choices: tuple[str, ...], path: Path) -> Any:
+    def _choice(self, node: TreeNode, choices: tuple[str, ...], path: Path) -> Any:
         if node.value not in choices:
             self._problem(
                 path,
@@ -121,7 +121,7 @@ class _Reader:
             self._problem(path, str(error))
             return 0.0
 
-    def _unexpected(self, expected: str, node: Node, path: Path, *, repeat: bool = False) -> None:
+    def _unexpected(self, expected: str, node: TreeNode, path: Path, *, repeat: bool = False) -> None:
         """A string in the place of a mapping may be a token in the place of a reference to one: it is not repeated."""
         value = node.value
         found = "a string" if isinstance(value, str) and not repeat else shown(value)

@@ -22,14 +22,14 @@ _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\{\{[^{}]*\}\}")
 
 
 @dataclass
-class Node:
+class TreeNode:
     """A value of the document and the line (from 1) where it starts. Containers hold Nodes: dict or list."""
 
     value: Any
     line: int
 
 
-class Keys(dict[str, Node]):
+class Keys(dict[str, TreeNode]):
     """A mapping of the document; `lines` tells where each key stands."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Keys(dict[str, Node]):
         self.lines[key] = line
 
 
-def read(text: str, source: str) -> Node:
+def read_tree(text: str, source: str) -> TreeNode:
     """The one document of `text`. Raises UsageError with `source` and the line for anything else."""
     import yaml
 
@@ -60,7 +60,7 @@ def read(text: str, source: str) -> Node:
         raise UsageError(f"{source}: not valid YAML: {str(error).splitlines()[0]}") from None
 
 
-def plain(node: Node) -> Any:
+def plain(node: TreeNode) -> Any:
     """`node` without its lines: plain data."""
     if isinstance(node.value, Keys):
         return {key: plain(item) for key, item in node.value.items()}
@@ -69,7 +69,7 @@ def plain(node: Node) -> Any:
     return node.value
 
 
-def line_of(node: Node, path: tuple[str | int, ...]) -> int:
+def line_of(node: TreeNode, path: tuple[str | int, ...]) -> int:
     """The line of what `path` leads to (a key's own line), or of the nearest thing above it that exists."""
     line = node.line
     for part in path:
@@ -112,10 +112,10 @@ class _Reader:
         self._events = _events(text)
         self._source = source
 
-    def document(self) -> Node:
+    def document(self) -> TreeNode:
         import yaml
 
-        node: Node | None = None
+        node: TreeNode | None = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if node is not None:
@@ -125,7 +125,7 @@ class _Reader:
             raise UsageError(f"{self._source}: the file is empty")
         return node
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int) -> TreeNode:
         import yaml
 
         line = _line(event)
@@ -138,13 +138,13 @@ class _Reader:
         if event.tag is not None and event.tag != "!":
             raise self._error(event, f"tags ({event.tag}) are not supported; write a plain value")
         if isinstance(event, yaml.MappingStartEvent):
-            return Node(self._mapping(depth), line)
+            return TreeNode(self._mapping(depth), line)
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
                 items.append(self._node(event, depth + 1))
-            return Node(items, line)
-        return Node(self._scalar(event), line)
+            return TreeNode(items, line)
+        return TreeNode(self._scalar(event), line)
 
     def _mapping(self, depth: int) -> Keys:
         import yaml

@@ -16,7 +16,7 @@ from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile import tree
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, spec_fields
 from rayllm_ctl.specfile.reader import read_document
-from rayllm_ctl.specfile.tree import Keys, Node
+from rayllm_ctl.specfile.tree import Keys, TreeNode
 from rayllm_ctl.specfile.write import to_document
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+)\]")
@@ -24,7 +24,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+)\]")
 
 def read_values(text: str, source: str) -> tuple[Any, ...]:
     """The values of V1,V2,...: a YAML list without its brackets. UsageError, with `source`, for what is none."""
-    root = tree.read(f"[{text}]", source)
+    root = tree.read_tree(f"[{text}]", source)
     found: list[Any] = tree.plain(root)
     if not found:
         raise UsageError(f"{source}: there is no value", hint=f"{source}=V1,V2")
@@ -136,15 +136,15 @@ def _with(node: Any, path: Path, value: Any, axis: Axis) -> Any:
     return {**section, head: _with(section.get(head), tuple(rest), value, axis)}
 
 
-def _node(data: Any) -> Node:
+def _node(data: Any) -> TreeNode:
     """Plain data as a tree, as if all of it stood in line 1."""
     if isinstance(data, Mapping):
         keys = Keys()
         for key, value in data.items():
             keys.declare(key, 1, "")
             keys[key] = _node(value)
-        return Node(keys, 1)
-    return Node([_node(item) for item in data], 1) if isinstance(data, list) else Node(data, 1)
+        return TreeNode(keys, 1)
+    return TreeNode([_node(item) for item in data], 1) if isinstance(data, list) else TreeNode(data, 1)
 
 
 def _lines(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rayllm_ctl.catalog.calibrations import merged, read, write
+from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations, write_calibrations
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.calibration import Calibration
 
@@ -21,15 +21,15 @@ OTHER = Calibration(
 @pytest.mark.parametrize("name", ["c.yaml", "c.json"])
 def test_a_file_is_read_as_it_was_written_and_the_new_replaces_the_old(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    write(path, merged([OTHER], FIRST))
-    assert read(path) == (FIRST, OTHER)
+    write_calibrations(path, merge_calibrations([OTHER], FIRST))
+    assert read_calibrations(path) == (FIRST, OTHER)
     before = path.read_bytes()
     newer = Calibration(
         "Qwen/Qwen3-32B", "H100-80GB", 2, 1, "0.29.0", 0.5, 1.2, 1.1, "2026-11-24", 16, 256, 128, 640
     )  # fmt: skip
-    write(path, merged(read(path), newer))
-    assert read(path) == (newer, OTHER)
-    write(path, merged(read(path), FIRST))
+    write_calibrations(path, merge_calibrations(read_calibrations(path), newer))
+    assert read_calibrations(path) == (newer, OTHER)
+    write_calibrations(path, merge_calibrations(read_calibrations(path), FIRST))
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == [name]
 
@@ -45,7 +45,7 @@ def test_a_file_is_read_as_it_was_written_and_the_new_replaces_the_old(tmp_path:
 def test_files_that_are_none(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c").write_text(text)
     with pytest.raises(UsageError, match=says):
-        read(tmp_path / "c")
+        read_calibrations(tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_files_that_are_none(tmp_path: Path, text: str, says: str) -> None:
 )
 def test_values_that_are_none(tmp_path: Path, old: str, new: str, says: str) -> None:
     path = tmp_path / "c.yaml"
-    write(path, [FIRST, OTHER])
+    write_calibrations(path, [FIRST, OTHER])
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(UsageError, match=says):
-        read(path)
+        read_calibrations(path)
 
 
 def test_a_file_that_is_not_there_or_says_the_same_twice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
-        read(tmp_path / "none")
-    write(tmp_path / "c", [FIRST, FIRST])
+        read_calibrations(tmp_path / "none")
+    write_calibrations(tmp_path / "c", [FIRST, FIRST])
     with pytest.raises(UsageError, match=r"two entries for Qwen/Qwen3-32B on 2 × H100-80GB \(TP 2\), vLLM 0.29.0"):
-        read(tmp_path / "c")
+        read_calibrations(tmp_path / "c")
     with pytest.raises(UsageError, match="cannot be written"):
-        write(tmp_path / "no" / "c", [FIRST])
+        write_calibrations(tmp_path / "no" / "c", [FIRST])

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.catalog.gpus import find_gpu
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_TENSOR
 from rayllm_ctl.errors import UserError
@@ -86,8 +86,8 @@ def test_the_samples_hold_the_fields_that_are_read_and_no_others() -> None:
     [(7, 7), ("grid", 10), ("grid*tiles", 30), ("grid+2", 12), ("grid/4*tiles+text*2", 6 + 16), ("5*merge", 5)],
 )
 def test_a_size_is_a_sum_of_products_and_whole_quotients(expression: int | str, expected: int) -> None:
-    source = Source(Fields({}), Fields({}), 8, Builder(None))
-    assert Scope(source, {"grid": 10, "tiles": size("tiles", 3)})[expression] == expected
+    source = EncoderSource(Fields({}), Fields({}), 8, Builder(None))
+    assert EncoderScope(source, {"grid": 10, "tiles": size("tiles", 3)})[expression] == expected
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_the_rotary_tables_are_those_of_vllm(name: str, tables: int) -> None:
     """Elements of the buffers of the same objects. ERNIE makes one for every layer, Molmo 2 one where it stretches."""
     facts = facts_of(name)
     (stage,) = stages(facts, 1)
-    gpu = find("H100-80GB")
+    gpu = find_gpu("H100-80GB")
     assert sum(load_extras(facts, stage, ShardSettings(), release=(0, 29, 0), gpu=gpu, tokens=1)) == 2 * tables
     halves = [
         list(load_extras(facts, half, ShardSettings(), release=(0, 29, 0), gpu=gpu, tokens=1))

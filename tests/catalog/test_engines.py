@@ -11,7 +11,7 @@ from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import Engine, LLMService, Model
 
-ALL = [engines.engine(version) for version in engines.versions()]
+ALL = [engines.engine(version) for version in engines.engine_versions()]
 
 
 def test_versions_are_in_order_and_every_minor_release_is_there() -> None:
@@ -55,7 +55,7 @@ def test_facts_can_be_true(facts: EngineFacts) -> None:
     ],
 )
 def test_batch_defaults_by_gpu_and_version(version: str, gpu: str, expected: tuple[int, int]) -> None:
-    assert engines.engine(version).batch_defaults_for(gpus.find(gpu)) == expected
+    assert engines.engine(version).batch_defaults_for(gpus.find_gpu(gpu)) == expected
 
 
 def test_what_came_and_went() -> None:
@@ -117,7 +117,7 @@ def test_a_version_that_nobody_knows_is_a_usage_error(asked: str) -> None:
 
 def test_differences_add_up_to_whole_versions() -> None:
     whole = engines.raw_versions()
-    for version in engines.versions():
+    for version in engines.engine_versions():
         names = whole[version]["arguments"]
         assert names == engines.engine(version).arguments
 
@@ -131,7 +131,7 @@ def test_types_of_arguments() -> None:
 
 
 def test_a_version_that_is_known_may_be_asked_for() -> None:
-    for version in (*engines.versions(), "0.29.0+cpu", "0.29.0rc2", "0.29.0.post1", "0.29.1rc1.dev3+g1a2b3c"):
+    for version in (*engines.engine_versions(), "0.29.0+cpu", "0.29.0rc2", "0.29.0.post1", "0.29.1rc1.dev3+g1a2b3c"):
         service = LLMService("q", Model("m"), engine=Engine(vllm_version=version))
         assert validate(service) == [], version
         assert engines.engine(version).version

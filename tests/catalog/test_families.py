@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.catalog.gpus import find_gpu
 from rayllm_ctl.catalog.modelconfig import compact, read_config
-from rayllm_ctl.catalog.modelconfig.decoders.qwen4_tables import primes_from
+from rayllm_ctl.catalog.modelconfig.decoders.recurrent.qwen4_tables import primes_from
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.memory.pages import CacheShape, pages_of
@@ -123,7 +123,7 @@ def test_a_table_that_is_only_looked_up_costs_memory_and_no_time(name: str, size
 def test_what_vllm_cannot_divide_is_refused(name: str, changes: dict[str, Any], tensor: int, fits: bool) -> None:
     """Groups of lightning attention's norm; KV heads beside learned tokens. Step 3's one KV head is repeated."""
     facts = read_config({**CASES[name]["config"], **changes})
-    assert find("H100-80GB").max_per_node >= tensor
+    assert find_gpu("H100-80GB").max_per_node >= tensor
     assert (sharding_problem(facts, tensor, Division((0, 29, 0))) is None) is fits
 
 

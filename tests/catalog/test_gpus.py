@@ -23,13 +23,13 @@ RAY_TYPES = {
 }  # fmt: skip
 """Names in Ray 2.60's ray.util.accelerators that its own detection gives to nodes."""
 
-ALL = list(gpus.load().values())
-ENTRIES = {entry["name"]: entry for entry in json.loads(data.read("gpus.json"))}
+ALL = list(gpus.load_gpus().values())
+ENTRIES = {entry["name"]: entry for entry in json.loads(data.read_data("gpus.json"))}
 
 
 def test_every_gpu_that_was_asked_for_is_there() -> None:
     assert len(ALL) >= 30
-    assert set(gpus.load()) >= ASKED_FOR
+    assert set(gpus.load_gpus()) >= ASKED_FOR
 
 
 @pytest.mark.parametrize("gpu", ALL, ids=lambda gpu: gpu.name)
@@ -67,8 +67,8 @@ def test_memory_from_the_drivers_figure_is_near_what_torch_reports() -> None:
 
 
 def test_a_gpu_without_a_measured_total_says_so() -> None:
-    assert not gpus.find("A40").memory_measured
-    assert gpus.find("L40S").memory_measured
+    assert not gpus.find_gpu("A40").memory_measured
+    assert gpus.find_gpu("L40S").memory_measured
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_name_of_one_size_needs_no_note(said: str) -> None:
 
 
 def test_gpus_of_a_machine_may_have_memory_of_their_own() -> None:
-    card = gpus.find("A10")
+    card = gpus.find_gpu("A10")
     machine = card.on("Standard_NV36ads_A10_v5")
     assert (round(card.memory_bytes / GIB, 2), round(machine.memory_bytes / GIB, 2)) == (22.06, 23.9)
     assert [shape.instance_type for shape in machine.shapes] == ["Standard_NV36ads_A10_v5"]
@@ -126,7 +126,7 @@ def test_gpus_of_a_machine_may_have_memory_of_their_own() -> None:
     ],
 )
 def test_names_as_people_write_them(said: str, name: str) -> None:
-    assert gpus.find(said).name == name
+    assert gpus.find_gpu(said).name == name
 
 
 def test_names_mean_one_gpu() -> None:
@@ -139,10 +139,10 @@ def test_names_mean_one_gpu() -> None:
 
 def test_an_unknown_name_brings_the_nearest() -> None:
     with pytest.raises(UsageError, match="unknown GPU 'H1000'") as caught:
-        gpus.find("H1000")
+        gpus.find_gpu("H1000")
     assert "H100-80GB" in caught.value.hints[0]
     with pytest.raises(UsageError):
-        gpus.find("")
+        gpus.find_gpu("")
 
 
 def test_a_label_names_one_kind() -> None:
@@ -176,10 +176,10 @@ def test_a_label_that_says_nothing_of_gpus() -> None:
 def test_ray_has_no_type_for_these() -> None:
     """Naming a type that Ray's nodes do not offer would leave replicas pending for ever."""
     for name in ("A10", "L40", "GH200-96GB", "RTX-4090", "H800"):
-        assert gpus.find(name).ray_accelerator_type is None
+        assert gpus.find_gpu(name).ray_accelerator_type is None
 
 
 def test_most_gpus_of_one_machine() -> None:
-    assert gpus.find("H100-80GB").max_per_node == 8
-    assert gpus.find("A100-40GB").max_per_node == 16
-    assert gpus.find("GB200").max_per_node == 4
+    assert gpus.find_gpu("H100-80GB").max_per_node == 8
+    assert gpus.find_gpu("A100-40GB").max_per_node == 16
+    assert gpus.find_gpu("GB200").max_per_node == 4

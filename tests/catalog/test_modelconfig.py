@@ -341,7 +341,7 @@ def test_a_layer_that_predicts_further_tokens_is_kept_apart() -> None:
 
 
 def read_back(name: str) -> dict[str, Any]:
-    model = models.find(name)
+    model = models.find_model(name)
     assert model is not None
     return dict(model.config)
 

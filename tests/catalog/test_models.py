@@ -52,7 +52,7 @@ PUBLISHED = {
 
 @cache
 def facts_of(name: str) -> ModelFacts:
-    model = models.find(name)
+    model = models.find_model(name)
     assert model is not None, name
     return read_config(model.config)
 
@@ -63,7 +63,7 @@ WHOLE = [model for model in models.models() if model.same_as is None]
 def test_there_are_enough_of_many_kinds() -> None:
     assert len(WHOLE) >= 150
     assert len({facts_of(model.id).architecture for model in WHOLE}) >= 45
-    assert [name for name in MUST_BE_THERE if models.find(name) is None] == []
+    assert [name for name in MUST_BE_THERE if models.find_model(name) is None] == []
 
 
 def test_every_model_can_be_read_and_is_as_small_as_it_can_be() -> None:
@@ -103,14 +103,14 @@ def test_names_are_unique_sorted_and_found_in_any_case() -> None:
     assert len({name.lower() for name in names}) == len(names)
     for name in (names[0], names[len(names) // 2], names[-1]):
         for written in (name, name.upper(), name.lower()):
-            model = models.find(written)
+            model = models.find_model(written)
             assert model is not None
             assert model.id == name
 
 
 def test_another_name_of_a_model_has_its_config_and_its_own_source() -> None:
-    base = models.find("meta-llama/Llama-3.3-70B-Instruct")
-    other = models.find("meta-llama/Llama-3.1-70B-Instruct")
+    base = models.find_model("meta-llama/Llama-3.3-70B-Instruct")
+    other = models.find_model("meta-llama/Llama-3.1-70B-Instruct")
     assert base is not None
     assert other is not None
     assert other.same_as == base.id
@@ -122,13 +122,13 @@ def test_another_name_of_a_model_has_its_config_and_its_own_source() -> None:
     "name", ["", "x", "Qwen/Qwen3", '"', "\n", "Qwen/Qwen3-32B\n", "a" * 10_000, "Qwen/Qwen3-32B,"]
 )
 def test_what_is_no_name_is_not_found(name: str) -> None:
-    assert models.find(name) is None
+    assert models.find_model(name) is None
 
 
 def test_the_nearest_names() -> None:
-    assert models.nearest("qwen3-32b")[0] == "Qwen/Qwen3-32B"
-    assert models.nearest("meta/llama-3.1-8b-instrct")[0] == "meta-llama/Llama-3.1-8B-Instruct"
-    assert models.nearest("nothing-like-it-at-all") == ()
+    assert models.nearest_models("qwen3-32b")[0] == "Qwen/Qwen3-32B"
+    assert models.nearest_models("meta/llama-3.1-8b-instrct")[0] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert models.nearest_models("nothing-like-it-at-all") == ()
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_built_in_prices_have_a_date_and_a_source() -> None:
-    assert prices.read() is None
-    gpu = gpus.find("H100-80GB")
+    assert prices.read_prices() is None
+    gpu = gpus.find_gpu("H100-80GB")
     assert set(gpu.price_per_hour) == {"aws", "gcp", "azure"}
     assert "aws: 2026-01-19" in gpu.price_source
     assert "gcp, azure: 2026-04" in gpu.price_source
-    assert gpus.find("RTX-4090").price_per_hour == {}
+    assert gpus.find_gpu("RTX-4090").price_per_hour == {}
 
 
 def test_every_built_in_price_is_of_a_known_gpu() -> None:
@@ -35,7 +35,7 @@ def test_every_built_in_price_is_of_a_known_gpu() -> None:
 def test_a_users_prices_replace_those_of_the_gpus_they_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("date: 2026-10-01\nsource: our contract\nprices:\n  h100: {on-premises: 2.2}\n  L4: 0.5\n")
-    known = gpus.load(prices.read(path))
+    known = gpus.load_gpus(prices.read_prices(path))
     assert known["H100-80GB"].price_per_hour == {"on-premises": 2.2}
     assert known["H100-80GB"].price_source == f"{path}, 2026-10-01, our contract"
     assert known["L4"].price_per_hour == {"any": 0.5}
@@ -46,7 +46,7 @@ def test_the_configuration_folder_is_looked_at(home: Path) -> None:
     folder = home / "rayllm-ctl"
     folder.mkdir()
     (folder / "prices.yaml").write_text('{"prices": {"T4": {"aws": 0.1}}}')
-    assert gpus.load(prices.read())["T4"].price_per_hour == {"aws": 0.1}
+    assert gpus.load_gpus(prices.read_prices())["T4"].price_per_hour == {"aws": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,21 @@ def test_a_list_that_is_wrong_is_a_usage_error(tmp_path: Path, text: str, said: 
     path = tmp_path / "prices.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=said) as caught:
-        prices.read(path)
+        prices.read_prices(path)
     assert str(path) in caught.value.message
 
 
 def test_a_file_that_is_missing_or_huge_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
-        prices.read(tmp_path / "nope.yaml")
+        prices.read_prices(tmp_path / "nope.yaml")
     huge = tmp_path / "huge.yaml"
     huge.write_text(" " * 1_000_001)
     with pytest.raises(UsageError, match="larger than"):
-        prices.read(huge)
+        prices.read_prices(huge)
 
 
 def test_a_gpu_that_nobody_knows_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("prices: {H1000: 1}")
     with pytest.raises(UsageError, match="unknown GPU 'H1000'"):
-        gpus.load(prices.read(path))
+        gpus.load_gpus(prices.read_prices(path))

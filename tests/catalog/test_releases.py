@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.catalog import engines
-from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require, resolve
+from rayllm_ctl.catalog.releases import DEFAULT, RELEASES, require_release, resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.spec.checks.ray_features import (
@@ -83,7 +83,7 @@ def test_every_release_is_one_that_can_be_planned_and_rendered() -> None:
     ],
 )
 def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runtime) -> None:
-    assert resolve(engine) == runtime
+    assert resolve_release(engine) == runtime
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_what_is_not_stated_comes_from_the_release(engine: Engine, runtime: Runt
 )
 def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolve(engine)
+        resolve_release(engine)
     assert message in caught.value.message
     assert hint in "\n".join(caught.value.hints)
 
@@ -150,7 +150,7 @@ def test_contradictions_are_rejected(engine: Engine, message: str, hint: str) ->
 )
 def test_a_feature_that_ray_is_too_old_for_is_rejected(engine: Engine, source: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        require([("spec.gateway", INGRESS)], resolve(engine), engine)
+        require_release([("spec.gateway", INGRESS)], resolve_release(engine), engine)
     assert caught.value.message == (
         f"{source}, and spec.gateway requires Ray 2.59 or newer: "
         "Ray 2.58.0 has no ray.llm._internal.common.errors.VLLM_CLIENT_ERRORS"
@@ -161,9 +161,9 @@ def test_a_feature_that_ray_is_too_old_for_is_rejected(engine: Engine, source: s
 @pytest.mark.parametrize("version", ["2.59.0", "2.60.0", "2.59", "2.61.0"])
 def test_a_feature_is_accepted_from_its_release_on(version: str) -> None:
     engine = Engine(ray_version=version)
-    runtime = resolve(engine)
+    runtime = resolve_release(engine)
     assert runtime.ray_version.startswith(version)
-    require([("spec.gateway", INGRESS)], runtime, engine)  # raises nothing
+    require_release([("spec.gateway", INGRESS)], runtime, engine)  # raises nothing
 
 
 def test_the_documented_features_require_the_releases_of_the_table() -> None:

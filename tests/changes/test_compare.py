@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rayllm_ctl.changes.compare import compare
-from rayllm_ctl.changes.objects import explain
+from rayllm_ctl.changes.compare import compare_manifests
+from rayllm_ctl.changes.objects import explain_object
 from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Running
 from rayllm_ctl.model.observed.unified_diff import file_name, unified
 
@@ -19,7 +19,7 @@ def secret(data: dict[str, str], **metadata: Any) -> dict[str, Any]:
 
 
 def compared(before: Any, after: Any) -> ObjectDiff:
-    return compare(before, after, explain, Running())
+    return compare_manifests(before, after, explain_object, Running())
 
 
 def test_values_of_secrets_are_masked_as_kubectl_does() -> None:

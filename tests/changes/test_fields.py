@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.changes.fields import differences, format_path
+from rayllm_ctl.changes.fields import field_differences, format_path
 
 
 def found(old: Any, new: Any) -> list[tuple[str, Any, Any]]:
-    return [(format_path(one.path), one.old, one.new) for one in differences(old, new)]
+    return [(format_path(one.path), one.old, one.new) for one in field_differences(old, new)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ json_like = st.recursive(
 def test_equal_values_and_only_they_have_no_difference(one: Any, other: Any) -> None:
     assert found(one, one) == []
     if _without_empty(one) != _without_empty(other):
-        assert list(differences(one, other)) != []
+        assert list(field_differences(one, other)) != []
 
 
 def _without_empty(value: Any) -> Any:

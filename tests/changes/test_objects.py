@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.changes.compare import compare
-from rayllm_ctl.changes.objects import explain
+from rayllm_ctl.changes.compare import compare_manifests
+from rayllm_ctl.changes.objects import explain_object
 from rayllm_ctl.model.observed.changes import Running
 
 AT_ONCE = {"type": "Recreate"}
@@ -30,7 +30,7 @@ def item(kind: str, **parts: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_objects_next_to_a_service(before: Any, after: Any, effect: str, outage: bool, words: str) -> None:
-    found = explain(before, after, Running())
+    found = explain_object(before, after, Running())
     (only,) = found.consequences
     assert [one.effect for one in found.changes] == [effect] == [only.effect]
     assert only.outage is outage
@@ -38,23 +38,23 @@ def test_objects_next_to_a_service(before: Any, after: Any, effect: str, outage:
 
 
 def test_a_status_is_no_change() -> None:
-    assert explain(item("Service", status={"a": 1}), item("Service"), Running()).changes == ()
+    assert explain_object(item("Service", status={"a": 1}), item("Service"), Running()).changes == ()
 
 
 @pytest.mark.parametrize("kind", ["HTTPRoute", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"])
 def test_kinds_that_are_read_again_take_effect_at_once(kind: str) -> None:
-    found = explain(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
+    found = explain_object(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
     assert [one.effect for one in found.changes] == ["in-place"]
     assert "at once" in found.consequences[0].message
 
 
 @pytest.mark.parametrize("kind", ["BatchJob", "Job", "RayCronJob", "ScaledObject", "Widget"])
 def test_what_the_controller_of_another_kind_does_is_unknown(kind: str) -> None:
-    found = explain(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
+    found = explain_object(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
     assert [one.effect for one in found.changes] == ["unknown"]
     assert found.consequences[0].message == f"what the controller of {kind} does is not known"
     labelled = {**item(kind), "metadata": {"name": "a", "labels": {"b": "c"}}}
-    assert [one.effect for one in explain(item(kind), labelled, Running()).changes] == ["in-place"]
+    assert [one.effect for one in explain_object(item(kind), labelled, Running()).changes] == ["in-place"]
 
 
 def route(*rules: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def service(port: int = 80, **spec: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_what_stops_answering_is_an_outage(before: Any, after: Any, outage: bool, words: str) -> None:
-    (only,) = explain(before, after, Running()).consequences
+    (only,) = explain_object(before, after, Running()).consequences
     assert (only.effect, only.outage) == ("in-place", outage)
     assert words in only.message
 
@@ -126,7 +126,7 @@ def rolled(kind: str, image: str, **spec: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_whether_a_pod_is_left_while_others_are_replaced(kind: str, spec: Any, effects: Any) -> None:
-    found = explain(rolled(kind, "a", **spec), rolled(kind, "b", **spec), Running())
+    found = explain_object(rolled(kind, "a", **spec), rolled(kind, "b", **spec), Running())
     assert [(one.effect, one.outage) for one in found.consequences] == effects
 
 
@@ -140,7 +140,7 @@ def test_whether_a_pod_is_left_while_others_are_replaced(kind: str, spec: Any, e
     ],
 )  # fmt: skip
 def test_deleting_what_answers_is_an_outage(kind: str, spec: Any, outage: bool) -> None:
-    found = compare(item(kind, spec=spec), None, explain, Running())
+    found = compare_manifests(item(kind, spec=spec), None, explain_object, Running())
     assert (found.action, found.outage) == ("deleted", outage)
 
 
@@ -163,7 +163,7 @@ FROZEN = {"immutable": True}
     ],
 )  # fmt: skip
 def test_what_the_api_server_rejects_changes_nothing(before: Any, after: Any, words: str) -> None:
-    found = explain(before, after, Running())
+    found = explain_object(before, after, Running())
     (only,) = found.consequences
     assert {one.effect for one in found.changes} == {only.effect} == {"rejected"}
     assert (words in only.message, only.outage) == (True, False)
@@ -172,9 +172,9 @@ def test_what_the_api_server_rejects_changes_nothing(before: Any, after: Any, wo
 
 def test_what_an_immutable_object_may_change_is_taken() -> None:
     labelled = {**item("ConfigMap", data={"a": "1"}, **FROZEN), "metadata": {"name": "a", "labels": {"b": "c"}}}
-    found = explain(item("ConfigMap", data={"a": "1"}, **FROZEN), labelled, Running())
+    found = explain_object(item("ConfigMap", data={"a": "1"}, **FROZEN), labelled, Running())
     assert [one.effect for one in found.consequences] == ["in-place"]
-    typed = explain(item("Secret"), item("Secret", type="Opaque"), Running())
+    typed = explain_object(item("Secret"), item("Secret", type="Opaque"), Running())
     assert [one.effect for one in typed.consequences] == ["in-place"]
-    sealed = explain(item("ConfigMap", data={"a": "1"}), item("ConfigMap", data={"a": "2"}, **FROZEN), Running())
+    sealed = explain_object(item("ConfigMap", data={"a": "1"}), item("ConfigMap", data={"a": "2"}, **FROZEN), Running())
     assert [one.effect for one in sealed.consequences] == ["in-place"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.changes.raycluster import explain
+from rayllm_ctl.changes.raycluster import explain_raycluster
 from rayllm_ctl.model.observed.changes import Explanation, Running
 from tests.changes.services import changed, group, ray_cluster, set_at
 
@@ -15,7 +15,7 @@ RECREATE = {"upgradeStrategy": {"type": "Recreate"}}
 
 def change(*path: str | int, value: Any, **spec: Any) -> tuple[dict[str, str], Explanation]:
     item = ray_cluster(**spec)
-    found = explain(item, changed(item, set_at(*path, value=value)), Running())
+    found = explain_raycluster(item, changed(item, set_at(*path, value=value)), Running())
     return {one.field: one.effect for one in found.changes}, found
 
 
@@ -57,9 +57,9 @@ def test_recreate_rolls_out_what_was_left_before() -> None:
 def test_metadata_alone_restarts_nothing() -> None:
     item = ray_cluster()
     other = {**item, "metadata": {**item["metadata"], "labels": {"a": "b"}}}
-    found = explain(item, other, Running())
+    found = explain_raycluster(item, other, Running())
     assert [one.effect for one in found.changes] == ["in-place"]
-    assert explain(item, item, Running()) == Explanation()
+    assert explain_raycluster(item, item, Running()) == Explanation()
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_workers_that_stop_are_an_outage(path: tuple[str | int, ...], value: Any
 
 def test_another_version_of_the_api_is_a_change_that_restarts_nothing() -> None:
     item = ray_cluster()
-    found = explain(item, {**item, "apiVersion": "ray.io/v1alpha1"}, Running())
+    found = explain_raycluster(item, {**item, "apiVersion": "ray.io/v1alpha1"}, Running())
     assert [(one.field, one.effect) for one in found.changes] == [("apiVersion", "in-place")]
     assert [one.message for one in found.consequences] == ["no running pod restarts"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.changes.rayjob import explain
+from rayllm_ctl.changes.rayjob import explain_rayjob
 from rayllm_ctl.model.observed.changes import Running
 from tests.changes.services import cluster_spec, set_at
 
@@ -37,7 +37,7 @@ def test_what_becomes_of_a_field(path: tuple[str | int, ...], value: Any, effect
     old = job()
     new = copy.deepcopy(old)
     set_at(*path, value=value)(new["spec"])
-    found = explain(old, new, Running())
+    found = explain_rayjob(old, new, Running())
     assert [change.effect for change in found.changes] == [effect]
     (only,) = found.consequences
     assert words in only.message
@@ -47,7 +47,7 @@ def test_what_becomes_of_a_field(path: tuple[str | int, ...], value: Any, effect
 
 
 def test_a_job_that_is_no_longer_suspended_starts_again() -> None:
-    (only,) = explain(job(suspend=True), job(suspend=False), Running()).consequences
+    (only,) = explain_rayjob(job(suspend=True), job(suspend=False), Running()).consequences
     assert "starts the job from the beginning" in only.message
     assert not only.outage
 
@@ -59,7 +59,7 @@ def test_a_config_map_that_its_pods_mount_is_named() -> None:
         pod["volumes"] = [{"name": "settings", "configMap": {"name": name}}]
         return found
 
-    (only,) = explain(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
+    (only,) = explain_rayjob(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
     assert "go on mounting ConfigMap batch-settings-1" in only.message
     assert "batch-settings-2" not in only.message
 
@@ -67,4 +67,4 @@ def test_a_config_map_that_its_pods_mount_is_named() -> None:
 @pytest.mark.parametrize(("mode", "effect"), [("InteractiveMode", "in-place"), ("K8sJobMode", "not-rolled-out")])
 def test_the_id_of_a_job_is_read_where_the_job_waits_for_it(mode: str, effect: str) -> None:
     old, new = job(submissionMode=mode), job(submissionMode=mode, jobId="mine")
-    assert [change.effect for change in explain(old, new, Running()).changes] == [effect]
+    assert [change.effect for change in explain_rayjob(old, new, Running()).changes] == [effect]

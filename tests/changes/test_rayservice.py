@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayllm_ctl.changes.rayservice import explain
+from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.model.observed.changes import Explanation, Running
 from tests.changes.services import changed, group, ray_service, serve_config, set_at, with_file
 
@@ -26,7 +26,7 @@ def spec_change(
     *path: str | int, value: Any, before: dict[str, Any] | None = None, running: Running = LIVE
 ) -> Explanation:
     item = before or ray_service()
-    return explain(item, changed(item, set_at(*path, value=value)), running)
+    return explain_rayservice(item, changed(item, set_at(*path, value=value)), running)
 
 
 def messages(found: Explanation) -> str:
@@ -67,7 +67,7 @@ def test_metadata_alone_restarts_nothing() -> None:
     item = ray_service()
     other = copy.deepcopy(item)
     other["metadata"]["labels"]["a"] = "c"
-    found = explain(item, other, LIVE)
+    found = explain_rayservice(item, other, LIVE)
     assert effects(found) == {"label a": "in-place"}
     assert messages(found) == "no pod and no replica restarts"
 
@@ -81,7 +81,7 @@ def test_a_second_cluster_takes_all_other_changes_with_it() -> None:
         worker["maxReplicas"] = 5
 
     after = with_file(changed(item, change), set_at("applications", 0, "route_prefix", value="/v2"))
-    found = explain(item, after, LIVE)
+    found = explain_rayservice(item, after, LIVE)
     assert effects(found) == {
         "image": "new-cluster",
         "maxReplicas": "with-new-cluster",
@@ -100,7 +100,7 @@ def test_the_same_change_of_head_and_workers_is_one() -> None:
         for part in (config["headGroupSpec"], config["workerGroupSpecs"][0]):
             part["template"]["spec"]["containers"][0]["image"] = "ray:2"
 
-    (only,) = explain(item, changed(item, change), LIVE).changes
+    (only,) = explain_rayservice(item, changed(item, change), LIVE).changes
     assert (only.field, only.where, only.old, only.new) == ("image", ("head", "group gpu"), "ray:1", "ray:2")
     assert only.path == "spec.rayClusterConfig.headGroupSpec.template.spec.containers[ray-head].image"
 
@@ -115,7 +115,7 @@ def test_with_strategy_none_nothing_of_the_cluster_is_rolled_out() -> None:
 def test_with_strategy_none_the_file_still_reaches_serve() -> None:
     item = ray_service(upgradeStrategy={"type": "None"})
     after = with_file(changed(item, set_at(*BOX, "image", value="ray:2")), set_at("applications", 0, "args", value={}))
-    found = explain(item, after, LIVE)
+    found = explain_rayservice(item, after, LIVE)
     assert set(effects(found).values()) == {"not-rolled-out", "restart"}
 
 
@@ -149,7 +149,7 @@ def test_incremental_upgrades_move_traffic_in_steps() -> None:
 def test_groups_are_added_in_place_only_at_the_end(names: list[str], effect: str) -> None:
     item = ray_service()
     after = changed(item, set_at(*CONFIG, "workerGroupSpecs", value=[group(name) for name in names]))
-    found = explain(item, after, LIVE)
+    found = explain_rayservice(item, after, LIVE)
     assert effects(found)["workerGroupSpecs[cpu]"] == effect
     if effect == "in-place":
         assert "KubeRay adds the worker group to qwen-aaaaa" in messages(found)
@@ -158,14 +158,14 @@ def test_groups_are_added_in_place_only_at_the_end(names: list[str], effect: str
 def test_bounds_reach_the_cluster_together_with_an_added_group() -> None:
     item = ray_service()
     after = changed(item, set_at(*CONFIG, "workerGroupSpecs", value=[group(high=7), group("cpu")]))
-    assert effects(explain(item, after, LIVE))["maxReplicas"] == "in-place"
+    assert effects(explain_rayservice(item, after, LIVE))["maxReplicas"] == "in-place"
 
 
 def test_tolerations_reach_later_pods_together_with_an_added_group() -> None:
     item = ray_service()
     after = changed(item, lambda spec: spec["rayClusterConfig"]["workerGroupSpecs"].append(group("cpu")))
     after = changed(after, set_at(*POD, "tolerations", value=[{"key": "a"}]))
-    found = explain(item, after, LIVE)
+    found = explain_rayservice(item, after, LIVE)
     assert effects(found)["tolerations"] == "not-rolled-out"
     assert "qwen-aaaaa gets the new ones with the worker group, for pods that are created later" in messages(found)
 
@@ -188,7 +188,7 @@ def test_an_upgrade_in_progress_is_replaced() -> None:
 def test_during_an_upgrade_the_file_goes_to_the_next_cluster() -> None:
     item = ray_service()
     running = Running(clusters=("qwen-aaaaa", "qwen-bbbbb"))
-    found = explain(item, with_file(item, set_at("applications", 0, "args", value={})), running)
+    found = explain_rayservice(item, with_file(item, set_at("applications", 0, "args", value={})), running)
     assert effects(found) == {"args.llm_configs": "with-new-cluster"}
     assert messages(found).endswith("KubeRay sends serveConfigV2 to qwen-bbbbb, which takes over next")
 
@@ -196,7 +196,7 @@ def test_during_an_upgrade_the_file_goes_to_the_next_cluster() -> None:
 def test_another_layout_of_the_file_restarts_nothing() -> None:
     item = ray_service()
     after = changed(item, set_at("serveConfigV2", value=yaml.safe_dump(serve_config(), default_flow_style=True)))
-    found = explain(item, after, LIVE)
+    found = explain_rayservice(item, after, LIVE)
     assert effects(found) == {"serveConfigV2": "in-place"}
     assert messages(found) == "no pod and no replica restarts"
 
@@ -211,13 +211,13 @@ def test_a_renamed_model_is_said_with_a_second_cluster_too() -> None:
     item = ray_service()
     loading = ("applications", 0, "args", "llm_configs", 0, "model_loading_config", "model_id")
     after = with_file(changed(item, set_at(*BOX, "image", value="ray:2")), set_at(*loading, value="small"))
-    assert "ask for the model by its new name" in messages(explain(item, after, LIVE))
+    assert "ask for the model by its new name" in messages(explain_rayservice(item, after, LIVE))
 
 
 def test_what_is_missing_is_no_failure() -> None:
-    assert explain({"spec": None}, {"metadata": None}, Running()) == Explanation()
+    assert explain_rayservice({"spec": None}, {"metadata": None}, Running()) == Explanation()
     empty: Callable[[], dict[str, Any]] = lambda: {"spec": {"rayClusterConfig": {"workerGroupSpecs": None}}}  # noqa: E731
-    assert explain(empty(), empty(), Running()) == Explanation()
+    assert explain_rayservice(empty(), empty(), Running()) == Explanation()
 
 
 @pytest.mark.parametrize("clusters", [("qwen-aaaaa",), ("qwen-aaaaa", "qwen-bbbbb")])
@@ -248,6 +248,6 @@ def test_a_service_that_is_resumed_is_no_outage() -> None:
 
 
 def test_another_version_of_the_api_is_a_change_that_restarts_nothing() -> None:
-    found = explain(ray_service(), {**ray_service(), "apiVersion": "ray.io/v1alpha1"}, LIVE)
+    found = explain_rayservice(ray_service(), {**ray_service(), "apiVersion": "ray.io/v1alpha1"}, LIVE)
     assert effects(found) == {"apiVersion": "in-place"}
     assert messages(found) == "no pod and no replica restarts"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.changes import objects, raycluster, rayjob, rayservice
-from rayllm_ctl.changes.compare import compare
-from rayllm_ctl.console.rollout.diff import format_markdown, format_meaning, to_document
+from rayllm_ctl.changes.compare import compare_manifests
+from rayllm_ctl.console.rollout.diff import diff_document, format_markdown, format_meaning
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.observed.changes import Diff, Explain, Running
 
@@ -30,7 +30,7 @@ values = st.recursive(
 )
 specs = st.dictionaries(st.sampled_from(WORDS), values, max_size=5) | values
 explainers: st.SearchStrategy[Explain] = st.sampled_from(
-    [objects.explain, raycluster.explain, rayjob.explain, rayservice.explain]
+    [objects.explain_object, raycluster.explain_raycluster, rayjob.explain_rayjob, rayservice.explain_rayservice]
 )
 
 
@@ -40,14 +40,14 @@ def item(spec: Any) -> dict[str, Any]:
 
 def forms(before: Any, after: Any, explain: Explain) -> list[Any]:
     """What is shown of a change, in every form; nothing where the two sides are the same."""
-    found = compare(item(before), item(after), explain, Running(clusters=("a-b",)))
+    found = compare_manifests(item(before), item(after), explain, Running(clusters=("a-b",)))
     if found.action == "unchanged":
         assert found.before == found.after
         return []
     assert found.before != found.after
     diff = Diff((found,))
     meaning = list(format_meaning(diff, Printer.on(sys.stdout, "never")))
-    return [meaning, format_markdown(diff), to_document(diff)["objects"]]
+    return [meaning, format_markdown(diff), diff_document(diff)["objects"]]
 
 
 @given(specs, specs, explainers)
@@ -58,9 +58,9 @@ def test_any_two_objects(before: Any, after: Any, explain: Explain) -> None:
 @given(values, values)
 def test_any_two_serve_configurations(before: Any, after: Any) -> None:
     one, other = ({"serveConfigV2": yaml.safe_dump(side)} for side in (before, after))
-    assert all(forms(one, other, rayservice.explain))
+    assert all(forms(one, other, rayservice.explain_rayservice))
 
 
 @given(values, values)
 def test_any_two_ray_clusters(before: Any, after: Any) -> None:
-    assert all(forms({"rayClusterConfig": before}, {"rayClusterConfig": after}, rayservice.explain))
+    assert all(forms({"rayClusterConfig": before}, {"rayClusterConfig": after}, rayservice.explain_rayservice))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.changes.labels import named
-from rayllm_ctl.changes.serve import explain
+from rayllm_ctl.changes.serve import explain_serve
 from rayllm_ctl.model.observed.changes import Consequence, Running, Unread
 from tests.changes.services import MODEL, serve_config, set_at
 
@@ -25,7 +25,7 @@ def judge(
     old = serve_config()
     new = copy.deepcopy(old)
     change(new)
-    judged, consequences = explain(old, new, running)
+    judged, consequences = explain_serve(old, new, running)
     return [(one.path[-1], effect) for one, effect in judged], consequences
 
 
@@ -36,7 +36,7 @@ def test_settings_of_the_transformers_engine_restart_their_model_alone() -> None
         other = {**app, "args": {"model_loading_config": {"model_id": "org/B"}}}
         return {"applications": [{"name": "two-a", **app}, {"name": "two-b", **other}]}
 
-    judged, consequences = explain(config(8), config(4), Running())
+    judged, consequences = explain_serve(config(8), config(4), Running())
     assert [(one.path[-1], effect) for one, effect in judged] == [("max_batch_size", "restart")]
     assert [one.effect for one in consequences] == ["restart", "in-place"]
     assert "LLMServer:org--A" in consequences[0].message
@@ -124,7 +124,7 @@ def test_replicas_that_could_not_be_counted_may_be_one() -> None:
         one["autoscaling_config"] |= {"min_replicas": 4, "max_replicas": 8}
     new = copy.deepcopy(old)
     set_at(*ENGINE, "max_num_seqs", value=1)(new)
-    _, (found,) = explain(old, new, Running(clusters=("qwen-aaaaa",), unread=unread, start_seconds=40))
+    _, (found,) = explain_serve(old, new, Running(clusters=("qwen-aaaaa",), unread=unread, start_seconds=40))
     assert found.outage
     assert found.message.endswith(
         f"{MODEL}, OpenAiIngress; how many of them run is unknown: no answer within 8 s; a deployment with one replica "
@@ -133,7 +133,7 @@ def test_replicas_that_could_not_be_counted_may_be_one() -> None:
     assert found.hints == ("rayllm-ctl status qwen",)
     for one in (one for side in (old, new) for one in side["applications"][0]["deployments"]):
         one["max_surge_percent"] = 100
-    _, (found,) = explain(old, new, Running(clusters=("qwen-aaaaa",), unread=unread))
+    _, (found,) = explain_serve(old, new, Running(clusters=("qwen-aaaaa",), unread=unread))
     assert not found.outage, "new replicas start first, however many run"
 
 
@@ -155,7 +155,7 @@ def test_with_a_surge_new_replicas_start_first() -> None:
         one["max_surge_percent"] = 100
     new = copy.deepcopy(old)
     set_at(*ENGINE, "max_num_seqs", value=1)(new)
-    _, (found,) = explain(old, new, Running())
+    _, (found,) = explain_serve(old, new, Running())
     assert not found.outage
     assert f"{MODEL} (1 replica, new ones first)" in found.message
 
@@ -172,8 +172,8 @@ def test_a_model_of_another_name_replaces_the_deployment() -> None:
 
 
 def test_the_file_without_a_list_of_applications_is_no_failure() -> None:
-    assert explain({}, {"applications": None}, Running()) == ([], [])
-    judged, _ = explain(
+    assert explain_serve({}, {"applications": None}, Running()) == ([], [])
+    judged, _ = explain_serve(
         {"applications": [{"import_path": "a:b"}]}, {"applications": [{"import_path": "a:c"}]}, Running()
     )
     assert [effect for _, effect in judged] == ["restart"]
@@ -213,7 +213,7 @@ def longer_context(config: dict[str, Any]) -> dict[str, Any]:
 )
 def test_replicas_of_llm_configs_count(options: dict[str, Any], outage: bool, words: str) -> None:
     old = llm_service(**options)
-    judged, (found,) = explain(old, longer_context(old), Running())
+    judged, (found,) = explain_serve(old, longer_context(old), Running())
     assert [effect for _, effect in judged] == ["restart"]
     assert found.outage is outage
     assert words in found.message
@@ -222,7 +222,7 @@ def test_replicas_of_llm_configs_count(options: dict[str, Any], outage: bool, wo
 def test_replicas_of_llm_configs_answer_meanwhile_if_there_are_two_of_each() -> None:
     old = llm_service(autoscaling_config={"min_replicas": 2, "max_replicas": 4})
     old["applications"][0]["args"]["ingress_deployment_config"] = {"num_replicas": 2}
-    _, (found,) = explain(old, longer_context(old), Running())
+    _, (found,) = explain_serve(old, longer_context(old), Running())
     assert not found.outage
 
 
@@ -232,7 +232,7 @@ def test_what_the_file_lists_of_a_deployment_wins_over_llm_configs() -> None:
         {"name": "LLMServer:org--a_b", "autoscaling_config": {"min_replicas": 3, "max_replicas": 3}},
         {"name": "OpenAiIngress", "num_replicas": 2},
     ]
-    _, (found,) = explain(old, longer_context(old), Running())
+    _, (found,) = explain_serve(old, longer_context(old), Running())
     assert not found.outage
     assert "LLMServer:org--a_b (3 replicas, 1 at a time)" in found.message
 
@@ -249,7 +249,7 @@ def test_every_builder_of_ray_is_recognised(builder: str, keys: tuple[str, ...],
     one = {"model_loading_config": {"model_id": "a"}, "engine_kwargs": {"max_model_len": 1}}
     args = {key: [one] if key == "llm_configs" else copy.deepcopy(one) for key in keys}
     old = {"applications": [{"name": "x", "import_path": builder, "args": args}]}
-    judged, (found,) = explain(old, longer_context(old), Running())
+    judged, (found,) = explain_serve(old, longer_context(old), Running())
     assert found.outage
     assert all(f"{name} (1 replica)" in found.message for name in names)
     below = [(replace(one, path=("spec", "serveConfigV2", *one.path)), effect) for one, effect in judged]
@@ -267,6 +267,6 @@ def test_every_builder_of_ray_is_recognised(builder: str, keys: tuple[str, ...],
 def test_an_unknown_number_of_replicas_may_be_one(deployments: list[Any], words: str) -> None:
     old = {"applications": [{"name": "x", "import_path": "m:app", "deployments": deployments}]}
     new = {"applications": [{"name": "x", "import_path": "m:other", "deployments": deployments}]}
-    _, (found,) = explain(old, new, Running())
+    _, (found,) = explain_serve(old, new, Running())
     assert found.outage
     assert words in found.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -33,7 +33,8 @@ OF_OTHER_PROGRAMS = frozenset(
 )  # fmt: skip
 
 OF_BATCH_SUBMIT = (
-    "model/batch*.py", "render/prompts.py", "workflows/batchplan.py", "cli/batchjob.py", "serving/batch/**/*.py",
+    "model/spec/**/batch*.py", "model/plan/batch.py", "model/observed/batch_*.py", "render/prompts.py",
+    "workflows/render/batch.py", "cli/batch_spec.py", "serving/batch/**/*.py",
 )  # fmt: skip
 """Messages about a batch job that is to be submitted, and what its driver says of it."""
 
@@ -69,12 +70,19 @@ def texts(file: Path) -> Iterator[str]:
             yield node.value
 
 
+def matching(patterns: Iterable[str]) -> Iterator[Path]:
+    for pattern in patterns:
+        files = list(ROOT.glob(pattern))
+        assert files, pattern
+        yield from files
+
+
 FIELD = re.compile(r"\bspec\.[a-zA-Z]+(?:\.[a-zA-Z]+)*")
 
 
 def test_a_field_in_a_message_about_a_batch_job_exists() -> None:
     known = {"spec"} | {field.path for field in below(explain("batchjob"))}
-    modules = [file for pattern in OF_BATCH_SUBMIT for file in ROOT.glob(pattern)]
+    modules = list(matching(OF_BATCH_SUBMIT))
     named = {(file.name, field) for file in modules for text in texts(file) for field in FIELD.findall(text)}
     assert named
     assert {(name, field) for name, field in named if field not in known} == set()
@@ -85,7 +93,6 @@ def test_a_field_in_a_message_about_a_batch_job_exists() -> None:
 )
 def test_a_flag_in_a_message_exists(of: tuple[str, ...], files: tuple[str, ...]) -> None:
     known = flags(command(*of)) | OF_OTHER_PROGRAMS
-    modules = [file for pattern in files for file in ROOT.glob(pattern)]
-    assert modules
+    modules = list(matching(files))
     named = {(file.name, flag) for file in modules for text in texts(file) for flag in FLAG.findall(text)}
     assert {(name, flag) for name, flag in named if flag not in known} == set()

@@ -15,7 +15,7 @@ import pytest
 from rayllm_ctl.cli.app import COMMANDS
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.workload import Right
-from rayllm_ctl.workflows.access.api_keys import RIGHTS
+from rayllm_ctl.workflows.access.api_keys import KEY_RIGHTS
 from tests.cli.conftest import Deploy, Result, Run
 from tests.cli.test_commands_rights import grants
 from tests.cli.test_commands_service import DEPLOY, TINY
@@ -203,7 +203,7 @@ def test_an_api_server_that_fails(run: Run, deploy: Deploy, api: FakeAPI, tmp_pa
 
 def test_no_right_to_read_the_service(run: Run, deploy: Deploy, api: FakeAPI, tmp_path: Path) -> None:
     deploy(*TINY)
-    rights = [*RAY_SERVICE.rights.values(), RIGHTS]
+    rights = [*RAY_SERVICE.rights.values(), KEY_RIGHTS]
     every_right = grants(*(right for one in rights for right in (*one.needed, *one.display)))
     api.granted = every_right - grants(Right("get", "RayService"))
     message = "✗ user 'alice@example.com' is not permitted to get rayservices.ray.io in namespace llm"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cli.options import FLAGS
-from rayllm_ctl.cli.service import resolve
+from rayllm_ctl.cli.service import resolve_service
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.service import Replicas, Toleration, Volume
 
@@ -33,18 +33,18 @@ def spec(tmp_path: Path) -> Path:
 
 
 def test_flags_alone_make_a_service_named_after_its_model() -> None:
-    service = resolve(None, {"model.id": "Qwen/Qwen3-32B", "parallelism.tensor": 4})
+    service = resolve_service(None, {"model.id": "Qwen/Qwen3-32B", "parallelism.tensor": 4})
     assert (service.name, service.model.id, service.parallelism.tensor) == ("qwen3-32b", "Qwen/Qwen3-32B", 4)
 
 
 def test_nothing_named_is_refused() -> None:
     with pytest.raises(UsageError, match="a model is required") as caught:
-        resolve(None, {})
+        resolve_service(None, {})
     assert any("--model" in hint for hint in caught.value.hints)
 
 
 def test_flags_go_above_the_file(spec: Path) -> None:
-    service = resolve(spec, {"engine.max_model_len": 4096, "parallelism.pipeline": 2}, namespace="other")
+    service = resolve_service(spec, {"engine.max_model_len": 4096, "parallelism.pipeline": 2}, namespace="other")
     assert service.engine.max_model_len == 4096
     assert (service.parallelism.tensor, service.parallelism.pipeline) == (2, 2)
     assert (service.name, service.namespace) == ("qwen", "other")
@@ -57,7 +57,7 @@ def test_mappings_and_lists_extend_those_of_the_file(spec: Path) -> None:
         "storage.volumes": (more,),
         "scheduling.tolerations": (Toleration("gpu"),),
     }
-    service = resolve(spec, overrides)
+    service = resolve_service(spec, overrides)
     assert service.engine.args == {"max_loras": 4, "seed": 1}
     assert [volume.name for volume in service.storage.volumes] == ["models", "data"]
     assert service.scheduling.tolerations == (Toleration("gpu"),)
@@ -76,7 +76,7 @@ def test_mappings_and_lists_extend_those_of_the_file(spec: Path) -> None:
     ],
 )
 def test_replicas(spec: Path, overrides: dict[str, Any], bounds: tuple[int, int]) -> None:
-    replicas = resolve(spec, overrides).replicas
+    replicas = resolve_service(spec, overrides).replicas
     assert (replicas.min, replicas.max) == bounds
 
 
@@ -87,12 +87,14 @@ def test_autoscaling_settings() -> None:
         "replicas.upscale_delay": 2.0,
         "replicas.target_ongoing_requests": 3,
     }
-    assert resolve(None, overrides).replicas == Replicas(min=1, max=2, target_ongoing_requests=3, upscale_delay=2.0)
+    assert resolve_service(None, overrides).replicas == Replicas(
+        min=1, max=2, target_ongoing_requests=3, upscale_delay=2.0
+    )
 
 
 def test_a_fixed_number_excludes_bounds() -> None:
     with pytest.raises(UsageError, match="cannot be combined"):
-        resolve(None, {"model.id": "m", "replicas.fixed": 2, "replicas.max": 3})
+        resolve_service(None, {"model.id": "m", "replicas.fixed": 2, "replicas.max": 3})
 
 
 @pytest.mark.parametrize(
@@ -109,12 +111,12 @@ def test_a_fixed_number_excludes_bounds() -> None:
 )
 def test_a_problem_names_the_flag_that_set_it(overrides: dict[str, Any], flag: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolve(None, {"model.id": "Qwen/Qwen3-8B", **overrides}, flags=FLAGS)
+        resolve_service(None, {"model.id": "Qwen/Qwen3-8B", **overrides}, flags=FLAGS)
     assert caught.value.message.startswith(f"{flag}: ")
 
 
 def test_all_problems_are_said_at_once() -> None:
     with pytest.raises(UsageError) as caught:
-        resolve(None, {"model.id": "m", "parallelism.tensor": 0, "parallelism.pipeline": 0}, flags=FLAGS)
+        resolve_service(None, {"model.id": "m", "parallelism.tensor": 0, "parallelism.pipeline": 0}, flags=FLAGS)
     assert "--tp" in caught.value.message
     assert "--pp" in caught.value.message

@@ -26,7 +26,7 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "error.cause": "ray.exceptions.RayTaskError().cause",
         "error.message": f"{_MODELS}.OpenAIHTTPException().message",
     },
-    "batch/pipeline.py": {
+    "batch/inference/pipeline.py": {
         "context": "ray.data.DataContext()",
         "_processor(settings, ledger)(dataset)": "ray.data.Dataset()",
         "dataset": "ray.data.Dataset()",
@@ -36,7 +36,7 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "error.cause": "ray.exceptions.RayTaskError().cause",
         "part.cause": "ray.exceptions.RayTaskError().cause",
     },
-    "gateway/tokens.py": {"tokenizer": _TOKENIZER, "self._tokenizer": _TOKENIZER},
+    "gateway/body/tokens.py": {"tokenizer": _TOKENIZER, "self._tokenizer": _TOKENIZER},
     "generation/choosing.py": {"model": _MODEL, "config": _CONFIG},
     "generation/loading.py": {
         "model": _MODEL,
@@ -84,11 +84,11 @@ _ENGINE_STAGE = f"{_STAGES}.vllm_engine_stage"
 _OUTPUT = f"{_ENGINE_STAGE}.vLLMOutputData()"
 
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "batch/columns.py": {"__inference_error__": f"{_ENGINE_STAGE}#__inference_error__"},
+    "batch/inference/columns.py": {"__inference_error__": f"{_ENGINE_STAGE}#__inference_error__"},
     "batch/ending.py": {
         "RAY_JOB_CONFIG_JSON_ENV_VAR": "ray._private.runtime_env.constants#RAY_JOB_CONFIG_JSON_ENV_VAR",
     },
-    "batch/engine.py": {
+    "batch/inference/engine.py": {
         "request_id": f"{_ENGINE_STAGE}#request_id",
         "sampling_params": f"{_ENGINE_STAGE}#sampling_params",
         "pooling_params": f"{_ENGINE_STAGE}#pooling_params",
@@ -98,7 +98,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
             for name in ("embeddings", "generated_text", "num_generated_tokens", "num_input_tokens")
         },
     },
-    "batch/pipeline.py": {
+    "batch/inference/pipeline.py": {
         "ChatTemplateStage": f"{_STAGES}.chat_template_stage.ChatTemplateStage",
         "vLLMEngineStage": f"{_ENGINE_STAGE}.vLLMEngineStage",
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.health.sentences.classify import classify
-from rayllm_ctl.health.sentences.exceptions import last_line, one_line, read_failure, read_log, reason
+from rayllm_ctl.health.sentences.exceptions import last_line, one_line, read_exceptions, read_failure, reason
 
 
 def test_the_last_exception_of_nested_tracebacks_counts() -> None:
@@ -37,7 +37,7 @@ def test_text_without_an_exception_is_no_failure() -> None:
 
 
 def test_the_root_in_a_log_is_not_what_only_points_at_it() -> None:
-    failure = read_log(
+    failure = read_exceptions(
         "(Worker_TP1 pid=9) ERROR 03-01 12:00:00 [mp.py:1] torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB\n"
         "(EngineCore_DP0 pid=8) ERROR 03-01 12:00:01 [core.py:2] RuntimeError: WorkerProc initialization failed due "
         "to an exception in a background process. See root cause above.\n"
@@ -49,7 +49,10 @@ def test_the_root_in_a_log_is_not_what_only_points_at_it() -> None:
 
 
 def test_a_log_of_deaths_alone_has_no_root() -> None:
-    assert read_log("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.") is None
+    assert (
+        read_exceptions("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.")
+        is None
+    )
 
 
 @pytest.mark.parametrize(

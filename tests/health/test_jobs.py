@@ -17,7 +17,7 @@ from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.rules.jobs import job
 from rayllm_ctl.health.rules.jobs import remarks as jobremarks
 from rayllm_ctl.model.observed.batch_progress import CODES as DRIVER_CODES
-from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.text.json_form import to_json
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, expected, job_folders, load_case
 from tests.health.test_robustness import mutated
@@ -58,18 +58,18 @@ def test_sample(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "outcome"),
     [
-        ("succeeded", Outcome.ANSWERED),
-        ("succeeded-and-its-log-is-gone", Outcome.ANSWERED),
-        ("too-many-row-errors", Outcome.TOO_MANY_ERRORS),
-        ("driver-missing-column", Outcome.REJECTED),
-        ("driver-failed-by-the-message-alone", Outcome.REJECTED),
-        ("deadline", Outcome.FAILED),
+        ("succeeded", JobOutcome.ANSWERED),
+        ("succeeded-and-its-log-is-gone", JobOutcome.ANSWERED),
+        ("too-many-row-errors", JobOutcome.TOO_MANY_ERRORS),
+        ("driver-missing-column", JobOutcome.REJECTED),
+        ("driver-failed-by-the-message-alone", JobOutcome.REJECTED),
+        ("deadline", JobOutcome.FAILED),
         ("retrying", None),
         ("running", None),
         ("waits-for-gpus", None),
     ],
 )
-def test_how_it_ended(name: str, outcome: Outcome | None) -> None:
+def test_how_it_ended(name: str, outcome: JobOutcome | None) -> None:
     assert read(name).outcome is outcome
 
 
@@ -91,7 +91,7 @@ def test_only_a_job_that_does_nothing_is_hopeless() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [*ENDING_RULES, *WAITING_RULES, *REMARK_RULES, jobremarks.head_down, job.ended_without_a_word],
+    "rule", [*ENDING_RULES, *WAITING_RULES, *REMARK_RULES, jobremarks.job_head_down, job.ended_without_a_word],
     ids=lambda rule: rule.__name__,
 )  # fmt: skip
 def test_every_rule_has_a_sample(rule) -> None:  # type: ignore[no-untyped-def]

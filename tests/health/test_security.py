@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayllm_ctl.health.security import read_service, security_checks
+from rayllm_ctl.health.security import read_checked_service, security_checks
 from rayllm_ctl.health.security.selectors import selects
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Snapshot
@@ -55,7 +55,7 @@ def look(
     workload = next(one for one in objects if one["kind"] in ("RayService", "RayCluster"))
     snapshot = Snapshot(tuple(objects), datetime(2026, 11, 25, tzinfo=UTC), unread=unread)
     name = workload["metadata"]["name"]
-    return list(security_checks(read_service(snapshot, workload["kind"], name, kuberay, key)))
+    return list(security_checks(read_checked_service(snapshot, workload["kind"], name, kuberay, key)))
 
 
 def by_name(checks: list[Check]) -> dict[str, Check]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.catalog.gpus import find_gpu
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.model.plan.facts import ModelFacts
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 
 _QUANTIZED = ("quantization_config", "compression_config", "hf_quant_config")
@@ -20,7 +20,7 @@ _QUANTIZED = ("quantization_config", "compression_config", "hf_quant_config")
 @cache
 def facts_of(name: str, *, plain: bool = False) -> ModelFacts:
     """A model of the catalog; `plain`: without its quantization."""
-    model = models.find(name)
+    model = models.find_model(name)
     assert model is not None, name
     return read_config(without_quantization(dict(model.config)) if plain else model.config)
 
@@ -50,13 +50,13 @@ def estimated(
     **args: Any,
 ) -> MemoryEstimate:
     """An estimate with vLLM's own batch sizes for that GPU unless said."""
-    rules, card = engine(version), find(gpu)
+    rules, card = engine(version), find_gpu(gpu)
     default_tokens, default_seqs = rules.batch_defaults_for(card)
     if block:
         args["block_size"] = block
     if eager:
         args["enforce_eager"] = True
-    settings = Settings(
+    settings = ResolvedSettings(
         max_model_len=length,
         max_num_seqs=seqs or default_seqs,
         max_num_batched_tokens=tokens or default_tokens,

@@ -145,7 +145,7 @@ def outcome(config: Mapping[str, Any], asked: LLMService, version: str) -> str:
         facts = read_config(config)
     except UserError:
         return "refused"
-    catalog = gpus.load()
+    catalog = gpus.load_gpus()
     wanted = asked.accelerator.gpu
     chosen = (catalog[wanted],) if wanted else tuple(catalog.values())
     plan = decide(Request(asked, facts, "fuzz", engine(version), chosen, tuple(catalog.values())), explain=True)

@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.plan import Plan, Reason
 from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Parallelism
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import Draft, MemoryEstimate, Speculation, estimate, speculation
 from rayllm_ctl.planner.memory.shards import ShardSettings
 from rayllm_ctl.planner.plan import decide
@@ -46,7 +46,7 @@ def test_what_the_engine_argument_says(config: object, read: Speculation) -> Non
 
 
 def memory(draft: Draft | None = None, *, tensor: int = 2, pipeline: int = 1, **args: Any) -> MemoryEstimate:
-    settings = Settings(8192, 256, 8192, 0.9, tensor=tensor, pipeline=pipeline, args=args)
+    settings = ResolvedSettings(8192, 256, 8192, 0.9, tensor=tensor, pipeline=pipeline, args=args)
     return estimate(dense(), H100, engine("0.29.0"), settings, None, draft)
 
 
@@ -66,7 +66,7 @@ def test_a_draft_model_lives_on_the_last_pipeline_stage() -> None:
 
 def test_what_is_quantized_while_loading_is_the_model_only() -> None:
     draft = Draft(SMALL, "draft_model")
-    settings = Settings(8192, 256, 8192, 0.9, quantization="fp8")
+    settings = ResolvedSettings(8192, 256, 8192, 0.9, quantization="fp8")
     found = [estimate(dense(), H100, engine("0.29.0"), settings, None, x).plan.parameter_bytes for x in (None, draft)]
     assert found[1] - found[0] == pytest.approx(SMALL.parameters * 2, rel=1e-3)
 

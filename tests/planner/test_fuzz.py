@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog import gpus, models
-from rayllm_ctl.catalog.engines import versions
+from rayllm_ctl.catalog.engines import engine_versions
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.errors import UserError
 from tests.planner.mutate import damaged, outcome, service, sound_configs
@@ -20,12 +20,12 @@ WORDS = st.none() | st.booleans() | st.integers(-5, 10**9) | st.floats(allow_nan
 
 def test_damaged_configs_are_planned_or_refused() -> None:
     configs = sound_configs()
-    kinds = tuple(gpus.load())
+    kinds = tuple(gpus.load_gpus())
     seen: collections.Counter[str] = collections.Counter()
     for number in range(250):
         rng = random.Random(f"unit-{number}")
         config, asked = damaged(rng.choice(configs), rng), service(rng, kinds)
-        seen[outcome(config, asked, rng.choice(versions()))] += 1
+        seen[outcome(config, asked, rng.choice(engine_versions()))] += 1
     assert {"refused", "invalid", "fits", "does-not-fit"} <= seen.keys()
 
 
@@ -38,7 +38,7 @@ def test_any_mapping_is_read_or_refused_with_words(config: dict[str, object]) ->
 
 
 def test_sizes_that_come_to_nothing_are_refused() -> None:
-    known = models.find("LiquidAI/LFM2-1.2B")
+    known = models.find_model("LiquidAI/LFM2-1.2B")
     assert known is not None
     with pytest.raises(UserError, match="leave nothing of"):
         read_config({**known.config, "block_ffn_dim_multiplier": 1e-9})

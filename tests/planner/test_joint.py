@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rayllm_ctl.changes.rayservice import explain
+from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.console.plan.several_models import together
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.observed.changes import Running
@@ -115,11 +115,11 @@ def test_what_was_planned_can_be_written_down() -> None:
 
 def test_what_a_change_of_one_model_does_to_the_others() -> None:
     def effects(service: LLMService) -> list[str]:
-        found = explain(manifest(), manifest(service), Running())
+        found = explain_rayservice(manifest(), manifest(service), Running())
         return [one.effect for one in found.consequences]
 
     changed = replace(SMALL, engine=ModelEngine(max_model_len=8192, args={"seed": 1}))
-    found = explain(manifest(), manifest(replace(SERVICE, models=(LARGE, changed))), Running())
+    found = explain_rayservice(manifest(), manifest(replace(SERVICE, models=(LARGE, changed))), Running())
     restart, rest = found.consequences
     assert restart.message.startswith("application chat-qwen3-8b: ")
     assert "large" not in restart.message

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.catalog.gpus import find
+from rayllm_ctl.catalog.gpus import find_gpu
 from rayllm_ctl.model.plan.facts import Experts
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.activations import (
     ProfileRun,
     held_bytes,
@@ -46,7 +46,7 @@ def test_triton_swizzles_values_and_scales() -> None:
     one = replace(experts, count=1, bias=False)
 
     def tensors(release: tuple[int, int, int]) -> list[int]:
-        kernel = expert_kernel(release, find("H100-80GB"), facts_of(GPT_OSS), None, adapters=False)
+        kernel = expert_kernel(release, find_gpu("H100-80GB"), facts_of(GPT_OSS), None, adapters=False)
         return list(expert_tensors(one, ShardSettings(mxfp4=kernel.padding)))
 
     values, first, swizzled = 5760 * 2880 // 2, 5760 * 90, 5888 * 90
@@ -67,12 +67,12 @@ def test_biases_of_triton_experts_are_float32() -> None:
     [("H100-80GB", "OpenAI Triton", True), ("A100-80GB", "Marlin", False), ("B200", "FlashInfer TRT-LLM", True)],
 )
 def test_which_kernel_runs_mxfp4_experts(gpu: str, name: str, monolithic: bool) -> None:
-    kernel = expert_kernel((0, 26, 0), find(gpu), facts_of(GPT_OSS), None, adapters=False)
+    kernel = expert_kernel((0, 26, 0), find_gpu(gpu), facts_of(GPT_OSS), None, adapters=False)
     assert (kernel.name, kernel.monolithic) == (name, monolithic)
 
 
 def test_adapters_and_other_models_leave_triton_on_hopper() -> None:
-    hopper = find("H100-80GB")
+    hopper = find_gpu("H100-80GB")
     assert expert_kernel((0, 26, 0), hopper, facts_of(GPT_OSS), None, adapters=True).name == "Marlin"
     other = replace(facts_of(GPT_OSS), architecture="DeepseekV4ForCausalLM")
     assert expert_kernel((0, 26, 0), hopper, other, None, adapters=False).name == "Marlin"
@@ -102,10 +102,10 @@ def test_the_profile_run_warms_up_both_samplers_since_0_21() -> None:
 
 
 def test_sparse_latent_caches_are_packed_but_on_blackwell_servers() -> None:
-    assert packs_sparse_latent((0, 26, 0), find("H200-141GB"))
-    assert packs_sparse_latent((0, 26, 0), find("RTX-5090"))
-    assert not packs_sparse_latent((0, 26, 0), find("B200"))
-    assert packs_sparse_latent((0, 16, 0), find("B200"))
+    assert packs_sparse_latent((0, 26, 0), find_gpu("H200-141GB"))
+    assert packs_sparse_latent((0, 26, 0), find_gpu("RTX-5090"))
+    assert not packs_sparse_latent((0, 26, 0), find_gpu("B200"))
+    assert packs_sparse_latent((0, 16, 0), find_gpu("B200"))
     facts = facts_of("deepseek-ai/DeepSeek-V3.2")
 
     def page(gpu: str) -> int:
@@ -162,12 +162,12 @@ def test_deepstack_buffers_count_while_the_weights_load() -> None:
 def test_where_the_all_reduce_is_fused(
     release: tuple[int, int, int], gpu: str, tensor: int, pipeline: int, eager: bool, fused: bool
 ) -> None:
-    assert fuses_all_reduce(release, find(gpu), tensor, pipeline, eager=eager) is fused
+    assert fuses_all_reduce(release, find_gpu(gpu), tensor, pipeline, eager=eager) is fused
 
 
 def test_the_fusion_takes_memory_outside_torch() -> None:
     """H100 at TP 2: 0.54 GiB before 0.17, 2.07 since."""
-    before, since = (non_torch(release, find("H100-80GB"), 2, 1) for release in ((0, 16, 0), (0, 17, 0)))
+    before, since = (non_torch(release, find_gpu("H100-80GB"), 2, 1) for release in ((0, 16, 0), (0, 17, 0)))
     assert before.low / GIB < 0.54 < before.high / GIB
     assert since.typical / GIB == pytest.approx(2.07)
 
@@ -183,7 +183,7 @@ def test_the_fusion_takes_memory_outside_torch() -> None:
 def test_graphs_of_mixtures_with_latent_attention(model: str, tensor: int, gib: float) -> None:
     found = graph_memory(
         facts_of(model),
-        find("H100-80GB"),
+        find_gpu("H100-80GB"),
         (0, 19, 0),
         seqs=1024,
         tokens=8192,
@@ -234,8 +234,8 @@ DRAFTING = {"model": "org/draft", "num_speculative_tokens": 3}
 def test_what_falls_back_to_the_first_runner(
     version: str, args: dict[str, Any], env: dict[str, str], second: bool
 ) -> None:
-    settings = Settings(8192, 256, 8192, 0.9, args=args, env=env)
-    assert uses_second_runner(dense(), find("H100-80GB"), engine(version), settings) is second
+    settings = ResolvedSettings(8192, 256, 8192, 0.9, args=args, env=env)
+    assert uses_second_runner(dense(), find_gpu("H100-80GB"), engine(version), settings) is second
 
 
 def test_the_first_runner_takes_its_graphs_off_the_budget() -> None:

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from rayllm_ctl.model.plan.plan import Band, MemoryPlan, Reason
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.evaluate import memory_verdict
 from rayllm_ctl.planner.memory import KVGroup, MemoryEstimate
 from rayllm_ctl.planner.request import Shape
 from rayllm_ctl.planner.speed.sizing import request_capacity
 from tests.planner.gpus import H100
 
-SETTINGS = Settings(32768, 256, 8192, 0.9, "bfloat16", "auto", None, {})
+SETTINGS = ResolvedSettings(32768, 256, 8192, 0.9, "bfloat16", "auto", None, {})
 
 
 def estimate(groups: tuple[KVGroup, ...], blocks: Band, concurrency: Band, cache: int = 10 * 2**30) -> MemoryEstimate:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
@@ -18,11 +18,11 @@ from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model
 from rayllm_ctl.model.spec.transformers import TransformersOptions
 from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.transformers.activations import layer_bytes
+from rayllm_ctl.planner.transformers.activations import transformers_layer_bytes
 from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu, plan_unseen_cpu
-from rayllm_ctl.planner.transformers.devicemap import Limits, device_map
+from rayllm_ctl.planner.transformers.devicemap import DeviceLimits, device_map
 from rayllm_ctl.planner.transformers.gpu import plan_transformers
-from rayllm_ctl.planner.transformers.memory import context_bytes
+from rayllm_ctl.planner.transformers.memory import transformers_context_bytes
 from rayllm_ctl.planner.transformers.parts import Loading, parts_of
 from tests.planner.facts import dense, moe
 from tests.planner.gpus import H100, L4
@@ -83,7 +83,7 @@ def test_layers_lie_where_transformers_puts_them(
 ) -> None:
     """MiB on each device, as transformers 5.23 and accelerate 1.15 put models of these sizes (meta device)."""
     parts = parts_of(facts, Loading("bfloat16", None, 1024))
-    places = device_map(parts, Limits(gpus, each * GIB, cpu * GIB))
+    places = device_map(parts, DeviceLimits(gpus, each * GIB, cpu * GIB))
     if expected is None:
         assert places is None
         return
@@ -112,7 +112,9 @@ def test_parts_hold_every_parameter(name: str) -> None:
 )
 def test_activations_are_those_of_transformers(facts: ModelFacts, measured: int) -> None:
     """MiB of the tensors that live at the peak with a prompt of 8,192 tokens, cache aside (meta device, no mask)."""
-    assert layer_bytes(facts, Loading("bfloat16", None, 8192)) / 2**20 - 32 == pytest.approx(measured, rel=0.03)
+    assert transformers_layer_bytes(facts, Loading("bfloat16", None, 8192)) / 2**20 - 32 == pytest.approx(
+        measured, rel=0.03
+    )
 
 
 def test_a_model_of_16_gb_runs_on_two_gpus_of_11() -> None:
@@ -196,13 +198,13 @@ def test_a_plan_keeps_what_the_engine_was_measured_to_need() -> None:
 
 def test_cuda_takes_what_was_measured_on_an_h100() -> None:
     """Beside PyTorch's memory after the engine had run, and the workspaces of cuBLAS in it; GiB."""
-    assert context_bytes(H100) / GIB == pytest.approx(0.751 + 0.062, rel=0.03)
+    assert transformers_context_bytes(H100) / GIB == pytest.approx(0.751 + 0.062, rel=0.03)
 
 
 def test_layers_beside_a_gpu_of_11_gb_lie_where_they_were_seen() -> None:
     """Five layers and 2.957 GiB on the GPU, 31 layers in CPU memory (max_memory {0: 4582MiB, cpu: 30GiB})."""
     parts = parts_of(facts_of("Qwen/Qwen3-8B"), Loading("float16", None, 4096))
-    places = device_map(parts, Limits(1, 4582 * 2**20, 30 * GIB))
+    places = device_map(parts, DeviceLimits(1, 4582 * 2**20, 30 * GIB))
     assert places is not None
     here = [part for part, place in zip(parts, places, strict=True) if place == 0]
     assert sum(part.layers for part in here) == 5
@@ -253,7 +255,7 @@ def test_on_cpus_the_pod_is_sized_and_offers_ray_one_replica() -> None:
     assert (found.verdict, found.gpu) == ("fits", None)
     assert found.transformers is not None
     assert (found.transformers.gpus, found.transformers.cpus) == (0, 4)
-    deployment = with_deployment(found, asked, resolve(asked.engine)).deployment
+    deployment = with_deployment(found, asked, resolve_release(asked.engine)).deployment
     assert deployment is not None
     assert deployment.worker.cpus == 4
     tight = replace(asked, resources=Resources(worker=PodResources(memory="2Gi")))
@@ -268,16 +270,16 @@ def test_on_cpus_the_pod_is_sized_and_offers_ray_one_replica() -> None:
 
 def test_an_image_without_accelerate_is_not_taken_and_a_public_one_rejected() -> None:
     found, _ = plan(QWEN_8B, L4)
-    none = with_deployment(found, service(), resolve(Engine())).deployment
+    none = with_deployment(found, service(), resolve_release(Engine())).deployment
     assert none is not None
     assert none.runtime.image is None
     assert "lacks accelerate" in none.runtime.image_note
     named = Engine(kind="transformers", image="rayproject/ray-llm:2.60.0-py312-cu130", quantization="bitsandbytes-8bit")
     asked = replace(service(), engine=named)
-    refused = with_deployment(found, asked, resolve(named))
+    refused = with_deployment(found, asked, resolve_release(named))
     assert (refused.verdict, refused.reasons[0].code) == ("invalid", "image-lacks-packages")
     assert "packages accelerate and bitsandbytes" in refused.reasons[0].message
     own = replace(asked, engine=replace(named, image="registry.example/own:1"))
-    accepted = with_deployment(found, own, resolve(own.engine))
+    accepted = with_deployment(found, own, resolve_release(own.engine))
     assert accepted.verdict == "fits"
     assert any("must contain accelerate and bitsandbytes" in note for note in accepted.notes)

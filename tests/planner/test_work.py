@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import cpu_request_bytes, whole_weights
 from rayllm_ctl.planner.speed.work import model_work
 from tests.planner.facts import dense
@@ -43,7 +43,7 @@ def test_a_step_reads_what_the_cache_holds(name: str) -> None:
     tokens in flight and a state's writing back."""
     facts = facts_of(name)
     work = model_work(facts, dtype="bfloat16", kv_cache_dtype="auto", quantization=None)
-    settings = Settings(4096, 1, 1, 0.9, dtype="bfloat16", args={"enable_prefix_caching": False})
+    settings = ResolvedSettings(4096, 1, 1, 0.9, dtype="bfloat16", args={"enable_prefix_caching": False})
     held = cpu_request_bytes(facts, (0, 32, 0), settings)
     assert 0.4 * held < work.cache_bytes(4096, 1) < 1.05 * held + 2 * 0.2 * GIB
 
@@ -57,7 +57,7 @@ def test_weights_that_a_step_reads_are_those_that_memory_counts() -> None:
 
 def test_a_request_on_cpus_takes_whole_blocks_of_128_tokens() -> None:
     facts = dense()
-    settings = Settings(129, 1, 2048, 0.9, dtype="bfloat16")
+    settings = ResolvedSettings(129, 1, 2048, 0.9, dtype="bfloat16")
     token = 32 * 2 * 8 * 128 * 2
     assert cpu_request_bytes(facts, (0, 29, 0), settings) == 256 * token
     assert cpu_request_bytes(facts, (0, 29, 0), replace(settings, tensor=2)) == 128 * token

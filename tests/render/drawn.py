@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.plan import Plan, PodSizes
 from rayllm_ctl.model.spec.service import LLMService
@@ -50,7 +50,7 @@ def _drawn() -> list[Planned]:
 def has_a_runtime(service: LLMService) -> bool:
     """Whether its versions and its image do not contradict each other."""
     try:
-        resolve(service.engine)
+        resolve_release(service.engine)
     except UsageError:
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.model.plan.plan import (
     Band,
     EngineSettings,
@@ -72,7 +72,7 @@ def plan(
         pods=pods or PodSizes("1", "8Gi", "10", "80Gi", tensor if gpu else 0, pipeline, 1.0),
         startup=StartupPlan(minutes, minutes, minutes, minutes, wait_seconds),
     )
-    return with_deployment(fits, service, resolve(service.engine))
+    return with_deployment(fits, service, resolve_release(service.engine))
 
 
 def tiny(service: LLMService, tensor: int = 1) -> Plan:

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given, settings
 
 from rayllm_ctl.catalog.releases import DEFAULT
-from rayllm_ctl.changes.rayservice import explain
+from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
@@ -28,7 +28,7 @@ from rayllm_ctl.render.schema import schema_problems
 from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
 from rayllm_ctl.serving.gateway.userconfig import read_gateway
 from rayllm_ctl.specfile import load_file
-from rayllm_ctl.workflows.plan.image import recipe
+from rayllm_ctl.workflows.plan.image import image_recipe
 from rayllm_ctl.workflows.plan.model import make_plan
 from tests.model.services import services
 from tests.render.drawn import has_a_runtime
@@ -145,7 +145,7 @@ def test_the_redis_is_restricted_and_takes_any_password(tmp_path: Path) -> None:
 
 
 def test_the_recipe_needs_no_other_file() -> None:
-    text = recipe(Engine())
+    text = image_recipe(Engine())
     written = dict(
         re.findall(r'^COPY <<"END_OF_FILE" /opt/rayllm/serving/(\S+)\n(.*?)^END_OF_FILE$', text, re.M | re.S)
     )
@@ -156,7 +156,7 @@ def test_the_recipe_needs_no_other_file() -> None:
         assert requirement in text
     assert {one.partition("==")[0] for one in requirements("gpu")} == {"accelerate", "bitsandbytes"}
     assert text.splitlines()[-1] == "USER 1000:100"
-    assert "FROM r.example/base:1\n" in recipe(Engine(image="r.example/base:1"))
+    assert "FROM r.example/base:1\n" in image_recipe(Engine(image="r.example/base:1"))
     assert {path.relative_to(PACKAGE.parents[1]).as_posix() for path in PACKAGE.rglob("*.py")} < set(written)
 
 
@@ -174,7 +174,7 @@ def test_whatever_goes_in_the_objects_are_valid_and_kuberay_writes_them_back_unc
 def test_diff_says_what_changes_restart() -> None:
     before = rendered(SERVICE)["RayService/chat"]
     settings = replace(SERVICE, gateway=Gateway(keys=Keys(), queue=Queue(5)))
-    found = explain(before, rendered(settings)["RayService/chat"], Running())
+    found = explain_rayservice(before, rendered(settings)["RayService/chat"], Running())
     assert {(change.field, change.effect) for change in found.changes} == {
         ("gateway.keys", "in-place"),
         ("gateway.queue", "in-place"),
@@ -182,7 +182,7 @@ def test_diff_says_what_changes_restart() -> None:
     [consequence] = found.consequences
     assert consequence.message.endswith("takes it up in place: no replica restarts")
     other = json.loads(json.dumps(before).replace("chat-serving-", "chat-serving-1"))
-    found = explain(before, other, Running())
+    found = explain_rayservice(before, other, Running())
     assert {(change.field, change.effect) for change in found.changes} == {
         ("code of models and proxies", "new-cluster")
     }
@@ -196,7 +196,9 @@ def test_other_code_of_the_ingress_restarts_its_replicas_alone() -> None:
     digest = re.search(r"RAYLLM_INGRESS_CODE: \W?(\w+)", before["spec"]["serveConfigV2"])
     assert digest is not None
     other = json.loads(json.dumps(before).replace(digest[1], "0123456789abcdef"))
-    found = explain(before, other, Running(replicas={"chat/OpenAiIngress": 2, "chat-tiny/LLMServer:tiny": 1}))
+    found = explain_rayservice(
+        before, other, Running(replicas={"chat/OpenAiIngress": 2, "chat-tiny/LLMServer:tiny": 1})
+    )
     assert {(change.field, change.effect) for change in found.changes} == {("code of the ingress", "restart")}
     restarted, others = found.consequences
     assert restarted.effect == "restart"

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
-from rayllm_ctl.catalog.releases import resolve
-from rayllm_ctl.changes.rayservice import explain
+from rayllm_ctl.catalog.releases import resolve_release
+from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.gateway import Gateway, Keys, Queue, Validation
@@ -19,7 +19,7 @@ from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.helm.values import helm_values
-from rayllm_ctl.serveconfig import read_config
+from rayllm_ctl.serveconfig import read_serve_config
 from scripts.helmchart import form
 from tests.render.plans import H100, plan
 
@@ -30,7 +30,7 @@ SETTINGS = gateway_config(replace(SERVICE, gateway=GATEWAY), [])
 
 def with_gateway(gateway: Gateway, service: LLMService = SERVICE) -> Plan:
     service = replace(service, gateway=gateway)
-    return with_deployment(plan(service, H100, tensor=2), service, resolve(service.engine))
+    return with_deployment(plan(service, H100, tensor=2), service, resolve_release(service.engine))
 
 
 def manifest(gateway: Gateway, service: LLMService = SERVICE) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def manifest(gateway: Gateway, service: LLMService = SERVICE) -> dict[str, Any]:
 
 def test_the_ingress_is_an_application_of_its_own_on_its_own_workers() -> None:
     made = manifest(GATEWAY)
-    config = read_config(made["spec"]["serveConfigV2"], "rendered")
+    config = read_serve_config(made["spec"]["serveConfigV2"], "rendered")
     assert not config.notes
     ingress, model = config.data["applications"]
     assert (ingress["name"], ingress["route_prefix"], "args" in ingress) == ("chat", "/", False)
@@ -74,14 +74,14 @@ def test_the_ingress_is_an_application_of_its_own_on_its_own_workers() -> None:
 
 
 def test_a_change_of_the_gateway_restarts_nothing() -> None:
-    found = explain(manifest(GATEWAY), manifest(replace(GATEWAY, keys=Keys(), queue=Queue(9))), Running())
+    found = explain_rayservice(manifest(GATEWAY), manifest(replace(GATEWAY, keys=Keys(), queue=Queue(9))), Running())
     assert {change.effect for change in found.changes} == {"in-place"}
     assert [one.effect for one in found.consequences] == ["in-place"]
 
 
 def test_a_change_of_the_model_does_not_restart_the_ingress() -> None:
     other = LLMService("chat", SERVICE.model, replicas=SERVICE.replicas, engine=Engine(args={"seed": 3}))
-    found = explain(manifest(GATEWAY), manifest(GATEWAY, other), Running())
+    found = explain_rayservice(manifest(GATEWAY), manifest(GATEWAY, other), Running())
     (restart,) = (one for one in found.consequences if one.effect == "restart")
     assert "chat-qwen3-32b" in restart.message
     assert "OpenAiIngress" not in restart.message

@@ -11,7 +11,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.patches import Patch, PatchTarget, patch_problems
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.render import render
-from rayllm_ctl.render.helm.go_form import as_written
+from rayllm_ctl.render.helm.go_form import go_text
 from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned
@@ -110,7 +110,7 @@ def test_a_patch_that_is_wrong_by_itself(patch: Patch, where: str, message: str)
 
 
 def form(spec: dict[str, Any], api_version: str = "ray.io/v1") -> Any:
-    return as_written({"apiVersion": api_version, "spec": spec})["spec"]
+    return go_text({"apiVersion": api_version, "spec": spec})["spec"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_other_kinds_are_not_written_back_and_only_their_quantities_change() -> 
 @for_planned
 def test_what_is_rendered_has_that_form(case: Any) -> None:
     for manifest in render(case[1]):
-        assert as_written(manifest) == manifest
+        assert go_text(manifest) == manifest
 
 
 def test_a_pod_template_is_merged_into_the_pods_of_its_role() -> None:

@@ -117,7 +117,7 @@ def test_a_comment_or_docstring_changes_no_digest(monkeypatch: pytest.MonkeyPatc
         ("proxy.py", True, False),
         ("model.py", True, False),
         ("generation/batcher.py", False, False),
-        ("gateway/requestid.py", True, True),
+        ("gateway/http/requestid.py", True, True),
     ],
 )
 def test_what_another_module_replaces(
@@ -213,12 +213,12 @@ import rayllm_ctl.serving.shipped as shipped
 import rayllm_ctl.serving as package
 package.__path__[:0] = shipped.ingress_code({{shipped.VARIABLE: {digest!r}}}, *source)
 (source[0] / "{digest}.zip").unlink()
-import rayllm_ctl.serving.gateway.userconfig as config, rayllm_ctl.serving.gateway.requestid as both
+import rayllm_ctl.serving.gateway.userconfig as config, rayllm_ctl.serving.gateway.http.requestid as both
 print(config.__file__, both.__file__, config.read_gateway({{}}).docs)
 """
     done = run(archive, script)
     inside = copies / f"{digest}.zip" / "rayllm_ctl/serving/gateway"
-    assert done.stdout == f"{inside}/userconfig.py {inside}/requestid.py False\n", done.stderr
+    assert done.stdout == f"{inside}/userconfig.py {inside}/http/requestid.py False\n", done.stderr
 
 
 def test_a_process_waits_for_the_code_that_it_is_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

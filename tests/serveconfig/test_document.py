@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.text.yaml_text import dump
-from rayllm_ctl.serveconfig.document import read
+from rayllm_ctl.serveconfig.document import read_serve_document
 
 BOMB = "a0: &a0 [b, b]\n" + "".join(
     f"a{number}: &a{number} [*a{number - 1}, *a{number - 1}]\n" for number in range(1, 20)
@@ -37,7 +37,7 @@ BOMB = "a0: &a0 [b, b]\n" + "".join(
     ],
 )
 def test_words_that_parsers_read_differently(word: str, value: Any, other: str) -> None:
-    document = read(f"applications:\n- a: 1\n  b: {word}\n", "f.yaml")
+    document = read_serve_document(f"applications:\n- a: 1\n  b: {word}\n", "f.yaml")
     assert document.data["applications"][0]["b"] == value
     [note] = document.notes
     line = document.place(note)
@@ -47,28 +47,28 @@ def test_words_that_parsers_read_differently(word: str, value: Any, other: str) 
 
 @pytest.mark.parametrize("word", ["true", "1", "1.5", "1.0e+3", "null", "~", "0x1F", '"on"', "'1e3'", "text", "-0"])
 def test_words_without_doubt(word: str) -> None:
-    assert read(f"a: {word}", "f").notes == ()
+    assert read_serve_document(f"a: {word}", "f").notes == ()
 
 
 def test_the_value_of_a_secret_is_not_repeated() -> None:
-    [note] = read("env_vars:\n  DB_PASSWORD: 0123", "f").notes
+    [note] = read_serve_document("env_vars:\n  DB_PASSWORD: 0123", "f").notes
     assert "0123" not in note.message
     assert note.path == ("env_vars", "DB_PASSWORD")
 
 
 def test_anchors_merge_keys_and_lines() -> None:
-    document = read("x: &a {k: 1, m: 2}\ny:\n  <<: *a\n  m: 3\nz: [*a]\n", "f")
+    document = read_serve_document("x: &a {k: 1, m: 2}\ny:\n  <<: *a\n  m: 3\nz: [*a]\n", "f")
     assert document.data == {"x": {"k": 1, "m": 2}, "y": {"k": 1, "m": 3}, "z": [{"k": 1, "m": 2}]}
     assert document.line(("y", "m")) == 4
     assert document.line(("y", "absent", 3)) == 2
 
 
 def test_keys_become_text_as_in_json() -> None:
-    assert read("1: a\ntrue: b\nnull: c\n", "f").data == {"1": "a", "true": "b", "null": "c"}
+    assert read_serve_document("1: a\ntrue: b\nnull: c\n", "f").data == {"1": "a", "true": "b", "null": "c"}
 
 
 def test_the_last_of_duplicate_keys_counts_and_is_noted() -> None:
-    document = read("a: 1\nb: 2\na: 3\n", "f")
+    document = read_serve_document("a: 1\nb: 2\na: 3\n", "f")
     assert document.data == {"a": 3, "b": 2}
     assert [note.message for note in document.notes] == ["duplicate key, first in line 1: Ray takes the last one"]
 
@@ -93,7 +93,7 @@ def test_the_last_of_duplicate_keys_counts_and_is_noted() -> None:
 )  # fmt: skip
 def test_files_that_are_rejected(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read(text, "f")
+        read_serve_document(text, "f")
     assert words in caught.value.message
 
 
@@ -107,5 +107,5 @@ def test_files_that_are_rejected(text: str, words: str) -> None:
 )  # fmt: skip
 def test_what_is_written_is_read_alike(value: Any) -> None:
     text = dump({"a": value})
-    assert read(text, "f").data == {"a": value} == yaml.safe_load(text)
-    assert read(text, "f").notes == ()
+    assert read_serve_document(text, "f").data == {"a": value} == yaml.safe_load(text)
+    assert read_serve_document(text, "f").notes == ()

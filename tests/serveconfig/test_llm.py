@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.catalog.rayserve import fields, releases
-from rayllm_ctl.catalog.releases import RELEASES, resolve
+from rayllm_ctl.catalog.releases import RELEASES, resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.service import Engine
-from rayllm_ctl.serveconfig import read_config
+from rayllm_ctl.serveconfig import read_serve_config
 
 HEAD = """applications:
 - name: llms
@@ -23,7 +23,7 @@ HEAD = """applications:
 
 
 def read(text: str, ray: str = "2.60.0") -> tuple[str, ...]:
-    return read_config(text, "f", fields(resolve(Engine(ray_version=ray)))).notes
+    return read_serve_config(text, "f", fields(resolve_release(Engine(ray_version=ray)))).notes
 
 
 def rejected(text: str, ray: str = "2.60.0") -> str:
@@ -172,9 +172,10 @@ def test_fields_and_types_are_those_of_the_version() -> None:
 def test_the_table_has_every_release_and_says_of_others_what_it_takes() -> None:
     assert tuple(releases()) == tuple(release.ray for release in RELEASES)
     assert (
-        fields(resolve(Engine(ray_version="2.99.0"))).note == f"Ray 2.99.0 is not known: checked as {[*releases()][-1]}"
+        fields(resolve_release(Engine(ray_version="2.99.0"))).note
+        == f"Ray 2.99.0 is not known: checked as {[*releases()][-1]}"
     )
-    assert fields(resolve(Engine())).note == ""
+    assert fields(resolve_release(Engine())).note == ""
 
 
 def placeholder(text: str) -> list[str]:

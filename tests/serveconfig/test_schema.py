@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.serve_options import ServeProxies
-from rayllm_ctl.serveconfig import read_config
+from rayllm_ctl.serveconfig import read_serve_config
 
 APPLICATION = "applications:\n- import_path: a:b\n"
 
@@ -19,7 +19,7 @@ def deployment(options: str) -> str:
 
 def rejected(text: str) -> str:
     with pytest.raises(UsageError) as caught:
-        read_config(text, "f")
+        read_serve_config(text, "f")
     return "\n".join((caught.value.message, *caught.value.hints))
 
 
@@ -147,7 +147,7 @@ def test_every_problem_has_its_line() -> None:
     ],
 )
 def test_what_is_valid(text: str) -> None:
-    assert read_config(text, "f").data["applications"]
+    assert read_serve_config(text, "f").data["applications"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_is_valid(text: str) -> None:
     ],
 )
 def test_what_is_noted(text: str, note: str) -> None:
-    notes = read_config(text, "f").notes
+    notes = read_serve_config(text, "f").notes
     assert any(note in line for line in notes), notes
 
 
@@ -194,7 +194,7 @@ def test_no_credential_is_ever_printed() -> None:
     text = (
         f"{APPLICATION}  args: {{a: {secret}, b: 'https://u:{secret}@h'}}\n  runtime_env: {{env_vars: {{T: {secret}}}}}"
     )
-    assert not any(secret in line for line in read_config(text, "f").notes)
+    assert not any(secret in line for line in read_serve_config(text, "f").notes)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_no_credential_is_ever_printed() -> None:
     ],
 )
 def test_where_proxies_listen(text: str, proxies: ServeProxies) -> None:
-    assert read_config(text, "f").proxies == proxies
+    assert read_serve_config(text, "f").proxies == proxies
 
 
 def test_nothing_else_is_changed() -> None:
@@ -218,4 +218,4 @@ def test_nothing_else_is_changed() -> None:
             {"import_path": "a:b", "deployments": [{"name": "D", "user_config": {"a": [1, None, {"b": "x"}]}}]}
         ]
     }
-    assert read_config(text, "f").data == expected
+    assert read_serve_config(text, "f").data == expected

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.serving.configurator import Configurator
-from rayllm_ctl.serving.gateway.limits import RateLimiter
+from rayllm_ctl.serving.gateway.limits.limiter import RateLimiter
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.settings import Model
 from rayllm_ctl.serving.gateway.state import State
@@ -75,7 +75,7 @@ def test_replaced_limits_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_that_fail_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway, configurator = configured()
     before = state(gateway, configurator, limits=LIMITS)
-    monkeypatch.setitem(__import__("sys").modules, "rayllm_ctl.serving.gateway.limits_redis", None)
+    monkeypatch.setitem(__import__("sys").modules, "rayllm_ctl.serving.gateway.limits.redis_store", None)
     with pytest.raises(ImportError):
         configurator.configure(MODELS, read_gateway({"limits": {**LIMITS, "redis": {"url": "redis://x"}}}))
     assert gateway.state is before

@@ -14,9 +14,9 @@ import pytest
 
 from rayllm_ctl.serving.erroranswers import ErrorAnswers
 from rayllm_ctl.serving.gateway.errors import error_body
+from rayllm_ctl.serving.gateway.http.upstream import stream_error
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.steps import Rejection
-from rayllm_ctl.serving.gateway.upstream import stream_error
 
 NAMES = ("RayActorError", "OutOfMemoryError", "WorkerCrashedError", "NodeDiedError", "ObjectLostError")
 EVENT = 'data: {"error": {"message": "EngineCore encountered an issue. See stack trace.", "code": 500}}\n\n'

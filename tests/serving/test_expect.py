@@ -12,7 +12,7 @@ import uvicorn
 
 from rayllm_ctl.serving.gateway.application import App
 from rayllm_ctl.serving.gateway.errors import error_body, server_error
-from rayllm_ctl.serving.gateway.expect import WANTED, Held
+from rayllm_ctl.serving.gateway.http.expect import WANTED, Held
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.proxy import Edge
 from tests.serving.gateway.upstream import Case, Keys, gateway

@@ -61,7 +61,7 @@ FORMS = [
 
 @functools.cache
 def document(spec: Path) -> Any:
-    return tree.plain(tree.read(spec.read_text(encoding="utf-8"), spec.name))
+    return tree.plain(tree.read_tree(spec.read_text(encoding="utf-8"), spec.name))
 
 
 def members(value: Any, kind: Any, path: Path_) -> Iterator[tuple[Path_, Field | None, Any]]:

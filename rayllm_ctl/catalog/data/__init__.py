@@ -5,6 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def read(file: str) -> str:
+def read_data(file: str) -> str:
     """The text of one data file."""
     return (Path(__file__).parent / file).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
-from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer, Rule
+from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer, QuantizerRule
 from rayllm_ctl.model.plan.facts import Scheme
 
 _UNQUANTIZED = 16
@@ -36,25 +36,25 @@ def read_gptq(fields: Fields) -> Quantizer:
     )
     head = fields.flag("lm_head")
     ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
-    rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), Rule(scheme, _quantized_modules(fields)))
+    rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), QuantizerRule(scheme, _quantized_modules(fields)))
     assumed = "" if fields.has("bits") else f"{bits} bits"
     about = f"GPTQ {bits} bit, groups of {group}"
     return Quantizer("gptq", rules, ignored, description=about, head=head, assumed=assumed)
 
 
-def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[Rule]:
+def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
     """GPTQModel's expressions by module: with `-:` it is not quantized, else it has figures of its own. The first one
     that matches counts."""
     rules = fields.child("dynamic")
     for pattern in rules.entries():
         targets = Ignored((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
         if pattern.startswith("-:"):
-            yield Rule(None, targets)
+            yield QuantizerRule(None, targets)
         elif rules.raw(pattern):
-            yield Rule(_changed(scheme, rules.child(pattern)), targets)
+            yield QuantizerRule(_changed(scheme, rules.child(pattern)), targets)
 
 
-def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[Rule]:
+def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
     """AutoRound's figures by module, by full names first and then by expressions."""
     modules = fields.child("extra_config")
     for name in sorted(modules.entries(), key=lambda name: not _SPECIAL.isdisjoint(name)):
@@ -62,7 +62,7 @@ def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[Rule]:
         expression = name if not _SPECIAL.isdisjoint(name) else rf"{re.escape(below(name))}$"
         targets = Ignored((f"re:.*{expression}" if expression is name else f"re:{expression}",))
         kept = figures.integer("bits", default=scheme.bits, high=64) >= _UNQUANTIZED
-        yield Rule(None if kept else _changed(scheme, figures), targets)
+        yield QuantizerRule(None if kept else _changed(scheme, figures), targets)
 
 
 def _changed(scheme: Scheme, figures: Fields) -> Scheme:

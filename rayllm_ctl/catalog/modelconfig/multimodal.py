@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, TEXT_PARTS, read_named, text_architecture
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
@@ -62,7 +62,7 @@ def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[
     served = _served(config)
     found = []
     for spec, part in ((known.vision, "vision_config"), (known.audio, "audio_config")):
-        encoder = read_named(spec, Source(served, served.child(part), hidden, builder)) if spec else None
+        encoder = read_named(spec, EncoderSource(served, served.child(part), hidden, builder)) if spec else None
         if encoder is not None:
             found.append(encoder)
     return tuple(found)

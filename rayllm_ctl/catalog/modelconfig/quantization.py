@@ -13,7 +13,7 @@ from typing import Any
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.gptq import read_gptq
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
-from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, Rule
+from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, QuantizerRule
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.plan.facts import Scheme
 
@@ -56,12 +56,12 @@ def _fp8(fields: Fields) -> Quantizer:
     if len(block) == 2:
         scheme = replace(scheme, block=(block[0], block[1]))
     about = f"fp8 in blocks of {block[0]}x{block[-1]}" if block else "fp8 per tensor"
-    return Quantizer("fp8", (Rule(scheme),), _skipped(fields), description=about)
+    return Quantizer("fp8", (QuantizerRule(scheme),), _skipped(fields), description=about)
 
 
 def _fbgemm(fields: Fields) -> Quantizer:
     scheme = Scheme("fbgemm_fp8", 8, floating=True)
-    return Quantizer("fbgemm_fp8", (Rule(scheme),), _skipped(fields), description="fp8 per channel (FBGEMM)")
+    return Quantizer("fbgemm_fp8", (QuantizerRule(scheme),), _skipped(fields), description="fp8 per channel (FBGEMM)")
 
 
 def _awq(fields: Fields) -> Quantizer:
@@ -69,18 +69,20 @@ def _awq(fields: Fields) -> Quantizer:
     group = fields.integer("group_size", "q_group_size", default=128, low=-1)
     zeros = fields.flag("zero_point", default=True)
     scheme = Scheme("awq", bits, group=max(group, 0), scale_bytes=2, zero_points=zeros, weight_only=True)
-    return Quantizer("awq", (Rule(scheme),), _skipped(fields), description=f"AWQ {bits} bit, groups of {group}")
+    return Quantizer(
+        "awq", (QuantizerRule(scheme),), _skipped(fields), description=f"AWQ {bits} bit, groups of {group}"
+    )
 
 
 def _mxfp4(fields: Fields) -> Quantizer:
-    return Quantizer("mxfp4", (Rule(MXFP4),), _skipped(fields), description="mxfp4 experts", experts_only=True)
+    return Quantizer("mxfp4", (QuantizerRule(MXFP4),), _skipped(fields), description="mxfp4 experts", experts_only=True)
 
 
 def _bitsandbytes(fields: Fields) -> Quantizer:
     bits = 8 if fields.flag("load_in_8bit") else 4
     scheme = Scheme("bitsandbytes", bits, group=64 if bits == 4 else 0, scale_bytes=4, weight_only=True)
     ignored = Ignored((*fields.texts("llm_int8_skip_modules"), "lm_head"))
-    return Quantizer("bitsandbytes", (Rule(scheme),), ignored, description=f"bitsandbytes {bits} bit")
+    return Quantizer("bitsandbytes", (QuantizerRule(scheme),), ignored, description=f"bitsandbytes {bits} bit")
 
 
 def _torchao(fields: Fields) -> Quantizer:
@@ -92,8 +94,9 @@ def _torchao(fields: Fields) -> Quantizer:
         scheme = Scheme("torchao", 4, group=int(group[1]) if group else 128, scale_bytes=2, zero_points=True)
     else:
         scheme = Scheme("torchao", 8, scale_bytes=4)
-    return Quantizer("torchao", (Rule(replace(scheme, method="torchao")),), _skipped(fields), description="torchao",
-                     assumed="" if fields.has("quant_type") else "8 bits")  # fmt: skip
+    assumed = "" if fields.has("quant_type") else "8 bits"
+    rules = (QuantizerRule(replace(scheme, method="torchao")),)
+    return Quantizer("torchao", rules, _skipped(fields), description="torchao", assumed=assumed)
 
 
 def _quark(fields: Fields) -> Quantizer:
@@ -103,13 +106,13 @@ def _quark(fields: Fields) -> Quantizer:
         scheme = replace(MXFP4, method="quark")
     else:
         scheme = Scheme("quark", 8, floating="fp8" in kind, group=-1 if granularity == "per_tensor" else 0)
-    return Quantizer("quark", (Rule(scheme),), _skipped(fields), description=f"Quark {kind}"[:60],
+    return Quantizer("quark", (QuantizerRule(scheme),), _skipped(fields), description=f"Quark {kind}"[:60],
                      assumed="" if weights.has("dtype") else "8 bits")  # fmt: skip
 
 
 def _compressed(fields: Fields) -> Quantizer:
     groups = fields.child("config_groups")
-    rules: list[Rule] = []
+    rules: list[QuantizerRule] = []
     head = False  # the target Linear does not reach the output head
     for name in groups.entries():
         group = groups.child(name)
@@ -118,7 +121,7 @@ def _compressed(fields: Fields) -> Quantizer:
         head = head or "lm_head" in Ignored(targets)
         layout = group.text("format", default=fields.text("format"))
         scheme = _weights(group.child("weights"), group.child("input_activations"), layout)
-        rules.append(Rule(scheme, None if general else Ignored(targets)))
+        rules.append(QuantizerRule(scheme, None if general else Ignored(targets)))
     rules.sort(key=lambda rule: rule.targets is None)
     kv = fields.raw("kv_cache_scheme")
     layout = fields.text("format", default="compressed-tensors")
@@ -187,17 +190,17 @@ def _modelopt(fields: Fields, inner: Fields, side: Mapping[str, Any] | None, met
     per_module = inner.child("quantized_layers").entries() or whole.child("quantized_layers").entries()
     algorithm = inner.text("quant_algo") or whole.text("quant_algo") or method.removeprefix("modelopt_").upper()
     excluded = inner.texts("exclude_modules", "ignore") + whole.texts("exclude_modules")
-    rules: list[Rule] = []
+    rules: list[QuantizerRule] = []
     if per_module:
         targets: dict[str, list[str]] = {}
         for name, entry in per_module.items():
             algo = Fields(entry if isinstance(entry, Mapping) else {}, f"quantized_layers.{name}.").text("quant_algo")
             targets.setdefault(algo, []).append(below(str(name)))
-        rules = [Rule(_algorithm(algo), Ignored(names)) for algo, names in targets.items()]
+        rules = [QuantizerRule(_algorithm(algo), Ignored(names)) for algo, names in targets.items()]
         if method == "fp8":
-            rules.append(Rule(_fp8(fields).rules[0].scheme))
+            rules.append(QuantizerRule(_fp8(fields).rules[0].scheme))
     else:
-        rules = [Rule(_algorithm(algorithm or "FP8"))]
+        rules = [QuantizerRule(_algorithm(algorithm or "FP8"))]
     kv = inner.text("kv_cache_quant_algo") or whole.text("kv_cache_quant_algo")
     if not kv and inner.has("kv_cache_scheme"):
         kv = "FP8"

@@ -13,7 +13,7 @@ FP8_BLOCK = Scheme("fp8", 8, floating=True, block=(128, 128))
 
 
 @dataclass(frozen=True)
-class Rule:
+class QuantizerRule:
     """A scheme for the modules whose names match one of `targets` (None: every linear layer)."""
 
     scheme: Scheme | None
@@ -25,7 +25,7 @@ class Quantizer:
     """Answers how a module is stored. `experts_only`: formats that quantize nothing but routed experts."""
 
     method: str
-    rules: tuple[Rule, ...]
+    rules: tuple[QuantizerRule, ...]
     ignored: Ignored
     description: str
     experts_only: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import read_decoder
-from rayllm_ctl.catalog.modelconfig.decoders.registry import Row, known_architectures, row_of
+from rayllm_ctl.catalog.modelconfig.decoders.registry import DecoderRow, known_architectures, row_of
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -143,7 +143,7 @@ _BY_TYPE = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM", "gpt_oss": "GptOssForCa
 """For the few checkpoints whose config names a type but no architecture (vLLM has the same exceptions)."""
 
 
-def _row(text_name: str, name: str) -> Row:
+def _row(text_name: str, name: str) -> DecoderRow:
     row = row_of(text_name)
     if row is None:
         close = nearest(name, known_architectures() + known_multimodal())

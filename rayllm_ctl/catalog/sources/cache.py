@@ -9,7 +9,7 @@ from rayllm_ctl.catalog.sources import folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint
 
 
-def read(model_id: str, revision: str | None) -> Checkpoint | None:
+def read_cache(model_id: str, revision: str | None) -> Checkpoint | None:
     """The cached checkpoint; None if the cache has no config.json of that revision (None: main)."""
     model = hfenv.hub_cache() / f"models--{model_id.replace('/', '--')}"
     commit = _commit(model, revision or "main")
@@ -18,7 +18,7 @@ def read(model_id: str, revision: str | None) -> Checkpoint | None:
     snapshot = model / "snapshots" / commit
     if not (snapshot / "config.json").is_file():
         return None
-    return folder.read(snapshot, f"Hugging Face cache, commit {commit[:7]}")
+    return folder.read_model_folder(snapshot, f"Hugging Face cache, commit {commit[:7]}")
 
 
 def _commit(model: Path, revision: str) -> str | None:

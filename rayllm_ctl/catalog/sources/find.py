@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.catalog.sources import cache, folder, hfenv, hub
+from rayllm_ctl.catalog.sources import cache, folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -41,9 +41,9 @@ def find(
     """
     read = Checkpoint.sized if any_architecture else Checkpoint.found
     if sources.model_config is not None:
-        return read(folder.read(sources.model_config))
+        return read(folder.read_model_folder(sources.model_config))
     if model.path and Path(model.path).is_dir():
-        return read(folder.read(Path(model.path)))
+        return read(folder.read_model_folder(Path(model.path)))
     unseen = f"{model.path} is not on this machine: planned with the config of {model.id}" if model.path else ""
     found = _by_name(model.id, revision or model.revision, sources, read)
     if not unseen:
@@ -54,7 +54,7 @@ def find(
 def _by_name(
     model_id: str, revision: str | None, sources: FactSources, read: Callable[[Checkpoint], FoundModel]
 ) -> FoundModel:
-    known = models.find(model_id)
+    known = models.find_model(model_id)
     if known is not None and not sources.from_hub:
         return _from_catalog(known, revision)
     if sources.named_only and not sources.from_hub:
@@ -63,7 +63,7 @@ def _by_name(
             "would depend on it",
             hint=(_nearest(model_id), _HUB_HINT, _CONFIG_HINT),
         )
-    cached = cache.read(model_id, revision)
+    cached = cache.read_cache(model_id, revision)
     if cached is not None:
         return read(cached)
     if sources.offline or hfenv.offline():
@@ -73,6 +73,8 @@ def _by_name(
             f"model {model_id} is not in {where}, and the Hugging Face Hub is not asked when offline",
             hint=(instead, _CONFIG_HINT),
         )
+    from rayllm_ctl.catalog.sources import hub
+
     try:
         return read(hub.read(model_id, revision))
     except hub.HubError as error:
@@ -98,5 +100,5 @@ def _refused(error: HubError, model_id: str, *, known: bool) -> UserError:
 
 
 def _nearest(model_id: str) -> str:
-    names = models.nearest(model_id)
+    names = models.nearest_models(model_id)
     return f"did you mean {' or '.join(names)}?" if names else "rayllm-ctl models"

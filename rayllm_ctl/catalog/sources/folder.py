@@ -21,7 +21,7 @@ _QUANTIZATION = "hf_quant_config.json"
 _INDEX = "model.safetensors.index.json"
 
 
-def read(path: Path, source: str | None = None) -> Checkpoint:
+def read_model_folder(path: Path, source: str | None = None) -> Checkpoint:
     """The checkpoint whose config.json, or whose directory, `path` is. UsageError if it is missing or corrupt."""
     if path.is_dir():
         return _folder(path, source)

@@ -48,7 +48,7 @@ def apply(
     dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
         generation = (unchanged or {}).get(str(manifest.get("kind")))
-        before, after, created = _patched(cluster, manifest, dry, force_conflicts, field_manager, generation)
+        before, after, created = _patch(cluster, manifest, dry, force_conflicts, field_manager, generation)
         if created:
             action = "created"
         else:
@@ -69,7 +69,7 @@ def would_apply(
     In the order of `apply`, with the same errors.
     """
     for manifest in sorted(manifests, key=_rank):
-        before, after, _ = _patched(cluster, manifest, True, force_conflicts, field_manager)
+        before, after, _ = _patch(cluster, manifest, True, force_conflicts, field_manager)
         yield before, after
 
 
@@ -77,7 +77,7 @@ def _rank(manifest: Mapping[str, Any]) -> int:
     return next((rank for rank, kinds in enumerate(_ORDER) if manifest.get("kind") in kinds), len(_ORDER))
 
 
-def _patched(
+def _patch(
     cluster: Cluster,
     manifest: Mapping[str, Any],
     dry: bool,

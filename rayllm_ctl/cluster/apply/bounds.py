@@ -63,7 +63,7 @@ def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any])
 
 
 @contextmanager
-def settling(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
+def keep_propagating(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
     """Goes on with `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
 
     The bounds go to the RayCluster that serves in the end, which is known once KubeRay has looked at the change.

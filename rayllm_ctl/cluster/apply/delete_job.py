@@ -35,10 +35,10 @@ def delete_job(
         if ignore_not_found:
             return
         raise no_such_job(cluster, name, namespace)
-    yield from remove(cluster, name, namespace, doomed, wait=wait, timeout=timeout)
+    yield from remove_job(cluster, name, namespace, doomed, wait=wait, timeout=timeout)
 
 
-def remove(
+def remove_job(
     cluster: Cluster, name: str, namespace: str, doomed: Sequence[Entry], *, wait: bool, timeout: float
 ) -> Iterator[Applied | Noted]:
     """Delete `doomed` objects of the batch job `name`; with `wait`, go on until its pods are gone as well."""

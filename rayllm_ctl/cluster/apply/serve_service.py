@@ -16,7 +16,7 @@ from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.workload import Right, WorkloadKind
 
-RIGHTS = (Right("get", "Service"), Right("patch", "Service"))
+SERVE_SERVICE_RIGHTS = (Right("get", "Service"), Right("patch", "Service"))
 """What a service with options for its Service needs."""
 
 

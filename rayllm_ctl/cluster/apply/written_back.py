@@ -19,7 +19,7 @@ _QUANTITIES = ("sizeLimit", "divisor")
 _MOST_SHOWN = 5
 
 
-def differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+def written_back_differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """The fields of a spec that mean something else now, one line each; empty if it is as it was applied."""
     found = list(_differences(_meaning(applied), _meaning(live), "spec"))
     more = len(found) - _MOST_SHOWN

@@ -30,7 +30,7 @@ Report = Callable[[str], None]
 
 
 @contextmanager
-def listening(
+def listen_on_loopback(
     cluster: Cluster, namespace: str, service: str, port: int = 0, report: Report = lambda _: None
 ) -> Iterator[int]:
     """A port on loopback, while the block runs; 0: any that is free. Each connection goes to one of the pods that are

@@ -12,7 +12,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube.api_kinds import kind_of
 from rayllm_ctl.model.kube.kuberay import OPERATOR_SELECTOR
-from rayllm_ctl.model.kube.kuberay_versions import parse
+from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 
 _INSTALL: Mapping[str, str] = {
@@ -94,7 +94,7 @@ def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> 
         return  # said with the version of KubeRay
     if operators and not any(_gated(operator) for operator in operators):
         version = kuberay_version(cluster)
-        if version is not None and parse(version) < (1, 7):
+        if version is not None and parse_version(version) < (1, 7):
             yield Checked(name, None, f"KubeRay {version} runs without --feature-gates={_GATE}=true: until it has it, "
                           "no change that needs another Ray cluster is rolled out")  # fmt: skip
 

@@ -19,7 +19,7 @@ from rayllm_ctl.cluster.ray.metrics import RAY_METRICS_PORT, metrics_text
 from rayllm_ctl.cluster.ray.queue import AFTER_A_FAILURE_SECONDS, QueueReader
 from rayllm_ctl.cluster.ray.vllm_servers import ready_servers
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.model.bench.service import LoadLook
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.names import engine_deployment
 from rayllm_ctl.model.observed.vllm_metrics import EngineFigures, engine_figures
@@ -69,16 +69,16 @@ class RayServiceLook:
         self._where: ActiveServe | None = None
         self._queue = QueueReader(cluster)
 
-    def __call__(self) -> Look:
+    def __call__(self) -> LoadLook:
         problems: list[str] = []
         state = self._state(problems)
         if state is None:
-            return Look(problems=tuple(problems))
+            return LoadLook(problems=tuple(problems))
         deployments = self._deployments(state)
         running = [one for deployment in deployments for one in running_replicas(deployment)]
         pods = sorted({str(one["node_instance_id"]) for one in running if one.get("node_instance_id")})
         ids = [str(one.get("replica_id")) for one in running]
-        return Look(
+        return LoadLook(
             replicas=len(running),
             wanted=sum(int(deployment.get("target_num_replicas") or 0) for deployment in deployments),
             engine=self._metrics.read(pods, ids, problems) if pods else None,
@@ -116,19 +116,19 @@ class RayServiceLook:
         return found.get("pending") if found else None
 
 
-def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[], Look]:
+def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[], LoadLook]:
     """Looks at vLLM's own servers on a RayCluster: each pod of their group is a replica."""
     metrics = EngineMetrics(cluster, namespace, kuberay.SERVE_PORT, 0.0)
 
-    def look() -> Look:
+    def look() -> LoadLook:
         problems: list[str] = []
         try:
             item = cluster.get(kuberay.RAY_CLUSTER, name, namespace)
             pods = ready_servers(cluster, name, namespace)
         except UserError as error:
-            return Look(problems=(f"the RayCluster could not be read: {short_reason(error)}",))
+            return LoadLook(problems=(f"the RayCluster could not be read: {short_reason(error)}",))
         ready = [pod["metadata"]["name"] for pod in pods]
-        return Look(
+        return LoadLook(
             replicas=len(ready),
             wanted=next(_servers(item), None),
             engine=metrics.read(ready, None, problems) if ready else None,

@@ -28,7 +28,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
-from rayllm_ctl.model.observed.health import Queue, queue_of
+from rayllm_ctl.model.observed.health import QueueState, queue_of
 from rayllm_ctl.model.observed.ray_metrics import report_interval
 from rayllm_ctl.model.observed.top import ReplicaLook, ServiceLook
 
@@ -109,7 +109,7 @@ class RayServiceReplicas:
 
     def _queued(
         self, rayservice: Mapping[str, Any], where: ActiveServe, state: Mapping[str, Any], problems: list[str]
-    ) -> Queue | None:
+    ) -> QueueState | None:
         try:
             found = self._queue.read(rayservice, where.ray_cluster, state)
         except UserError as error:

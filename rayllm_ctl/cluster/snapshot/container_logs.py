@@ -70,7 +70,7 @@ def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
 
 
 @contextmanager
-def opened(
+def open_log(
     cluster: Cluster,
     pod: str,
     container: str,
@@ -108,7 +108,7 @@ def pieces(response: BaseHTTPResponse) -> Iterator[bytes]:
 
 def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow: bool) -> Iterator[bytes]:
     """A container's whole log in pieces; with `follow` as it is written, until the container ends."""
-    with opened(cluster, pod, container, namespace, follow=follow) as response:
+    with open_log(cluster, pod, container, namespace, follow=follow) as response:
         yield from pieces(response)
 
 

@@ -47,7 +47,7 @@ def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
     return found
 
 
-def listed(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
+def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
     """Gets what is in front of many services from one list of each kind that any of them names.
 
     IngressClasses are left to a look at one service.

@@ -16,7 +16,7 @@ from rayllm_ctl.cluster.api.errors import NotFoundError, api_error, read_status
 from rayllm_ctl.cluster.api.service_proxy import cleaned
 from rayllm_ctl.cluster.ray import serve
 from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
-from rayllm_ctl.cluster.snapshot.container_logs import opened
+from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
@@ -26,7 +26,7 @@ from rayllm_ctl.model.workload import WorkloadKind
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
-Pod = Mapping[str, Any]
+LogPod = Mapping[str, Any]
 
 _WHOLE = -1
 """The number of lines for which Ray sends a whole file."""
@@ -85,7 +85,7 @@ def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
     return cluster.list("Pod", label_selector=kuberay.OPERATOR_SELECTOR)
 
 
-def of_containers(cluster: Cluster, pods: Iterable[Pod]) -> list[LogSource]:
+def of_containers(cluster: Cluster, pods: Iterable[LogPod]) -> list[LogSource]:
     """The log of the first container of each pod: Ray's, or the operator's."""
     return [_of_container(cluster, pod) for pod in pods]
 
@@ -131,7 +131,7 @@ def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
                     yield name, replica
 
 
-def _of_container(cluster: Cluster, pod: Pod) -> LogSource:
+def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
     metadata = pod["metadata"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     container = str(pod["spec"]["containers"][0]["name"])
@@ -139,7 +139,7 @@ def _of_container(cluster: Cluster, pod: Pod) -> LogSource:
     status: Mapping[str, Any] = next((one for one in told if one.get("name") == container), {})
 
     def read(how: Reading) -> AbstractContextManager[BaseHTTPResponse]:
-        return opened(
+        return open_log(
             cluster, name, container, namespace, follow=how.follow, tail=how.tail, previous=how.previous,
             times=how.times, since=how.since,
         )  # fmt: skip

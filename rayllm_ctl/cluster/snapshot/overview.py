@@ -16,7 +16,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
-from rayllm_ctl.cluster.snapshot.exposure import in_front_of, listed
+from rayllm_ctl.cluster.snapshot.exposure import in_front_of, list_exposure
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
@@ -57,7 +57,7 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
             raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
         found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
         owners = _Owners(found)
-        exposure = tasks.submit(listed, reader, [item for _, item in owners.services.values()], namespace)
+        exposure = tasks.submit(list_exposure, reader, [item for _, item in owners.services.values()], namespace)
         for item in clusters.result():
             owners.add_cluster(item)
         for part in parts:

@@ -15,7 +15,7 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.kube.quantities import format_duration
-from rayllm_ctl.model.observed.batch_status import BatchHealth, Outcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 
 _LABEL = 11
 _QUIET = frozenset({"Retrying", "Suspended"})
@@ -24,7 +24,7 @@ _QUIET = frozenset({"Retrying", "Suspended"})
 Shown = BatchEvent | Applied
 
 
-def choose(style: Printer, live: bool = True) -> Progress[Shown]:
+def choose_job_progress(style: Printer, live: bool = True) -> Progress[Shown]:
     """A bar where standard error is a terminal that can move its cursor, else a line per change."""
     return BatchBar(style) if live and style.terminal else BatchLines(style)
 
@@ -101,7 +101,7 @@ class BatchBar:
         label, text = _line(event)
         mark = "step"
         if isinstance(event, BatchEnded):
-            mark = "ok" if event.outcome is Outcome.ANSWERED else "error"
+            mark = "ok" if event.outcome is JobOutcome.ANSWERED else "error"
         self._redrawn.print(f"{self._style.symbol(mark)} {label:<{_LABEL}} {text}")
 
     def _draw(self, event: BatchObserved) -> None:
@@ -132,7 +132,7 @@ def _line(event: BatchEnded | Noted | Applied) -> tuple[str, str]:
     match event:
         case BatchEnded():
             where = f"; output {event.health.output}" if event.health.output else ""
-            verb = "done" if event.outcome is Outcome.ANSWERED else "failed"
+            verb = "done" if event.outcome is JobOutcome.ANSWERED else "failed"
             took = age(event.health.started, event.health.ended or event.health.observed_at)
             return verb, f"{event.name}{f' after {took}' if took else ''}: {event.health.message}{where}"
         case Noted():

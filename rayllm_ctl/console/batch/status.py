@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rayllm_ctl.console.observe.status import cause_lines, labelled, state_table
+from rayllm_ctl.console.observe.status import cause_lines, labelled_text, state_table
 from rayllm_ctl.console.observe.tree import age, tree_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import format_duration
@@ -50,7 +50,7 @@ def job_status(name: str, namespace: str, health: BatchHealth, style: Printer) -
     for cause in health.causes:
         lines += cause_lines(cause, style)
     for note in health.notes:
-        lines += labelled("note", note, style, "warning")
+        lines += labelled_text("note", note, style, "warning")
     facts = [("rows", row_figures(health)), ("tokens", _tokens(health)), ("output", health.output)]
     if health.ended is not None:
         facts.append(("took", age(health.started, health.ended)))

@@ -8,7 +8,7 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.bench.load import Comparison, Ratio
 
 
-def lines(found: Sequence[Comparison], style: Printer) -> Iterator[str]:
+def comparison_lines(found: Sequence[Comparison], style: Printer) -> Iterator[str]:
     """A table for each load."""
     for number, comparison in enumerate(found):
         if number:

@@ -45,7 +45,7 @@ def watching(stream: TextIO) -> Iterator[Callable[[Mapping[str, Any]], None]]:
             stream.flush()
 
 
-def lines(results: Results, style: Printer) -> Iterator[str]:
+def result_lines(results: Results, style: Printer) -> Iterator[str]:
     """All of the results: one in full, several as a table."""
     yield f"{style.paint(results.target, 'bold')}: {', '.join(results.models)}"
     if len(results.runs) == 1:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rayllm_ctl.console.bench.sweep_figures import FIGURES, Figure, Row, best, label, rows, several_loads, varied
+from rayllm_ctl.console.bench.sweep_figures import FIGURES, Figure, FigureRow, best, label, rows, several_loads, varied
 from rayllm_ctl.console.rows import labelled
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.bench.sweep import Record, Sweep, in_words, short_names, shown
+from rayllm_ctl.model.bench.sweep import Sweep, VariantRecord, in_words, short_names, shown
 
 _STATES = {"failed": "failed", "rejected": "rejected", "interrupted": "interrupted", "waiting": "not measured yet"}
 _MARK = " *"
 
 
-def lines(sweep: Sweep, style: Printer) -> Iterator[str]:
+def sweep_lines(sweep: Sweep, style: Printer) -> Iterator[str]:
     """The table, the best of each figure, and why there is nothing of a variant."""
     found, vary = rows(sweep), varied(sweep)
     with_load = several_loads(found)
@@ -28,7 +28,7 @@ def lines(sweep: Sweep, style: Printer) -> Iterator[str]:
         yield from problems
 
 
-def _table(found: Sequence[Row], vary: Sequence[str], with_load: bool) -> Iterator[str]:
+def _table(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> Iterator[str]:
     short = short_names(vary)
     head = [short[name] for name in vary] + (["load"] if with_load else [])
     left = len(head)
@@ -55,7 +55,7 @@ def _column(place: int) -> str:
     return f"{figure.name} {figure.part}".rstrip()
 
 
-def _cells(row: Row, found: Sequence[Row], vary: Sequence[str], with_load: bool) -> list[str]:
+def _cells(row: FigureRow, found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> list[str]:
     cells = [shown(row.record.values[name]) for name in vary]
     if row.run is None:
         state = _STATES.get(row.record.state, "no rate keeps the limits")
@@ -65,21 +65,21 @@ def _cells(row: Row, found: Sequence[Row], vary: Sequence[str], with_load: bool)
     return [*cells, *figures[:-2], f"{row.run['requests']['failed']:,}", _gpus(row.record), *figures[-2:]]
 
 
-def _cell(figure: Figure, row: Row, found: Sequence[Row]) -> str:
+def _cell(figure: Figure, row: FigureRow, found: Sequence[FigureRow]) -> str:
     value = figure.value(row)
     if value is None:
         return "-"
     return figure.text(value) + (_MARK if best(figure, found, row) else "")
 
 
-def _gpus(record: Record) -> str:
+def _gpus(record: VariantRecord) -> str:
     if record.gpus is None:
         return "-"
     low, high = record.gpus
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _best(found: Sequence[Row], vary: Sequence[str], with_load: bool) -> Iterator[str]:
+def _best(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> Iterator[str]:
     """What each variant has the best of."""
     for row in found:
         names = [f"{figure.name} {figure.part}".rstrip() for figure in FIGURES if best(figure, found, row)]
@@ -87,7 +87,7 @@ def _best(found: Sequence[Row], vary: Sequence[str], with_load: bool) -> Iterato
             yield f"{label(row, vary, with_load)}: {', '.join(names)}"
 
 
-def _problems(record: Record, style: Printer, vary: Sequence[str]) -> Iterator[str]:
+def _problems(record: VariantRecord, style: Printer, vary: Sequence[str]) -> Iterator[str]:
     words = in_words({name: record.values[name] for name in vary})
     if record.message:
         kind = "warning" if record.state == "rejected" else "error"

@@ -7,16 +7,16 @@ from typing import Any
 
 from rayllm_ctl.console.bench.results import NAMES, load_in_words, number, seconds
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.bench.sweep import Record, Sweep, in_words
+from rayllm_ctl.model.bench.sweep import Sweep, VariantRecord, in_words
 
 Run = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureRow:
     """A variant under one load. run: what was measured; None where nothing was."""
 
-    record: Record
+    record: VariantRecord
     run: Run | None
 
     @property
@@ -30,22 +30,22 @@ class Figure:
 
     name: str
     part: str
-    value: Callable[[Row], float | None]
+    value: Callable[[FigureRow], float | None]
     text: Callable[[float], str]
     higher_is_better: bool
 
 
-def rows(sweep: Sweep) -> list[Row]:
+def rows(sweep: Sweep) -> list[FigureRow]:
     """A row for each load of each variant, and one for a variant without a result."""
-    return [Row(record, run) for record in sweep.records for run in (record.runs or (None,))]
+    return [FigureRow(record, run) for record in sweep.records for run in (record.runs or (None,))]
 
 
-def several_loads(found: Sequence[Row]) -> bool:
+def several_loads(found: Sequence[FigureRow]) -> bool:
     """Whether rows have to say their load."""
     return len({row.load for row in found if row.run is not None}) > 1
 
 
-def label(row: Row, vary: Sequence[str], with_load: bool) -> str:
+def label(row: FigureRow, vary: Sequence[str], with_load: bool) -> str:
     """The variant for people, and its load. vary: the fields to name."""
     words = in_words({name: row.record.values[name] for name in vary})
     return f"{words}, {row.load}" if with_load else words
@@ -57,7 +57,7 @@ def varied(sweep: Sweep) -> tuple[str, ...]:
     return tuple(name for name, all_ in values.items() if any(one != all_[0] for one in all_)) or sweep.vary
 
 
-def best(figure: Figure, found: Sequence[Row], row: Row) -> bool:
+def best(figure: Figure, found: Sequence[FigureRow], row: FigureRow) -> bool:
     """Whether no other variant has a better value, at the same load unless that was searched.
 
     Only variants that answered every request are compared, and only where there are two of them.
@@ -77,7 +77,7 @@ def best(figure: Figure, found: Sequence[Row], row: Row) -> bool:
     return value == (max(rivals) if figure.higher_is_better else min(rivals))
 
 
-def tokens_per_gpu(row: Row) -> float | None:
+def tokens_per_gpu(row: FigureRow) -> float | None:
     """Output tokens per second and GPU, where the number of GPUs is the same all the time."""
     gpus = row.record.gpus
     tokens = _throughput("outputTokensPerSecond")(row)
@@ -86,8 +86,8 @@ def tokens_per_gpu(row: Row) -> float | None:
     return tokens / gpus[0]
 
 
-def _throughput(name: str) -> Callable[[Row], float | None]:
-    def value(row: Row) -> float | None:
+def _throughput(name: str) -> Callable[[FigureRow], float | None]:
+    def value(row: FigureRow) -> float | None:
         if row.run is None or (name != "requestsPerSecond" and row.run["tokens"]["countedBy"] in (None, "none")):
             return None
         return float(row.run["throughput"][name])
@@ -95,15 +95,15 @@ def _throughput(name: str) -> Callable[[Row], float | None]:
     return value
 
 
-def _latency(name: str, percentile: str) -> Callable[[Row], float | None]:
-    def value(row: Row) -> float | None:
+def _latency(name: str, percentile: str) -> Callable[[FigureRow], float | None]:
+    def value(row: FigureRow) -> float | None:
         found = row.run["latencySeconds"][name] if row.run is not None else None
         return float(found[percentile]) if found else None
 
     return value
 
 
-def _startup(row: Row) -> float | None:
+def _startup(row: FigureRow) -> float | None:
     return row.record.startup_seconds
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from rayllm_ctl.console.bench.plots import Format, Plot, images
-from rayllm_ctl.console.bench.sweep_figures import FIGURES, Figure, Row, best, label, rows, several_loads, varied
+from rayllm_ctl.console.bench.sweep_figures import FIGURES, Figure, FigureRow, best, label, rows, several_loads, varied
 from rayllm_ctl.model.bench.sweep import Sweep
 
 _WIDTH = 6.4
@@ -50,7 +50,7 @@ def plots(sweep: Sweep, forms: Sequence[Format]) -> list[Plot]:
     return drawn
 
 
-def _bars(axes: Any, found: Sequence[Row], labels: Sequence[str], figures: Sequence[Figure]) -> None:
+def _bars(axes: Any, found: Sequence[FigureRow], labels: Sequence[str], figures: Sequence[Figure]) -> None:
     thick = _BAR / len(figures)
     for number, figure in enumerate(figures):
         for place, row in enumerate(found):

@@ -39,7 +39,7 @@ class Progress(Protocol[E]):
     def handle(self, event: E) -> None: ...
 
 
-def choose(style: Printer, live: bool = True) -> Progress[Event]:
+def choose_progress(style: Printer, live: bool = True) -> Progress[Event]:
     """A live tree where standard error is a terminal that can move its cursor, else a line per change.
 
     `live` False: never a tree (in CI, or where the user asked for details).

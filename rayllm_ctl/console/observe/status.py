@@ -48,13 +48,13 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     for cause in health.causes:
         lines += cause_lines(cause, style)
     for note in health.notes:
-        lines += labelled("note", note, style, "warning")
+        lines += labelled_text("note", note, style, "warning")
     if health.tree or health.state in (State.READY, State.PROGRESSING, State.DEGRADED):
         counts = f"{_counts(health)} · namespace {namespace}"
         lines.append(f"  {style.paint('service'.ljust(_LABEL), 'dim')}{counts}")
     for address in health.external:
         colour = "dim" if address.state is Reach.READY else "warning"
-        lines += labelled("external", format_external(address), style, colour)
+        lines += labelled_text("external", format_external(address), style, colour)
     lines += [f"  {line}" for line in tree_lines(health, style)]
     return "\n".join(lines) + "\n"
 
@@ -120,9 +120,9 @@ def cause_lines(cause: Cause, style: Printer) -> list[str]:
     lines = []
     if not informative:
         first = f"{cause.code}  {cause.message}"
-        lines += labelled("cause", first, style, "error" if cause.terminal else "warning")
+        lines += labelled_text("cause", first, style, "error" if cause.terminal else "warning")
     for number, line in enumerate(cause.evidence):
-        lines += labelled("evidence" if number == 0 else "", line, style, "dim")
+        lines += labelled_text("evidence" if number == 0 else "", line, style, "dim")
     for number, line in enumerate(cause.hint):
         # A hint is a command to copy: it is never wrapped.
         label = style.paint(("hint" if number == 0 else "").ljust(_LABEL), "step")
@@ -130,7 +130,7 @@ def cause_lines(cause: Cause, style: Printer) -> list[str]:
     return lines
 
 
-def labelled(label: str, text: str, style: Printer, colour: str) -> list[str]:
+def labelled_text(label: str, text: str, style: Printer, colour: str) -> list[str]:
     """Text beside a label, wrapped below itself."""
     wrapped = textwrap.wrap(text, WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
     marks = [label, *[""] * (len(wrapped) - 1)]

@@ -22,7 +22,7 @@ FOLD = 6
 
 
 @dataclass(frozen=True)
-class Row:
+class TreeRow:
     """A line of the tree; `branch` is what is drawn before its label."""
 
     branch: str
@@ -86,13 +86,13 @@ def age(since: datetime | None, now: datetime | None) -> str:
     return format_duration((now - since).total_seconds())
 
 
-def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Iterator[Row]:
+def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Iterator[TreeRow]:
     groups = list(_folded(nodes))
     for number, (node, label, count) in enumerate(groups):
         last = number == len(groups) - 1
         waited = age(node.since, now) if node.state not in _WELL and node.kind != "endpoint" else ""
         detail = f"{node.detail}  {waited}".strip() if count == 1 else waited
-        yield Row(indent + ("└─ " if last else "├─ "), label, node.state, detail)
+        yield TreeRow(indent + ("└─ " if last else "├─ "), label, node.state, detail)
         yield from _rows(node.children, indent + ("   " if last else "│  "), now)
 
 

@@ -68,7 +68,7 @@ def format_markdown(diff: Diff) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_document(diff: Diff) -> dict[str, Any]:
+def diff_document(diff: Diff) -> dict[str, Any]:
     """The diff as plain JSON data."""
     return {
         "differences": bool(diff),

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from rayllm_ctl.errors import DIFF_FAILED, UserError
 from rayllm_ctl.model.observed.changes import Diff
-from rayllm_ctl.model.observed.unified_diff import file_name, text
+from rayllm_ctl.model.observed.unified_diff import file_name, unified_text
 
-VARIABLE = "KUBECTL_EXTERNAL_DIFF"
+DIFF_VARIABLE = "KUBECTL_EXTERNAL_DIFF"
 
 _PARAMETER = re.compile(r"[a-zA-Z0-9=-]+")
 
@@ -39,14 +39,16 @@ def show(diff: Diff, program: str, parameters: Sequence[str]) -> None:
         for item in diff.objects:
             for place, side in zip(places, (item.before, item.after), strict=True):
                 if side is not None:
-                    (place / file_name(item)).write_text(text(side), encoding="utf-8")
+                    (place / file_name(item)).write_text(unified_text(side), encoding="utf-8")
         sys.stdout.flush()
         try:
             done = subprocess.run([program, *map(str, places), *parameters], check=False)
         except OSError as error:
             raise UserError(
-                f"{VARIABLE}: {program} cannot be run: {error.strerror}", hint=f"unset {VARIABLE}",
+                f"{DIFF_VARIABLE}: {program} cannot be run: {error.strerror}", hint=f"unset {DIFF_VARIABLE}",
                 exit_code=DIFF_FAILED,
             ) from error  # fmt: skip
     if done.returncode not in (0, 1):
-        raise UserError(f"{VARIABLE}: {program} failed with exit code {done.returncode}", hint=f"unset {VARIABLE}")
+        raise UserError(
+            f"{DIFF_VARIABLE}: {program} failed with exit code {done.returncode}", hint=f"unset {DIFF_VARIABLE}"
+        )

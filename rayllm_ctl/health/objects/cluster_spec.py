@@ -18,7 +18,7 @@ DEFAULT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupSpec:
     """A worker group. `capacity`: what Ray can place on one of its nodes (CPU, GPU, custom resources)."""
 
     name: str
@@ -43,7 +43,7 @@ class ClusterSpec:
     """The spec of a RayCluster, or the rayClusterConfig of a RayService. `fault_tolerant`: the head's state is kept
     in a Redis, so that workers go on without the head (GCS fault tolerance)."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[GroupSpec, ...]
     head: Mapping[str, float]
     autoscaled: bool
     fault_tolerant: bool
@@ -67,9 +67,9 @@ def suspended(cluster: Object) -> bool:
     )
 
 
-def _group(group: Mapping[str, Any]) -> Group:
+def _group(group: Mapping[str, Any]) -> GroupSpec:
     low = fields.integer(group, "minReplicas")
-    return Group(
+    return GroupSpec(
         name=fields.text(group, "groupName"),
         replicas=fields.integer(group, "replicas", default=low),
         low=low,

@@ -22,7 +22,7 @@ _NANOSECONDS = re.compile(r"\.([0-9a-f]{15,16})$")
 
 
 @dataclass(frozen=True)
-class Event:
+class ObjectEvent:
     """One event: about `kind`/`name`, between `first` and `last`, seen `count` times.
 
     `order`: seconds since 1970 by which events are sorted; finer than `last`, which most writers cut to seconds.
@@ -49,7 +49,7 @@ class Event:
         return f"event {time}{self.reason}{times}: {' '.join(self.message.split())}"
 
 
-def read_event(item: Object) -> Event:
+def read_event(item: Object) -> ObjectEvent:
     """An event of either API; core/v1 events of the scheduler have no first and last time, only an eventTime."""
     about = fields.mapping(item, "involvedObject") or fields.mapping(item, "regarding")
     instant = fields.when(item, "eventTime")
@@ -68,7 +68,7 @@ def read_event(item: Object) -> Event:
         fields.integer(item, "deprecatedCount"),
         fields.integer(item, "series", "count"),
     )
-    return Event(
+    return ObjectEvent(
         kind=fields.text(about, "kind"),
         name=fields.text(about, "name"),
         reason=fields.text(item, "reason"),
@@ -100,7 +100,7 @@ class EventLog:
     """The events of one namespace, oldest first, without the copies that the second API shows of the first's."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
-        seen: dict[tuple[str, str, str, str], Event] = {}
+        seen: dict[tuple[str, str, str, str], ObjectEvent] = {}
         for item in objects:
             event = read_event(item)
             # The same event has the same name in both APIs; its time stamps may be cut to seconds in one of them.
@@ -110,19 +110,19 @@ class EventLog:
         undated = [event for event in seen.values() if event.last is None]
         dated = [event for event in seen.values() if event.last is not None]
         self._events = (*undated, *sorted(dated, key=lambda event: event.order))
-        self._by_subject: dict[tuple[str, str], list[Event]] = {}
+        self._by_subject: dict[tuple[str, str], list[ObjectEvent]] = {}
         for event in self._events:
             self._by_subject.setdefault((event.kind, event.name), []).append(event)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[ObjectEvent]:
         return iter(self._events)
 
-    def of(self, kind: str, name: str, *reasons: str) -> list[Event]:
+    def of(self, kind: str, name: str, *reasons: str) -> list[ObjectEvent]:
         """The events about an object, oldest first; only those of `reasons`, if any are given."""
         found = self._by_subject.get((kind, name), [])
         return [event for event in found if not reasons or event.reason in reasons]
 
-    def last(self, kind: str, name: str, *reasons: str) -> Event | None:
+    def last(self, kind: str, name: str, *reasons: str) -> ObjectEvent | None:
         """The newest event about an object."""
         found = self.of(kind, name, *reasons)
         return found[-1] if found else None

@@ -10,7 +10,7 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
-from rayllm_ctl.health.objects.quantity import Resources, amounts, pod_requests
+from rayllm_ctl.health.objects.quantity import ResourceQuantities, amounts, pod_requests
 from rayllm_ctl.model.observed.health import Object
 
 CORDONED = "node.kubernetes.io/unschedulable"
@@ -36,9 +36,9 @@ class Node:
     not_ready_reason: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    allocatable: Resources
-    free: Resources
-    holders: Mapping[str, Resources]
+    allocatable: ResourceQuantities
+    free: ResourceQuantities
+    holders: Mapping[str, ResourceQuantities]
 
     @property
     def autoscaled(self) -> bool:
@@ -50,15 +50,15 @@ class Node:
         """Its GPUs by the labels of GPU feature discovery or of GKE; empty where neither is set."""
         return self.labels.get("nvidia.com/gpu.product") or self.labels.get("cloud.google.com/gke-accelerator") or ""
 
-    def fits(self, requests: Resources) -> bool:
+    def fits(self, requests: ResourceQuantities) -> bool:
         """Whether `requests` fit into what is free."""
         return not self.lacks(requests, self.free)
 
-    def could_fit(self, requests: Resources) -> bool:
+    def could_fit(self, requests: ResourceQuantities) -> bool:
         """Whether `requests` would fit into the empty node."""
         return not self.lacks(requests, self.allocatable)
 
-    def lacks(self, requests: Resources, offer: Resources | None = None) -> tuple[str, ...]:
+    def lacks(self, requests: ResourceQuantities, offer: ResourceQuantities | None = None) -> tuple[str, ...]:
         """The resources of `requests` for which `offer` (what is free, by default) is too small."""
         offered = self.free if offer is None else offer
         wanted = {**requests, "pods": 1.0} if "pods" in offered else requests
@@ -105,7 +105,7 @@ def required_terms(pod: Pod) -> tuple[Mapping[str, Any], ...]:
 
 def read_nodes(nodes: Iterable[Object], pods: Iterable[Object]) -> dict[str, Node]:
     """Nodes by name; `pods` are all pods that hold resources, of whatever namespace."""
-    holders: dict[str, dict[str, Resources]] = {}
+    holders: dict[str, dict[str, ResourceQuantities]] = {}
     for pod in pods:
         where = fields.text(pod, "spec", "nodeName")
         if where and fields.text(pod, "status", "phase") not in ("Failed", "Succeeded"):
@@ -113,7 +113,7 @@ def read_nodes(nodes: Iterable[Object], pods: Iterable[Object]) -> dict[str, Nod
     return {fields.name(item): _read(item, holders.get(fields.name(item), {})) for item in nodes}
 
 
-def _read(item: Object, holders: Mapping[str, Resources]) -> Node:
+def _read(item: Object, holders: Mapping[str, ResourceQuantities]) -> Node:
     allocatable = amounts(fields.mapping(item, "status", "allocatable"))
     free = dict(allocatable)
     for requests in holders.values():

@@ -8,7 +8,7 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.quantity import Resources, pod_requests
+from rayllm_ctl.health.objects.quantity import ResourceQuantities, pod_requests
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Object
 
@@ -63,7 +63,7 @@ class Pod:
     created: datetime | None
     deleted: datetime | None
     containers: tuple[Container, ...]
-    requests: Resources
+    requests: ResourceQuantities
     never_restarts: bool
 
     @property

@@ -9,7 +9,7 @@ from rayllm_ctl.health.objects import fields
 from rayllm_ctl.model.kube.quantities import GIB, parse_quantity
 from rayllm_ctl.model.observed.health import Object
 
-Resources = Mapping[str, float]
+ResourceQuantities = Mapping[str, float]
 """Resource name -> amount: cores, bytes, or a count."""
 
 BYTES = frozenset({"memory", "ephemeral-storage"})

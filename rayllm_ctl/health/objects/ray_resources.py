@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rayllm_ctl.health.objects.cluster_spec import Group
+from rayllm_ctl.health.objects.cluster_spec import GroupSpec
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.serve import Deployment
 
@@ -18,7 +18,7 @@ TYPE = "accelerator_type:"
 _LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
-def fits_group(group: Group, deployment: Deployment) -> bool:
+def fits_group(group: GroupSpec, deployment: Deployment) -> bool:
     """Whether an empty worker of the group can hold one of the deployment's bundles at least."""
     return any(_fits(bundle, group.capacity) for bundle in _bundles(deployment))
 

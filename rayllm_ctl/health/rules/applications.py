@@ -12,7 +12,7 @@ from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.rules.containers import hint_values, memory_hints
 from rayllm_ctl.health.sentences.classify import classify, may_pass, sentence_hints
-from rayllm_ctl.health.sentences.exceptions import DEATH, Failure, one_line, read_failure, read_log, reason
+from rayllm_ctl.health.sentences.exceptions import DEATH, StartFailure, one_line, read_exceptions, read_failure, reason
 from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, replica_logs
 
 _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
@@ -45,7 +45,7 @@ def application_failed(context: ServiceContext, cluster: RayCluster, app: Applic
     failure = read_failure(app.message)
     if failure is None:
         text = one_line(app.message) or "Serve gives no reason"
-        failure = Failure(classify(text), text, False)
+        failure = StartFailure(classify(text), text, False)
     return _failed(context, cluster, app, None, failure)
 
 
@@ -65,13 +65,13 @@ def _deployment_failed(
         failure = _from_logs(context, cluster, deployment) or failure
     if failure is None:
         text = one_line(deployment.message) or "Serve gives no reason"
-        failure = Failure(classify(text), text, False)
+        failure = StartFailure(classify(text), text, False)
     if failure.code == "ApplicationFailed" and deployment.status == "UNHEALTHY" and DEATH.search(failure.text):
         return None
     return _failed(context, cluster, app, deployment, failure)
 
 
-def _failed_before(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
+def _failed_before(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> StartFailure | None:
     """Why an earlier try failed, where Serve's warning of a slow start took the place of its message about that.
 
     On a cluster that has served, the replicas that ended may have ended well, whatever their logs say.
@@ -86,16 +86,16 @@ def _failed_before(context: ServiceContext, cluster: RayCluster, deployment: Dep
     return None if failure and DEATH.search(failure.text) else failure
 
 
-def _from_logs(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Failure | None:
+def _from_logs(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> StartFailure | None:
     """The root exception in the files of the deployment's replicas: Serve's answer says only that there is one."""
     prefix = replica_logs(deployment.app, deployment.name)
     pods = {pod.name for pod in cluster.pods} | {replica.pod for replica in deployment.dead if replica.pod}
-    found = [read_log(log) for log in context.logs_of(sorted(pods), prefix)]
+    found = [read_exceptions(log) for log in context.logs_of(sorted(pods), prefix)]
     return next((failure for failure in reversed(found) if failure is not None), None)
 
 
 def _failed(
-    context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment | None, failure: Failure
+    context: ServiceContext, cluster: RayCluster, app: Application, deployment: Deployment | None, failure: StartFailure
 ) -> Finding:
     where = f"application {app.name}" + (f", deployment {deployment.name}" if deployment else "")
     status = f"{where}: {deployment.status if deployment else app.status}"
@@ -135,7 +135,7 @@ def _failing_since(app: Application, deployment: Deployment | None) -> datetime 
     return min(after, default=app.deployed)
 
 
-def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure) -> Pod | None:
+def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: StartFailure) -> Pod | None:
     """The pod that an exception speaks of: by the address in it, else by the replica's last place."""
     address = _NODE_IP.search(failure.text)
     by_address = [pod for pod in cluster.pods if address and pod.ip == address[1]]
@@ -145,13 +145,13 @@ def _pod_of(cluster: RayCluster, deployment: Deployment | None, failure: Failure
     return next((pod for pod in cluster.pods if pod.name in places), None)
 
 
-def is_definite(failure: Failure) -> bool:
+def is_definite(failure: StartFailure) -> bool:
     """Whether the next try meets the same failure."""
     return failure.code in _DEFINITE and not may_pass(failure.text, failure.frames)
 
 
 def failure_hints(
-    context: ServiceContext, cluster: RayCluster, code: str, failure: Failure, pod: Pod | None
+    context: ServiceContext, cluster: RayCluster, code: str, failure: StartFailure, pod: Pod | None
 ) -> tuple[str, ...]:
     """What to type next: what the exception's own sentence calls for, else what helps against its code."""
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"

@@ -7,7 +7,7 @@ import re
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import Event
+from rayllm_ctl.health.objects.events import ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Exit, Pod
 from rayllm_ctl.health.sentences.classify import classify, sentence_hints
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
@@ -188,7 +188,7 @@ def _hopeless(pod: Pod, container: Container, ended: Exit) -> bool:
     return container.restarts >= _OFTEN or ((pod.never_restarts or container.restarts >= 1) and lived < _QUICK)
 
 
-def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) -> Event | None:
+def _killed_by_probe(context: ServiceContext, pod: Pod, container: Container) -> ObjectEvent | None:
     """The kubelet's event of a second kill for a failed probe. One is common at a start on a busy node."""
     kills = [
         event for event in context.events.of("Pod", pod.name, "Killing")

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields, rayjob
-from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.image_pulls import pulling
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
@@ -98,31 +98,31 @@ def _logs(context: ServiceContext) -> tuple[str, ...]:
     )
 
 
-def repeated_warnings(context: ServiceContext, pods: Iterable[Pod]) -> list[Event]:
+def repeated_warnings(context: ServiceContext, pods: Iterable[Pod]) -> list[ObjectEvent]:
     """Warnings about pods that come again and again, and that no rule judges: oldest first."""
     return [event for pod in pods for event in _repeated(context, context.events.of("Pod", pod.name), pod.created)]
 
 
-def _events(context: ServiceContext, cluster: RayCluster, now: _Step) -> list[Event]:
+def _events(context: ServiceContext, cluster: RayCluster, now: _Step) -> list[ObjectEvent]:
     """The events about what the step is about: a pod, or else the RayCluster and the service."""
     if now.pod is not None:
         return context.events.of("Pod", now.pod.name)
     return [*context.events.of(context.kind, context.name), *context.events.of(kuberay.RAY_CLUSTER, cluster.name)]
 
 
-def _repeated(context: ServiceContext, events: Iterable[Event], since: datetime | None) -> list[Event]:
+def _repeated(context: ServiceContext, events: Iterable[ObjectEvent], since: datetime | None) -> list[ObjectEvent]:
     about = [
         one
         for one in events
         if one.warning and one.reason not in _USUAL and (since is None or one.last is None or one.last >= since)
     ]
-    by_reason: dict[str, list[Event]] = {}
+    by_reason: dict[str, list[ObjectEvent]] = {}
     for event in about:
         by_reason.setdefault(event.reason, []).append(event)
     return [event for events in by_reason.values() if _repeats(context, events) for event in events]
 
 
-def _repeats(context: ServiceContext, events: list[Event]) -> bool:
+def _repeats(context: ServiceContext, events: list[ObjectEvent]) -> bool:
     first = min((one.first for one in events if one.first is not None), default=None)
     last = max((one.last for one in events if one.last is not None), default=None)
     if first is None or last is None or context.age(last) > ONGOING:

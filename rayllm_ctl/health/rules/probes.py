@@ -12,7 +12,7 @@ from datetime import datetime
 from rayllm_ctl.health.context import NEVER, ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
 from rayllm_ctl.health.objects.serve import Replica
@@ -92,11 +92,11 @@ def _never_ready(pod: Pod) -> bool:
     return not pod.ready and (changed is None or started is None or changed <= started)
 
 
-def _since_start(event: Event, container: Container) -> bool:
+def _since_start(event: ObjectEvent, container: Container) -> bool:
     return event.last is None or container.started is None or event.last >= container.started
 
 
-def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
+def _by_design(event: ObjectEvent, pod: Pod, cluster: RayCluster) -> bool:
     """Whether a worker's readiness probe fails because Serve has nothing to offer there: no replica, no application; or
     failed before the first replica was there."""
     if not cluster.by_serve or pod.head or not event.message.startswith("Readiness"):
@@ -107,7 +107,7 @@ def _by_design(event: Event, pod: Pod, cluster: RayCluster) -> bool:
     return not _replicas_of(pod, cluster) or (held is not None and event.last is not None and event.last < held)
 
 
-def _is_wrong(event: Event, pod: Pod, container: Container, cluster: RayCluster) -> bool:
+def _is_wrong(event: ObjectEvent, pod: Pod, container: Container, cluster: RayCluster) -> bool:
     """Whether the probe can never pass: by its answer, or because it asks a port where nothing of Ray listens."""
     if _WRONG.search(event.message):
         return True
@@ -118,7 +118,7 @@ def _is_wrong(event: Event, pod: Pod, container: Container, cluster: RayCluster)
     return port is not None and port not in {cluster.serve.port, _AGENT_PORT, *named}
 
 
-def _port(event: Event, container: Container) -> int | None:
+def _port(event: ObjectEvent, container: Container) -> int | None:
     """The port that the failing probe asks; None if it is written as a name, or the probe runs a command."""
     which = event.message.split(" probe", 1)[0].lower()
     asked = fields.mapping(container.spec, f"{which}Probe")
@@ -160,7 +160,7 @@ def _start_limit(container: Container) -> float:
     return float(fields.integer(probe, "initialDelaySeconds") + period * failures)
 
 
-def _failing(context: ServiceContext, pod: Pod, container: Container, event: Event, certain: bool) -> Finding:
+def _failing(context: ServiceContext, pod: Pod, container: Container, event: ObjectEvent, certain: bool) -> Finding:
     which = event.message.split(" probe", 1)[0].lower()
     asked = fields.mapping(container.spec, f"{which}Probe", "httpGet")
     target = f" (GET {asked.get('path', '/')} on port {asked.get('port', '')})" if asked else ""

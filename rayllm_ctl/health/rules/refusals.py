@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line
 
@@ -136,7 +136,7 @@ def service_account_missing(context: ServiceContext, cluster: RayCluster) -> Fin
     )
 
 
-def _made_since(events: list[Event], refusal: Event) -> bool:
+def _made_since(events: list[ObjectEvent], refusal: ObjectEvent) -> bool:
     made = [event.last for event in events if event.reason in ("CreatedWorkerPod", "CreatedHeadPod") and event.last]
     return refusal.last is not None and any(moment >= refusal.last for moment in made)
 

@@ -16,7 +16,7 @@ from rayllm_ctl.health.objects.ray_resources import (
 )
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.serve import Deployment, Replica
-from rayllm_ctl.health.sentences.exceptions import one_line, read_log
+from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions
 
 PATIENCE = 30.0
 """Seconds that a replica may look for a place: what Serve itself waits before it warns."""
@@ -97,7 +97,7 @@ def unhealthy_replica(context: ServiceContext, cluster: RayCluster) -> Finding |
         names = ", ".join(one.name for one in bad) or app.name
         said = next((one_line(one.message, 400) for one in bad if one.message), one_line(app.message, 400))
         places = {replica.pod for one in bad for replica in (*one.dead, *one.replicas) if replica.pod}
-        logs = [read_log(log) for log in context.logs_of(sorted(places), f"replica-{app.name}.")]
+        logs = [read_exceptions(log) for log in context.logs_of(sorted(places), f"replica-{app.name}.")]
         raised = next((failure.text for failure in reversed(logs) if failure), "")
         return finding(
             "ReplicaUnhealthy",
@@ -192,5 +192,5 @@ def _group_lines(cluster: RayCluster) -> list[str]:
 
 def _autoscaler_error(context: ServiceContext, cluster: RayCluster) -> str:
     """The last exception in the log of the autoscaler, if its log was collected."""
-    failure = read_log(context.container_log(cluster.head.name, "autoscaler")) if cluster.head else None
+    failure = read_exceptions(context.container_log(cluster.head.name, "autoscaler")) if cluster.head else None
     return failure.text if failure else ""

@@ -15,7 +15,7 @@ from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.applications import HEADLINES, failure_hints, is_definite
 from rayllm_ctl.health.rules.outage import not_serving
-from rayllm_ctl.health.sentences.exceptions import one_line, read_log, reason
+from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions, reason
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model.kube import kuberay
 
@@ -26,7 +26,7 @@ def server_failed(context: ServiceContext, pod: Pod) -> Finding | None:
     ended = (main.ended or main.last_ended) if main is not None else None
     if main is None or cluster is None or pod.ready or pod.group != kuberay.SERVERS or ended is None or not ended.code:
         return None
-    failure = read_log(context.container_log(pod.name, main.name))
+    failure = read_exceptions(context.container_log(pod.name, main.name))
     if failure is None or failure.code == "ApplicationFailed":
         return None
     return finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields, rayservice
-from rayllm_ctl.health.objects.cluster_spec import Group
+from rayllm_ctl.health.objects.cluster_spec import GroupSpec
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.model.kube import kuberay
 
@@ -97,7 +97,7 @@ def lowering(context: ServiceContext) -> str:
     return ""
 
 
-def _lowering(context: ServiceContext, cluster: RayCluster, group: Group, have: Group) -> str:
+def _lowering(context: ServiceContext, cluster: RayCluster, group: GroupSpec, have: GroupSpec) -> str:
     """Why the live group `have` does not have the lower maximum of `group` yet; empty if it has, or nobody lowers it.
 
     One answer for both questions: a service is neither Ready nor without its bounds meanwhile, so that whoever waits
@@ -111,21 +111,21 @@ def _lowering(context: ServiceContext, cluster: RayCluster, group: Group, have: 
     return ""
 
 
-def _ends_when_idle(cluster: RayCluster, group: Group, have: Group) -> bool:
+def _ends_when_idle(cluster: RayCluster, group: GroupSpec, have: GroupSpec) -> bool:
     """Whether the live group keeps a higher maximum only for pods that are there: lowered at once, Ray's autoscaler
     would end pods with their requests."""
     pods = sum(pod.group == group.name for pod in cluster.workers)
     return _lowers(group, have) and have.high * have.hosts <= pods
 
 
-def _ended_just_now(context: ServiceContext, cluster: RayCluster, group: Group, have: Group) -> bool:
+def _ended_just_now(context: ServiceContext, cluster: RayCluster, group: GroupSpec, have: GroupSpec) -> bool:
     """Whether a pod that kept the maximum of the live group higher has just ended: it is lowered at any moment."""
     removed = context.events.last("RayCluster", cluster.name, "DeletedWorkerPod")
     ended = removed is not None and context.age(removed.last) < _LOWERED_SECONDS
     return ended and _lowers(group, have)
 
 
-def _lowers(group: Group, have: Group) -> bool:
+def _lowers(group: GroupSpec, have: GroupSpec) -> bool:
     """Whether the bounds asked for differ from those of the live group by a lower maximum alone."""
     return have.low == group.low and group.high < have.high
 

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod, is_accelerator
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
@@ -220,7 +220,7 @@ def _rejection(
     )
 
 
-def _went_on(context: ServiceContext, pod: Pod, failed: Event) -> bool:
+def _went_on(context: ServiceContext, pod: Pod, failed: ObjectEvent) -> bool:
     """Whether the kubelet has come to the pod's images since: Kubernetes before 1.29 has no condition for it."""
     later = context.events.last("Pod", pod.name, "Pulling", "Pulled", "Created", "Started")
     return later is not None and later.last is not None and failed.last is not None and later.last > failed.last
@@ -233,7 +233,7 @@ def _has_started(pod: Pod) -> bool:
     return any(one.state in ("running", "terminated") or one.restarts or one.last_ended for one in pod.containers)
 
 
-def _node_of(context: ServiceContext, event: Event) -> str:
+def _node_of(context: ServiceContext, event: ObjectEvent) -> str:
     """The node that a pod of which only events are left was bound to."""
     bound = context.events.last("Pod", event.name, "Scheduled")
     found = re.search(r" to (\S+)$", bound.message) if bound else None

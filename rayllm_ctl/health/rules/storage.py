@@ -9,7 +9,7 @@ from datetime import datetime
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import ONGOING, Event
+from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
 
@@ -118,7 +118,7 @@ def _claim_problem(
     )
 
 
-def _unmountable(context: ServiceContext, pod: Pod, event: Event) -> Finding:
+def _unmountable(context: ServiceContext, pod: Pod, event: ObjectEvent) -> Finding:
     named = _VOLUME.search(event.message)
     volume = next(
         (one for one in fields.items(pod.item, "spec", "volumes") if named and one.get("name") == named[1]), {}

@@ -14,15 +14,15 @@ from rayllm_ctl.health.security.authentication import authentication_checks
 from rayllm_ctl.health.security.containers import container_checks
 from rayllm_ctl.health.security.network import network_checks
 from rayllm_ctl.health.security.outside import key_checks, outside_checks
-from rayllm_ctl.health.security.service import LiveService, read_service
+from rayllm_ctl.health.security.service import CheckedService, read_checked_service
 from rayllm_ctl.model.observed.checks import Check
 
-__all__ = ["LiveService", "read_service", "security_checks"]
+__all__ = ["CheckedService", "read_checked_service", "security_checks"]
 
 _READERS = (authentication_checks, network_checks, account_checks, container_checks, key_checks, outside_checks)
 
 
-def security_checks(service: LiveService) -> Iterator[Check]:
+def security_checks(service: CheckedService) -> Iterator[Check]:
     """All checks of a service, by category; replicas with the same result are one."""
     yield _what(service)
     for checks in _READERS:
@@ -31,7 +31,7 @@ def security_checks(service: LiveService) -> Iterator[Check]:
         yield Check("not read", note.partition(" could not be read")[0], None, note.partition(": ")[2])
 
 
-def _what(service: LiveService) -> Check:
+def _what(service: CheckedService) -> Check:
     """What was looked at."""
     names = [fields.name(one) for one in service.clusters if fields.at(one, "metadata", "uid")]
     rays = dict.fromkeys(fields.text(one, "spec", "rayVersion") or "unknown version" for one in service.clusters)

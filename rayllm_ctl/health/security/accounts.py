@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.security.service import AUTOSCALER, LiveService, Member
+from rayllm_ctl.health.security.service import AUTOSCALER, CheckedService, Member
 from rayllm_ctl.model.kube.rbac import AUTOSCALER as NEEDED
 from rayllm_ctl.model.kube.rbac import Permission, binds, format_permissions, permissions
 from rayllm_ctl.model.observed.checks import Check
@@ -15,7 +15,7 @@ _CATEGORY = "service account"
 _CLUSTER_AUDIENCE = "https://kubernetes.default.svc"
 
 
-def account_checks(service: LiveService) -> Iterator[Check]:
+def account_checks(service: CheckedService) -> Iterator[Check]:
     """Where tokens are mounted, and what may be done with them."""
     accounts: dict[str, None] = {}
     for member in service.members:
@@ -28,7 +28,7 @@ def account_checks(service: LiveService) -> Iterator[Check]:
         yield _rights_check(service, account)
 
 
-def _token_check(service: LiveService, member: Member, account: str, mounted: list[str]) -> Check:
+def _token_check(service: CheckedService, member: Member, account: str, mounted: list[str]) -> Check:
     name = f"token in {member.who}"
     if not mounted:
         return Check(_CATEGORY, name, True, "none")
@@ -67,7 +67,7 @@ def _has_token(volume: Object) -> bool:
     return any(not audience or audience.startswith(_CLUSTER_AUDIENCE) for audience in audiences)
 
 
-def _rights_check(service: LiveService, account: str) -> Check:
+def _rights_check(service: CheckedService, account: str) -> Check:
     name = f"rights of {account}"
     unread = [kind for kind in ("RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole") if service.unread(kind)]
     inside, wide, roles = _granted(service, account)
@@ -85,7 +85,7 @@ def _rights_check(service: LiveService, account: str) -> Check:
     return Check(_CATEGORY, name, True, f"those of Ray's autoscaler: {format_permissions(inside)}")
 
 
-def _granted(service: LiveService, account: str) -> tuple[frozenset[Permission], frozenset[Permission], list[str]]:
+def _granted(service: CheckedService, account: str) -> tuple[frozenset[Permission], frozenset[Permission], list[str]]:
     """What an account may do in the namespace and in all, and the roles that say so."""
     inside: set[Permission] = set()
     wide: set[Permission] = set()

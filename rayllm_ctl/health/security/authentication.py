@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.security.service import LiveService, Member
+from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
 from rayllm_ctl.model.observed.checks import Check
 
@@ -16,12 +16,12 @@ _UPGRADE = (
 )
 
 
-def requires_token(service: LiveService) -> bool:
+def requires_token(service: CheckedService) -> bool:
     """Whether every head asks for a token at Ray's ports."""
     return all(_asks(head) for head in service.heads)
 
 
-def authentication_checks(service: LiveService) -> Iterator[Check]:
+def authentication_checks(service: CheckedService) -> Iterator[Check]:
     """Whether whoever reaches Ray's ports can run code in the pods."""
     if requires_token(service):
         kubernetes = any(fields.flag(head.cluster, "authOptions", "enableK8sTokenAuth") for head in service.heads)
@@ -59,6 +59,6 @@ def _asks(head: Member) -> bool:
     return next(modes, "").lower() == "token"
 
 
-def _wanted(service: LiveService) -> bool:
+def _wanted(service: CheckedService) -> bool:
     at = service.cluster_field.split(".")
     return fields.text(service.workload, *at, "authOptions", "mode") == "token"

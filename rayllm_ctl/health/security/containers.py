@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.security.service import LiveService, Member
+from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.pod_security import violations
@@ -16,7 +16,7 @@ _CATEGORY = "pods"
 _LEVELS: tuple[PodSecurity, ...] = ("restricted", "baseline", "privileged")
 
 
-def container_checks(service: LiveService) -> Iterator[Check]:
+def container_checks(service: CheckedService) -> Iterator[Check]:
     """A check of each container, and of what else of its pod a Pod Security level restricts."""
     for member in service.members:
         for kind in ("initContainers", "containers"):
@@ -58,7 +58,7 @@ def _user(context: Object) -> tuple[bool, str]:
     return False, "runs as the user of the image, which may be root"
 
 
-def _level(service: LiveService, member: Member) -> Check:
+def _level(service: CheckedService, member: Member) -> Check:
     """The strictest Pod Security level that a pod satisfies."""
     found = next(level for level in _LEVELS if not list(violations(member.spec, level)))
     name = f"Pod Security of {member.who}"

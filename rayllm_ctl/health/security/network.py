@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.authentication import requires_token
-from rayllm_ctl.health.security.policies import Peer, Scope, admitted, policies_for
-from rayllm_ctl.health.security.service import LiveService, Member
+from rayllm_ctl.health.security.policies import Peer, PolicyScope, admitted, policies_for
+from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.kuberay import SERVE, SERVE_PORT
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
@@ -19,7 +19,7 @@ RAY_PORTS = (("dashboard", "dashboard", 8265), ("GCS", "gcs-server", 6379), ("Ra
 ports by which KubeRay finds them, and their defaults."""
 
 
-def network_checks(service: LiveService) -> Iterator[Check]:
+def network_checks(service: CheckedService) -> Iterator[Check]:
     """Which NetworkPolicies select the pods, and whom they admit to which ports."""
     if service.unread(_POLICY):
         yield Check(_CATEGORY, _POLICY, None, "unknown: NetworkPolicies could not be read")
@@ -44,7 +44,7 @@ def _on_host(member: Member) -> bool:
     return fields.flag(member.spec, "hostNetwork")
 
 
-def _unselected(service: LiveService, free: Sequence[Member]) -> Check:
+def _unselected(service: CheckedService, free: Sequence[Member]) -> Check:
     every = [f"{what} ({member.port(name, default)})" for member in free if member.is_head
              for what, name, default in (*RAY_PORTS, ("Serve", SERVE, SERVE_PORT))]  # fmt: skip
     ports = ", ".join(dict.fromkeys(every)) or "all ports"
@@ -57,16 +57,16 @@ def _unselected(service: LiveService, free: Sequence[Member]) -> Check:
     return Check(_CATEGORY, _POLICY, None if token else False, detail, (hint,))
 
 
-def _ports(service: LiveService, closed: Sequence[tuple[Member, list[Object]]]) -> Iterator[Check]:
+def _ports(service: CheckedService, closed: Sequence[tuple[Member, list[Object]]]) -> Iterator[Check]:
     token = requires_token(service)
     heads = [(member, found) for member, found in closed if member.is_head]
     for what, name, default in RAY_PORTS:
         for label, peers in _by_port(heads, what, name, default):
-            widest = max((peer.scope for peer in peers), default=Scope.NAMED)
-            if widest is Scope.NAMED:
+            widest = max((peer.scope for peer in peers), default=PolicyScope.NAMED)
+            if widest is PolicyScope.NAMED:
                 yield Check(_CATEGORY, label, True, _admits(peers))
                 continue
-            ok = False if widest is Scope.EVERYONE and not token else None
+            ok = False if widest is PolicyScope.EVERYONE and not token else None
             names = " ".join(dict.fromkeys(fields.name(policy) for _, found in heads for policy in found))
             hint = f"kubectl describe networkpolicy {names} -n {service.namespace}"
             yield Check(_CATEGORY, label, ok, _admits(peers) + ("; the token is required" if token else ""), (hint,))
@@ -94,7 +94,7 @@ def _names(members: Iterable[Member]) -> str:
     return ", ".join(dict.fromkeys(member.who for member in members))
 
 
-def _enforcement(service: LiveService) -> Check:
+def _enforcement(service: CheckedService) -> Check:
     """Network plugins that do not enforce NetworkPolicies accept them all the same, and Kubernetes says nothing."""
     services = (fields.text(one, "status", "head", "serviceName") for one in service.clusters)
     target = f"{next(filter(None, services), 'HEAD_SERVICE')}.{service.namespace} 8265"

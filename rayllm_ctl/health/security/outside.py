@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.authentication import requires_token
 from rayllm_ctl.health.security.network import RAY_PORTS
-from rayllm_ctl.health.security.service import LiveService, Member
+from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.kuberay import SERVE, SERVE_PORT
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
@@ -19,7 +19,7 @@ _Ports = Mapping[int, str]
 """What the pods listen on, by port: the names of Ray's ports, and that of Serve."""
 
 
-def key_checks(service: LiveService) -> Iterator[Check]:
+def key_checks(service: CheckedService) -> Iterator[Check]:
     """Whether clients of the models must send a key."""
     if service.key_required:
         yield Check(_KEYS, "API keys", True, "required")
@@ -31,7 +31,7 @@ def key_checks(service: LiveService) -> Iterator[Check]:
         yield Check(_KEYS, "API keys", None, told, (hint,) if service.is_ours and service.kind == "RayService" else ())
 
 
-def outside_checks(service: LiveService) -> Iterator[Check]:
+def outside_checks(service: CheckedService) -> Iterator[Check]:
     """Each object that exposes a port of the pods outside the cluster."""
     ports = _listening(service)
     found = [*_services(service, ports), *_routes(service, ports)]
@@ -44,7 +44,7 @@ def outside_checks(service: LiveService) -> Iterator[Check]:
         yield Check(_CATEGORY, "objects", True, told)
 
 
-def _listening(service: LiveService) -> _Ports:
+def _listening(service: CheckedService) -> _Ports:
     found: dict[int, str] = {}
     for member in service.members:
         found[member.port(SERVE, SERVE_PORT)] = "Serve"
@@ -53,7 +53,7 @@ def _listening(service: LiveService) -> _Ports:
     return found
 
 
-def _services(service: LiveService, ports: _Ports) -> Iterator[Check]:
+def _services(service: CheckedService, ports: _Ports) -> Iterator[Check]:
     for item in service.of_kind("Service"):
         kind = fields.text(item, "spec", "type")
         external = fields.words(item, "spec", "externalIPs")
@@ -68,7 +68,7 @@ def _services(service: LiveService, ports: _Ports) -> Iterator[Check]:
         yield _verdict(service, f"service/{fields.name(item)}", what, targets, ports, guarded=bool(limited))
 
 
-def _routes(service: LiveService, ports: _Ports) -> Iterator[Check]:
+def _routes(service: CheckedService, ports: _Ports) -> Iterator[Check]:
     """Ingresses and HTTPRoutes. What is in front of them may authenticate clients; their objects do not tell."""
     services = {fields.name(item): item for item in service.of_kind("Service")}
     for item in service.of_kind("Ingress", "HTTPRoute"):
@@ -104,7 +104,7 @@ def _backends(item: Object) -> Iterator[tuple[str, int | str | None]]:
 
 
 def _verdict(
-    service: LiveService, subject: str, what: str, targets: set[int], ports: _Ports, *, guarded: bool
+    service: CheckedService, subject: str, what: str, targets: set[int], ports: _Ports, *, guarded: bool
 ) -> Check:
     """guarded: something may keep unknown clients away: a list of addresses, or a proxy that authenticates them."""
     rays = [f"{ports[port]} ({port})" for port in sorted(targets) if ports.get(port, "Serve") != "Serve"]
@@ -123,7 +123,7 @@ def _verdict(
     return Check(_CATEGORY, subject, None if guarded else False, f"{told}; {why}", look)
 
 
-def _selected(service: LiveService, item: Object) -> list[Member]:
+def _selected(service: CheckedService, item: Object) -> list[Member]:
     """The members to which a Service leads."""
     selector = fields.mapping(item, "spec", "selector")
     return [

@@ -15,7 +15,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label of each namespace: its name (set by Kubernetes)."""
 
 
-class Scope(IntEnum):
+class PolicyScope(IntEnum):
     """How many may be meant by a peer."""
 
     NAMED = 0
@@ -27,7 +27,7 @@ class Peer(NamedTuple):
     """Clients that a NetworkPolicy admits."""
 
     text: str
-    scope: Scope
+    scope: PolicyScope
 
 
 def policies_for(member: Member, policies: Iterable[Object]) -> list[Object]:
@@ -71,14 +71,14 @@ def _is_port(entry: Object, member: Member, port: int) -> bool:
 def _peers(rule: Object) -> Iterator[Peer]:
     listed = fields.items(rule, "from")
     if not listed:
-        yield Peer("everyone", Scope.EVERYONE)
+        yield Peer("everyone", PolicyScope.EVERYONE)
     for one in listed:
         yield _of_block(fields.mapping(one, "ipBlock")) if "ipBlock" in one else _of_pods(one)
 
 
 def _of_block(block: Object) -> Peer:
     cidr, excepted = fields.text(block, "cidr"), fields.words(block, "except")
-    scope = Scope.EVERYONE if cidr.endswith("/0") else Scope.NAMED
+    scope = PolicyScope.EVERYONE if cidr.endswith("/0") else PolicyScope.NAMED
     return Peer(cidr + (f" except {', '.join(excepted)}" if excepted else ""), scope)
 
 
@@ -86,14 +86,14 @@ def _of_pods(peer: Object) -> Peer:
     chosen = format_selector(fields.mapping(peer, "podSelector"))
     pods = f"pods with {chosen}" if chosen else "all pods"
     if "namespaceSelector" not in peer:
-        scope = Scope.NAMED if chosen else Scope.NAMESPACE
+        scope = PolicyScope.NAMED if chosen else PolicyScope.NAMESPACE
         return Peer(pods if chosen else "all pods of the namespace", scope)
     namespaces = fields.mapping(peer, "namespaceSelector")
     where = format_selector(namespaces)
     if not where:
         # Whoever can create pods in any namespace chooses their labels.
-        return Peer(f"{pods} {'in all namespaces' if chosen else 'of the cluster'}", Scope.EVERYONE)
+        return Peer(f"{pods} {'in all namespaces' if chosen else 'of the cluster'}", PolicyScope.EVERYONE)
     name = fields.text(namespaces, "matchLabels", NAMESPACE_NAME)
     if where == f"{NAMESPACE_NAME}={name}":
-        return Peer(f"{pods} in namespace {name}", Scope.NAMED)
-    return Peer(f"{pods} in namespaces with {where}", Scope.NAMED)
+        return Peer(f"{pods} in namespace {name}", PolicyScope.NAMED)
+    return Peer(f"{pods} in namespaces with {where}", PolicyScope.NAMED)

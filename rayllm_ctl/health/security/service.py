@@ -36,7 +36,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class LiveService:
+class CheckedService:
     """kind: of its object. kuberay: the version of the operator; None: unknown. key_required: whether its OpenAI API
     requires an API key; None: unknown."""
 
@@ -84,9 +84,9 @@ class LiveService:
         return f"set {self.cluster_field}.{cluster_field} in {self.kind} {self.name}"
 
 
-def read_service(
+def read_checked_service(
     snapshot: Snapshot, kind: str, name: str, kuberay_version: str | None, key_required: bool | None
-) -> LiveService:
+) -> CheckedService:
     """The service `name`, an object of `kind` in the Snapshot."""
     found = [item for item in snapshot.objects if (fields.kind(item), fields.name(item)) == (kind, name)]
     workload = found[0]
@@ -99,7 +99,7 @@ def read_service(
         clusters = ({"kind": kuberay.RAY_CLUSTER, "metadata": {"name": name}, "spec": spec},)
     pods = [item for item in snapshot.objects if fields.kind(item) == "Pod"]
     members = tuple(member for one in clusters for member in _members(one, pods, several=len(clusters) > 1))
-    return LiveService(kind, workload, clusters, members, snapshot, kuberay_version, key_required)
+    return CheckedService(kind, workload, clusters, members, snapshot, kuberay_version, key_required)
 
 
 def _members(cluster: Object, pods: list[Object], *, several: bool) -> Iterator[Member]:

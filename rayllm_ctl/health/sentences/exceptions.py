@@ -41,7 +41,7 @@ MAX_CHARACTERS = 700
 
 
 @dataclass(frozen=True)
-class Failure:
+class StartFailure:
     """An exception: `text` as it was raised, on one line; `code` the cause it stands for.
 
     `wrapped`: it only says that the reason stands elsewhere ("See root cause above"). `frames`: files and functions of
@@ -62,14 +62,14 @@ DEATH = re.compile(
 """A process went away without saying why: what killed it shows elsewhere, in the pods."""
 
 
-def read_failure(text: str) -> Failure | None:
+def read_failure(text: str) -> StartFailure | None:
     """The last exception of a traceback, or None if there is none in the text."""
     lines = _lines(text)
     start = _start(lines)
     return _failure(lines, start) if start >= 0 else None
 
 
-def read_log(log: str) -> Failure | None:
+def read_exceptions(log: str) -> StartFailure | None:
     """The root exception of an engine's log: the last one that neither points elsewhere nor reports a death."""
     lines = _lines(log)
     start = _start(lines)
@@ -108,7 +108,7 @@ def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-def _failure(lines: list[tuple[str, str]], start: int) -> Failure:
+def _failure(lines: list[tuple[str, str]], start: int) -> StartFailure:
     tag = lines[start][0]
     block: list[str] = []
     heading = _VALIDATION.match(lines[start][1])
@@ -125,7 +125,7 @@ def _failure(lines: list[tuple[str, str]], start: int) -> Failure:
             block.append(line)
     text = _UNWRAP.sub("", one_line(_without_inputs("\n".join(block))))
     frames = _frames(lines, start)
-    return Failure(classify(text, frames), text, bool(_WRAPPERS.search(text)), frames)
+    return StartFailure(classify(text, frames), text, bool(_WRAPPERS.search(text)), frames)
 
 
 def _without_inputs(text: str) -> str:

@@ -27,7 +27,7 @@ _RULES: Mapping[str, Callable[[Mapping[str, Any], str], Iterator[Problem]]] = {
 def rule_problems(manifest: Mapping[str, Any], kuberay: str) -> list[Problem]:
     """What of a manifest that matches its schema would be rejected all the same. Paths lead from the manifest.
 
-    kuberay: one of model.kuberayversions.VERSIONS.
+    kuberay: one of model.kube.kuberay_versions.VERSIONS.
     """
     rules = _RULES.get(manifest["kind"])
     return [*object_problems(manifest), *(rules(manifest, kuberay) if rules else ())]

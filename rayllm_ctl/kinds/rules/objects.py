@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.kinds.rules.cluster import cluster_problems
 from rayllm_ctl.kinds.rules.fields import at_least, items, label_problems, name_problem, section
 from rayllm_ctl.model.kube.kuberay import INITIALIZING_TIMEOUT
-from rayllm_ctl.model.kube.kuberay_versions import parse
+from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.quantities import parse_duration
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 from rayllm_ctl.model.text.patterns import DNS_SUBDOMAIN
@@ -25,7 +25,7 @@ _CLUSTER: Path = ("spec", "rayClusterConfig")
 
 
 def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayService. kuberay: one of model.kuberayversions.VERSIONS."""
+    """What KubeRay rejects in a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     annotations = section(manifest, "metadata", "annotations")
     yield from _initializing_timeout(annotations.get(INITIALIZING_TIMEOUT))
@@ -37,7 +37,7 @@ def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[P
     if section(cluster, "headGroupSpec", "headService", "metadata").get("name"):
         yield Problem((*_CLUSTER, "headGroupSpec", "headService", "metadata", "name"), "cannot be set")
     yield from _serve_port(cluster)
-    if parse(kuberay) < (1, 6):
+    if parse_version(kuberay) < (1, 6):
         yield from _serve_service(spec)
     yield from _upgrade(spec, kuberay)
 
@@ -132,5 +132,5 @@ def _upgrade(spec: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
         if isinstance(percent, int) and not 0 <= percent <= 100:
             yield Problem((*at, name), f"must be between 0 and 100, not {percent}")
     yield from at_least(options.get("intervalSeconds"), 1, (*at, "intervalSeconds"))
-    if parse(kuberay) >= (1, 7) and isinstance(surge, int) and isinstance(step, int) and step > surge:
+    if parse_version(kuberay) >= (1, 7) and isinstance(surge, int) and isinstance(step, int) and step > surge:
         yield Problem((*at, "stepSizePercent"), f"{step} is greater than maxSurgePercent ({surge})")

@@ -13,7 +13,7 @@ _FIGURES = ("replicas", "wanted", "running", "waiting", "kvCacheUsage", "preempt
 
 
 @dataclass(frozen=True)
-class Look:
+class LoadLook:
     """A service at one moment. None: not known.
 
     replicas: that run; wanted: by Serve's controller. queued: requests that wait in the gateway. problems: why
@@ -27,7 +27,7 @@ class Look:
     problems: tuple[str, ...] = ()
 
 
-def during(looks: Sequence[tuple[float, Look]], begin: float, seconds: float) -> dict[str, Any]:
+def during(looks: Sequence[tuple[float, LoadLook]], begin: float, seconds: float) -> dict[str, Any]:
     """The `service` of a result: what `looks`, each with its moment, say of the `seconds` since `begin`.
 
     The last look before the load counts as one at its begin.
@@ -64,12 +64,12 @@ def steady_replicas(service: Mapping[str, Any] | None) -> int | None:
     return int(known.pop()) if len(known) == 1 else None
 
 
-def _while_it_ran(looks: Sequence[tuple[float, Look]], begin: float, end: float) -> list[tuple[float, Look]]:
+def _while_it_ran(looks: Sequence[tuple[float, LoadLook]], begin: float, end: float) -> list[tuple[float, LoadLook]]:
     before = [one for one in looks if one[0] < begin]
     return [*before[-1:], *(one for one in looks if begin <= one[0] <= end)]
 
 
-def _preemptions(looks: Iterable[Look]) -> list[int | None]:
+def _preemptions(looks: Iterable[LoadLook]) -> list[int | None]:
     """Since the first look. An engine that is gone keeps its count, and a new one has counted from 0."""
     first: dict[str, float] | None = None
     last: dict[str, float] = {}

@@ -14,7 +14,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.text.problems import Path
 from rayllm_ctl.model.text.yaml_text import flow
 
-State = Literal["measured", "failed", "rejected", "interrupted", "waiting"]
+VariantState = Literal["measured", "failed", "rejected", "interrupted", "waiting"]
 """rejected: by the planner. failed: it did not become ready, or could not be measured. waiting: not measured yet."""
 
 _DIGITS = 8
@@ -44,7 +44,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Record:
+class VariantRecord:
     """What is known of a variant. spec: its spec file as data; load: what it was, or is to be, measured with.
 
     code, message: why it was rejected or failed. gpus: at the fewest and at the most replicas.
@@ -53,7 +53,7 @@ class Record:
 
     variant: str
     values: Mapping[str, Any]
-    state: State
+    state: VariantState
     spec: Mapping[str, Any]
     load: Mapping[str, Any]
     code: str = ""
@@ -77,7 +77,7 @@ class Record:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Record:
+    def from_json(cls, data: Mapping[str, Any]) -> VariantRecord:
         """What `to_json` made. TypeError or KeyError if it is something else."""
         reason, gpus = data["reason"] or {"code": "", "message": ""}, data["gpus"]
         return cls(
@@ -102,7 +102,7 @@ class Sweep:
 
     service: str
     vary: tuple[str, ...]
-    records: tuple[Record, ...] = field(default_factory=tuple)
+    records: tuple[VariantRecord, ...] = field(default_factory=tuple)
 
     @property
     def failed(self) -> bool:

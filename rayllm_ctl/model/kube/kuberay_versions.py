@@ -13,7 +13,7 @@ DEFAULT = "1.6"
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:[-+][\w.+-]+)?")
 
 
-def parse(text: str) -> tuple[int, int]:
+def parse_version(text: str) -> tuple[int, int]:
     """Major and minor number of a version such as 1.6, v1.6.2 or 1.7.0-rc.0. ValueError if it is none."""
     match = _VERSION.fullmatch(text)
     if not match:
@@ -23,14 +23,14 @@ def parse(text: str) -> tuple[int, int]:
 
 def known_version(text: str) -> tuple[str, str]:
     """The known version nearest to `text`, and a note if it is not the same; else the note is empty."""
-    wanted = parse(text)
+    wanted = parse_version(text)
     for version in VERSIONS:
-        if parse(version) >= wanted:
+        if parse_version(version) >= wanted:
             found = version
             break
     else:
         found = VERSIONS[-1]
-    if parse(found) == wanted:
+    if parse_version(found) == wanted:
         return found, ""
-    age = "newer" if wanted > parse(found) else "older"
+    age = "newer" if wanted > parse_version(found) else "older"
     return found, f"KubeRay {text} is {age} than those known ({VERSIONS[0]} to {VERSIONS[-1]}): checked as {found}"

@@ -14,7 +14,7 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
-MARK = "rayllm-batch "
+DRIVER_MARK = "rayllm-batch "
 """What stands before the JSON of a line."""
 
 REJECTED = frozenset(
@@ -82,7 +82,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Failure:
+class JobFailure:
     """Why a driver ended without a result."""
 
     code: str
@@ -101,14 +101,14 @@ class DriverReport:
 
     progress: Progress | None = None
     result: Result | None = None
-    failure: Failure | None = None
+    failure: JobFailure | None = None
 
 
 def read_log(text: str) -> DriverReport:
     """What the driver says in `text`, the end of a log."""
     progress: Progress | None = None
     result: Result | None = None
-    failure: Failure | None = None
+    failure: JobFailure | None = None
     for line in text.splitlines():
         said = _said(line)
         match said.get("event"):
@@ -123,7 +123,7 @@ def read_log(text: str) -> DriverReport:
 
 def _said(line: str) -> Mapping[str, Any]:
     """The JSON of a line, empty if it has none. A progress bar of a library may stand before it."""
-    _, mark, written = line.rpartition(MARK + "{")
+    _, mark, written = line.rpartition(DRIVER_MARK + "{")
     if not mark:
         return {}
     try:
@@ -167,9 +167,9 @@ def _result(said: Mapping[str, Any]) -> Result:
     )
 
 
-def _failure(said: Mapping[str, Any]) -> Failure:
+def _failure(said: Mapping[str, Any]) -> JobFailure:
     code = _text(said, "code")
-    return Failure(code if code in CODES else "Failed", _text(said, "message"), _text(said, "hint"))
+    return JobFailure(code if code in CODES else "Failed", _text(said, "message"), _text(said, "hint"))
 
 
 def _number(said: Mapping[str, Any], key: str) -> float | None:

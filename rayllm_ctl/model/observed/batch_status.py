@@ -28,7 +28,7 @@ class JobState(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Outcome(StrEnum):
+class JobOutcome(StrEnum):
     """How a job ended: every row has a row in the output and not too many of them an error; every row, but too many
     errors; the input was rejected; anything else."""
 
@@ -51,7 +51,7 @@ class BatchHealth:
 
     state: JobState
     message: str
-    outcome: Outcome | None = field(default=None, metadata=OMIT_NONE)
+    outcome: JobOutcome | None = field(default=None, metadata=OMIT_NONE)
     causes: tuple[Cause, ...] = ()
     progress: Progress | None = None
     result: Result | None = None

@@ -62,7 +62,7 @@ class StatusNode:
 
 
 @dataclass(frozen=True)
-class Queue:
+class QueueState:
     """Requests that wait for a replica, and that are answered. max_pending: how many may wait; None: any number."""
 
     pending: int
@@ -70,15 +70,15 @@ class Queue:
     max_pending: int | None = None
 
 
-def queue_of(figures: Mapping[str, Any]) -> Queue | None:
+def queue_of(figures: Mapping[str, Any]) -> QueueState | None:
     """A queue from its figures, as GET /queue of a gateway names them; None where they lack one."""
     known = {name: value for name, value in figures.items() if type(value) is int and value >= 0}
     if "pending" not in known or "running" not in known:
         return None
-    return Queue(known["pending"], known["running"], known.get("maxPending"))
+    return QueueState(known["pending"], known["running"], known.get("maxPending"))
 
 
-def format_queue(queue: Queue) -> str:
+def format_queue(queue: QueueState) -> str:
     """For people: "3 of at most 100 requests wait, 12 run"."""
     most = "" if queue.max_pending is None else f" of at most {queue.max_pending:,}"
     return f"{queue.pending:,}{most} requests wait, {queue.running:,} run"
@@ -116,7 +116,7 @@ class Health:
     external: tuple[ExternalAddress, ...] = ()
     since: datetime | None = None
     observed_at: datetime | None = None
-    queue: Queue | None = field(default=None, metadata=OMIT_NONE)
+    queue: QueueState | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)

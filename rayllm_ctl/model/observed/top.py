@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import field
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.observed.health import Queue
+from rayllm_ctl.model.observed.health import QueueState
 from rayllm_ctl.model.observed.ray_metrics import PodGPUs, pod_gpus, requests_in_replicas
 from rayllm_ctl.model.observed.token_rates import Rate, TokenRates
 from rayllm_ctl.model.observed.vllm_metrics import NO_METRICS, EngineReading, replica_readings
@@ -39,7 +39,7 @@ class ServiceLook:
 
     replicas: tuple[ReplicaLook, ...]
     report_interval: float | None
-    queue: Queue | None = None
+    queue: QueueState | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class ServiceLoad:
     known."""
 
     replicas: tuple[ReplicaLoad, ...] | None
-    queue: Queue | None = field(default=None, metadata=OMIT_NONE)
+    queue: QueueState | None = field(default=None, metadata=OMIT_NONE)
     problems: tuple[str, ...] = ()
 
 

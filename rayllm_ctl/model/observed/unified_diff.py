@@ -16,7 +16,7 @@ def file_name(item: ObjectDiff) -> str:
     return ".".join([*([group] if group else []), version, item.kind, item.namespace, item.name])
 
 
-def text(side: Mapping[str, Any] | None) -> str:
+def unified_text(side: Mapping[str, Any] | None) -> str:
     """One side as canonical YAML; empty where the object is absent."""
     return "" if side is None else dump(side)
 
@@ -25,7 +25,7 @@ def unified(diff: Diff, item: ObjectDiff) -> str:
     """The unified diff of one object, with three lines of context; empty if both sides are the same."""
     old, new = (f"{side}/{file_name(item)}" for side in diff.sides)
     lines = difflib.unified_diff(
-        text(item.before).splitlines(), text(item.after).splitlines(), old, new, lineterm="", n=3
+        unified_text(item.before).splitlines(), unified_text(item.after).splitlines(), old, new, lineterm="", n=3
     )
     body = "\n".join(lines)
     return f"diff -u -N {old} {new}\n{body}\n" if body else ""

@@ -1,4 +1,4 @@
-"""A model as the planner sees it: its layers (model/layers.py), its encoders and what stands around them.
+"""A model as the planner sees it: its layers (model/plan/layers.py), its encoders and what stands around them.
 
 Everything here is derived from a model's config.json by rules (catalog/modelconfig); nothing is stored per model.
 Sizes are in elements (not bytes) and for the whole model (not per GPU) unless a field says otherwise.

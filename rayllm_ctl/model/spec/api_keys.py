@@ -46,7 +46,7 @@ def new_key() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def problems(key: ApiKey, now: datetime) -> Iterator[str]:
+def key_problems(key: ApiKey, now: datetime) -> Iterator[str]:
     """What is wrong with a key that is to be created, by the flags' words."""
     if not _NAME.fullmatch(key.name):
         yield (
@@ -63,7 +63,7 @@ def problems(key: ApiKey, now: datetime) -> Iterator[str]:
         yield f"the key would have expired at {timestamp(key.expires)}"
 
 
-def entry(key: ApiKey, secret: str) -> str:
+def key_entry(key: ApiKey, secret: str) -> str:
     """The value of the entry of `key`, whose text is `secret`."""
     limits = {"requests": key.requests, "tokens": key.tokens}
     return json.dumps(

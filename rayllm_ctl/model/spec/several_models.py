@@ -98,7 +98,7 @@ def _model(entry: ModelEntry) -> Model:
     return Model(**{field.name: getattr(entry, field.name) for field in dataclasses.fields(Model)})
 
 
-def problems(service: LLMService, of_one: Callable[[LLMService], Iterable[Problem]]) -> Iterator[Problem]:
+def shared_problems(service: LLMService, of_one: Callable[[LLMService], Iterable[Problem]]) -> Iterator[Problem]:
     """What is wrong with the models of a service, beside the fields of spec.model. of_one: checks one model."""
     if service.model is NO_MODEL and not service.models:
         yield Problem(("spec", "model"), "required field is missing", "spec.model.id (--model), or a list: spec.models")

@@ -19,7 +19,7 @@ from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.deployment import autoscaler, longest, readiness, with_token
-from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT, budget, drained, excludes_the_head, spread
+from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT, budget, drained, excludes_the_head, spread_pods
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
 from rayllm_ctl.planner.deployment.surroundings import entrance
 
@@ -157,7 +157,7 @@ def application_workers(
     service: LLMService, groups: Sequence[Group], catalog: Mapping[str, GPU], proxies: ServeProxies, shutdown: int
 ) -> tuple[WorkerGroup, ...]:
     """The workers of groups of replicas. UsageError where a replica does not fit a node or the given memory."""
-    return tuple(drained(spread(_worker(service, group, catalog, proxies)), shutdown) for group in groups)
+    return tuple(drained(spread_pods(_worker(service, group, catalog, proxies)), shutdown) for group in groups)
 
 
 def explained(groups: Sequence[Group], workers: Sequence[WorkerGroup]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from rayllm_ctl.model.spec.ray_options import INCREMENTAL, RayOptions, Upgrade
 from rayllm_ctl.model.spec.serve_options import ServeProxies, proxies_of
 from rayllm_ctl.model.spec.service import ExtraWorkers, LLMService, Scheduling
 from rayllm_ctl.model.spec.several_models import each_model, has_ingress, short_name
-from rayllm_ctl.planner.deployment.disruptions import budget, drained, excludes_the_head, graceful_shutdown, spread
+from rayllm_ctl.planner.deployment.disruptions import budget, drained, excludes_the_head, graceful_shutdown, spread_pods
 from rayllm_ctl.planner.deployment.gateway import gateway_config, gateway_notes, redis_server, with_gateway
 from rayllm_ctl.planner.deployment.images import image_notes, image_problem, image_warnings, public_image_lacks
 from rayllm_ctl.planner.deployment.ingress import ingress_application, ingress_workers
@@ -85,7 +85,7 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
     ingress = ingress_application(served, graceful_shutdown(service))
     workers = with_gateway(ingress_workers(alone, ingress, startup, readiness(found[0].proxies)), service)
     groups = (
-        drained(spread(workers), graceful_shutdown(service)),
+        drained(spread_pods(workers), graceful_shutdown(service)),
         *(group for one in found for group in one.worker_groups),
     )
     return replace(
@@ -142,7 +142,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     if by_serve:
         workers = tuple(drained(group, graceful_shutdown(service)) for group in workers)
     if pods.workers_per_replica == 1:
-        workers = tuple(map(spread, workers))
+        workers = tuple(map(spread_pods, workers))
     proxies = proxies_of(service.serve)
     in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(

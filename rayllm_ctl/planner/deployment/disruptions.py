@@ -49,7 +49,7 @@ def drained(group: WorkerGroup, seconds: int) -> WorkerGroup:
     return replace(group, pod=replace(pod, grace_period=limit + _TEARDOWN_SECONDS))
 
 
-def spread(group: WorkerGroup) -> WorkerGroup:
+def spread_pods(group: WorkerGroup) -> WorkerGroup:
     """`group` with pods that run on different nodes where they can, unless the spec says where.
 
     It does not depend on how many there are: what changes in a pod starts a second RayCluster.

@@ -55,7 +55,7 @@ def gateway_config(service: LLMService, models: Sequence[ServeApplication]) -> d
     }
 
 
-def keys_of(gateway: Gateway, name: str) -> str:
+def gateway_keys(gateway: Gateway, name: str) -> str:
     """The Secret with the API keys of the service `name`."""
     return (gateway.keys or Keys()).secret or keys_secret(name)
 
@@ -75,7 +75,7 @@ def with_gateway(group: WorkerGroup, service: LLMService) -> WorkerGroup:
     password = _password(service)
     variables = (EnvVar(REDIS_PASSWORD, secret=password),) if password is not None else ()
     pod: PodTemplate = replace(
-        group.pod, env=(*variables, *group.pod.env), keys_secret=keys_of(service.gateway, service.name)
+        group.pod, env=(*variables, *group.pod.env), keys_secret=gateway_keys(service.gateway, service.name)
     )
     return replace(group, pod=pod)
 

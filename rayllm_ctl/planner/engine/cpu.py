@@ -18,7 +18,7 @@ from rayllm_ctl.model.spec.service import LLMService, Load, Resources
 from rayllm_ctl.planner.deployment.pods import cpu_pods, size_notes
 from rayllm_ctl.planner.engine.checks import argument_problems
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.speed.startup import startup
@@ -165,7 +165,7 @@ def _too_large(
     limit: str,
 ) -> Reason | None:
     """What does not fit: a request into the KV cache, or both with the weights into the pod."""
-    resolved = Settings(
+    resolved = ResolvedSettings(
         max_model_len=settings.max_model_len,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,

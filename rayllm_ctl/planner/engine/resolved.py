@@ -11,7 +11,7 @@ from rayllm_ctl.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Settings:
+class ResolvedSettings:
     """Names are vLLM's. Lengths in tokens; tensor and pipeline in GPUs.
 
     dtype: bfloat16, float16, float32 or None (the model's). quantization: an online method (fp8, ...) or None.

@@ -10,7 +10,7 @@ from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import EngineSettings
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.request import Request, Shape, Workload
 
 DEFAULT_INPUT_TOKENS = 4096
@@ -20,7 +20,9 @@ DEFAULT_OUTPUT_TOKENS = 1024
 _LONGEST_ROUNDING = 1024
 
 
-def resolve(request: Request, shape: Shape, max_model_len: int, default_sequences: int | None = None) -> Settings:
+def resolve_settings(
+    request: Request, shape: Shape, max_model_len: int, default_sequences: int | None = None
+) -> ResolvedSettings:
     """The settings for `shape` at a context of `max_model_len` tokens. default_sequences: max_num_seqs where the user
     states none (None: vLLM's default)."""
     wanted = request.service.engine
@@ -34,7 +36,7 @@ def resolve(request: Request, shape: Shape, max_model_len: int, default_sequence
     if wanted.max_num_batched_tokens is None:
         tokens = max(1, min(tokens, sequences * max_model_len))
     utilization = wanted.gpu_memory_utilization
-    return Settings(
+    return ResolvedSettings(
         max_model_len=max_model_len,
         max_num_seqs=sequences,
         max_num_batched_tokens=tokens,
@@ -67,7 +69,7 @@ def has_bfloat16(gpu: GPU) -> bool:
     return gpu.compute_capability is None or gpu.compute_capability >= (8, 0)
 
 
-def engine_settings(request: Request, settings: Settings) -> EngineSettings:
+def engine_settings(request: Request, settings: ResolvedSettings) -> EngineSettings:
     """What the manifests tell the engine."""
     explicit_kv = settings.kv_cache_dtype if settings.kv_cache_dtype != "auto" else None
     return EngineSettings(

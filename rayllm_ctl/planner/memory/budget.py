@@ -11,7 +11,7 @@ from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Band
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, ProfileRun, peak_of, workspace_bytes
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft
@@ -35,7 +35,7 @@ class EstimateContext:
     facts: ModelFacts
     gpu: GPU
     release: tuple[int, int, int]
-    settings: Settings
+    settings: ResolvedSettings
     options: Options
     shape: ShardSettings
     second_runner: bool

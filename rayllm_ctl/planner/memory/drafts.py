@@ -11,7 +11,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, stage_tensors
 
-Kind = Literal["draft_model", "eagle", "eagle3"]
+DraftKind = Literal["draft_model", "eagle", "eagle3"]
 
 _WITHOUT_A_MODEL = frozenset({"ngram", "[ngram]", "ngram_gpu", "suffix"})
 """Methods that guess from what was said before; the first two also go by the name of the model."""
@@ -28,7 +28,7 @@ class Speculation:
     """
 
     model: str = ""
-    kind: Kind | None = None
+    kind: DraftKind | None = None
     tokens: int = 0
     tensor: int = 0
     own_layers: bool = False
@@ -57,7 +57,7 @@ def speculative_method(args: Mapping[str, Any]) -> str:
     return method or guessing.kind or ("custom_class" if guessing.model else "ngram")
 
 
-def _kind(method: str, name: str) -> Kind | None:
+def _kind(method: str, name: str) -> DraftKind | None:
     if method in ("eagle", "eagle3"):
         return "eagle" if method == "eagle" else "eagle3"
     if method not in ("", "draft_model"):
@@ -74,7 +74,7 @@ class Draft:
     """A draft model: its facts and how vLLM builds it."""
 
     facts: ModelFacts
-    kind: Kind
+    kind: DraftKind
 
     def tensors(self, shape: ShardSettings) -> Iterator[int]:
         """Bytes of every tensor on one rank.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.facts import ModelFacts, Scheme
 from rayllm_ctl.model.plan.hardware import GPU
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import EstimateCache, EstimateContext, stage_budget
 from rayllm_ctl.planner.memory.drafts import Draft
@@ -28,7 +28,7 @@ def estimate(
     facts: ModelFacts,
     gpu: GPU,
     engine: EngineFacts,
-    settings: Settings,
+    settings: ResolvedSettings,
     cache: EstimateCache | None = None,
     draft: Draft | None = None,
     unexplained: int = 0,

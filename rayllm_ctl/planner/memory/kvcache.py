@@ -146,11 +146,11 @@ def _pages(cache: Cache, shape: CacheShape, policy: KVCachePolicy) -> Pages:
     return pages
 
 
-Group = tuple[Pages | None, list[int]]
+CacheGroup = tuple[Pages | None, list[int]]
 """Pages that all members share (None: each has its own), and the members' places in the list of layers."""
 
 
-def _group(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
+def _group(layers: list[Pages], policy: KVCachePolicy) -> list[CacheGroup]:
     everything = list(range(len(layers)))
     first = layers[0]
     if all(pages == first for pages in layers):
@@ -168,14 +168,14 @@ def _group(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
         buckets.setdefault(pages, []).append(index)
     smallest, widest = min(map(len, buckets.values())), max(map(len, buckets.values()))
     size = widest if policy.widen and widest < smallest * policy.widen else smallest
-    groups: list[Group] = []
+    groups: list[CacheGroup] = []
     for pages, members in buckets.items():
         number = -(-len(members) // size)
         groups += [(pages, members[index::number]) for index in range(number)]
     return groups
 
 
-def _packed(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
+def _packed(layers: list[Pages], policy: KVCachePolicy) -> list[CacheGroup]:
     """Pages of several sizes in one block: a group per family; before 0.29 in groups of about as many layers."""
     families: dict[tuple[str, int, int], list[int]] = {}
     for index, pages in enumerate(layers):
@@ -185,14 +185,14 @@ def _packed(layers: list[Pages], policy: KVCachePolicy) -> list[Group]:
     main = next((key for key in families if key[0] == "full"), next(iter(families)))
     tuples = {key: max(Counter(layers[i].bytes for i in members).values()) for key, members in families.items()}
     size = _least_padding(list(tuples.values()), tuples[main])
-    groups: list[Group] = []
+    groups: list[CacheGroup] = []
     for key in sorted(families, key=lambda key: key != main):
         number = 1 if key == main else -(-tuples[key] // size)
         groups += _split(layers, families[key], number)
     return groups
 
 
-def _split(layers: list[Pages], members: list[int], number: int) -> list[Group]:
+def _split(layers: list[Pages], members: list[int], number: int) -> list[CacheGroup]:
     """`number` groups that take the members of each size in turn."""
     rank: Counter[int] = Counter()
     parts: list[list[int]] = [[] for _ in range(number)]
@@ -221,7 +221,7 @@ class _Family:
         return sum(-(-count // number) * size for size, count in self.sizes.items())
 
 
-def _side_by_side(layers: list[Pages], places: Iterable[list[int]]) -> list[Group]:
+def _side_by_side(layers: list[Pages], places: Iterable[list[int]]) -> list[CacheGroup]:
     """A group per family, but: where a family repeats a pattern of several sizes, the others that repeat are split into
     groups of about as many repeats, and states into groups that fit the block which the others need (0.29 on)."""
     families = [
@@ -232,7 +232,7 @@ def _side_by_side(layers: list[Pages], places: Iterable[list[int]]) -> list[Grou
     together = _least_padding([f.repeats for f in families if f.repeats], max(patterns)) if patterns else 0
     numbers = [-(-f.repeats // together) if together and f.repeats else 1 for f in families]
     block = max(f.widest(len(f.members) if f.state else n) for f, n in zip(families, numbers, strict=True))
-    groups: list[Group] = []
+    groups: list[CacheGroup] = []
     for family, number in zip(families, numbers, strict=True):
         if family.state:
             fitting = max(block // layers[family.members[0]].bytes, 1)

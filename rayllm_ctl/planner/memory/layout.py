@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model.plan.facts import LatentCache, Layer, ModelFacts, StateCache
 from rayllm_ctl.model.plan.hardware import GPU
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.engine import Release
 from rayllm_ctl.planner.memory.kvcache import align_hybrid, group_layers
@@ -61,7 +61,9 @@ def cache_shape(
     )
 
 
-def aligned(facts: ModelFacts, release: Release, settings: Settings, shape: CacheShape, options: Options) -> CacheShape:
+def aligned(
+    facts: ModelFacts, release: Release, settings: ResolvedSettings, shape: CacheShape, options: Options
+) -> CacheShape:
     """The shape with a hybrid's block size and the recurrent states that a request holds."""
     block = max(shape.block, align_hybrid(facts.layers, shape)[0])
     held = rules.state_blocks(
@@ -82,7 +84,7 @@ def default_block(facts: ModelFacts, release: Release, gpu: GPU) -> int:
     )
 
 
-def cpu_request_bytes(facts: ModelFacts, release: Release, settings: Settings) -> int:
+def cpu_request_bytes(facts: ModelFacts, release: Release, settings: ResolvedSettings) -> int:
     """Bytes of KV cache that one request of max_model_len takes on each rank of an engine on CPUs."""
     options = read_options(settings.args)
     shape = cache_shape(

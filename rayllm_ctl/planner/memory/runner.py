@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
-from rayllm_ctl.planner.engine.resolved import Settings
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.drafts import as_mapping, speculative_method
 from rayllm_ctl.planner.memory.engine import Release
 
@@ -17,7 +17,7 @@ _FIRST_ONLY = frozenset({"suffix", "medusa", "mlp_speculator", "custom_class"})
 _SPARSE_ON_ROCM = frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"})
 
 
-def uses_second_runner(facts: ModelFacts, gpu: GPU, engine: EngineFacts, settings: Settings) -> bool:
+def uses_second_runner(facts: ModelFacts, gpu: GPU, engine: EngineFacts, settings: ResolvedSettings) -> bool:
     """Whether vLLM's second model runner serves a model with these settings.
 
     VLLM_USE_V2_MODEL_RUNNER decides; else the version's rule for the architecture, and the first runner where the
@@ -37,7 +37,7 @@ def uses_second_runner(facts: ModelFacts, gpu: GPU, engine: EngineFacts, setting
     return default and not any(_unsupported(engine.release, settings))
 
 
-def _unsupported(release: Release, settings: Settings) -> Iterator[bool]:
+def _unsupported(release: Release, settings: ResolvedSettings) -> Iterator[bool]:
     """What the second runner does not support, of what can be told from the arguments."""
     args = settings.args
     drafting = as_mapping(args.get("speculative_config"))

@@ -36,7 +36,7 @@ def request_capacity(memory: MemoryEstimate, length: int) -> Band:
     return Band(memory.blocks.low / per_request, memory.blocks.typical / per_request, memory.blocks.high / per_request)
 
 
-def size(request: Request, memory: MemoryEstimate, rate: Speed, load: Workload, max_num_seqs: int) -> Sizing:
+def size_deployment(request: Request, memory: MemoryEstimate, rate: Speed, load: Workload, max_num_seqs: int) -> Sizing:
     """Replicas for `load`, or whether the replicas that the user fixed can take it."""
     capacity = request_capacity(memory, load.length)
     ends = (capacity.low, capacity.typical, capacity.high)

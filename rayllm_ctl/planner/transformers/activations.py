@@ -24,7 +24,7 @@ _EAGER = frozenset(
 """Architectures without `_supports_sdpa` in transformers 5.23: attention writes out its scores."""
 
 
-def layer_bytes(facts: ModelFacts, loading: Loading) -> int:
+def transformers_layer_bytes(facts: ModelFacts, loading: Loading) -> int:
     """Bytes at the peak of one layer with a prompt at full length: the server computes no more tokens of prompts than
     these at once (rayllm_ctl/serving/transformersengine.py).
 

@@ -12,8 +12,8 @@ from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner.deployment.pods import cpu_pods
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.startup import startup
-from rayllm_ctl.planner.transformers.activations import layer_bytes
-from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, notes
+from rayllm_ctl.planner.transformers.activations import transformers_layer_bytes
+from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, DEFAULT_CONTEXT, options_of
 from rayllm_ctl.planner.transformers.parts import Loading, parts_of
 
@@ -30,10 +30,10 @@ def plan_transformers_cpu(request: Request) -> Plan:
     loading = Loading(dtype, engine.quantization, engine.max_model_len or min(facts.max_model_len, DEFAULT_CONTEXT))
     parts, batch = parts_of(facts, loading), engine.max_num_seqs or DEFAULT_BATCH
     weights, request_bytes = sum(part.weights for part in parts), sum(part.cache for part in parts)
-    working = batch * request_bytes + layer_bytes(facts, loading)
+    working = batch * request_bytes + transformers_layer_bytes(facts, loading)
     stored = request.checkpoint_bytes or checkpoint_bytes(request)
     plan = _plan(service, request.source, loading, batch, weights, request_bytes, working, stored)
-    plan = replace(plan, notes=(*request.notes, *notes(request)))
+    plan = replace(plan, notes=(*request.notes, *gpu_notes(request)))
     assert plan.pods is not None
     limit = plan.pods.worker_memory
     if weights + working <= parse_quantity(limit):

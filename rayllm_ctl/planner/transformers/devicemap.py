@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.planner.transformers.parts import Part
+from rayllm_ctl.planner.transformers.parts import ModelPart
 
 _BUFFER = 1.25
 _QUANTIZED = 0.9
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeviceLimits:
     """Bytes that weights may take on each of `gpus` GPUs, and on the CPU (None: no layer may lie there).
 
     quantized: by bitsandbytes.
@@ -32,7 +32,7 @@ class Limits:
     quantized: bool = False
 
 
-def device_map(parts: Sequence[Part], limits: Limits) -> tuple[int, ...] | None:
+def device_map(parts: Sequence[ModelPart], limits: DeviceLimits) -> tuple[int, ...] | None:
     """The device of each part, `limits.gpus` standing for the CPU; None where some part finds no place."""
     sizes = [part.weights for part in parts]
     room = _room(sizes, limits)
@@ -50,7 +50,7 @@ def device_map(parts: Sequence[Part], limits: Limits) -> tuple[int, ...] | None:
     return tuple(placed)
 
 
-def _room(sizes: Sequence[int], limits: Limits) -> list[float]:
+def _room(sizes: Sequence[int], limits: DeviceLimits) -> list[float]:
     """What each device takes at most."""
     each = float(limits.each)
     share = sum(sizes) // limits.gpus + int(_BUFFER * max(sizes))

@@ -14,10 +14,16 @@ from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.cost import cost
 from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.transformers.activations import UNKNOWN
-from rayllm_ctl.planner.transformers.layouts import Layout, options_of
+from rayllm_ctl.planner.transformers.layouts import DeviceLayout, options_of
 from rayllm_ctl.planner.transformers.memory import MIB
 from rayllm_ctl.planner.transformers.parts import Loading, parts_of
-from rayllm_ctl.planner.transformers.search import instead, ranked, summaries, why, with_cpu_memory
+from rayllm_ctl.planner.transformers.search import (
+    ranked,
+    transformers_alternatives,
+    transformers_summaries,
+    why_transformers,
+    with_cpu_memory,
+)
 
 
 def plan_transformers(request: Request, *, explain: bool = False) -> Plan:
@@ -32,17 +38,19 @@ def plan_transformers(request: Request, *, explain: bool = False) -> Plan:
         verdict=chosen.verdict,
         model=service.model.id,
         facts_source=request.source,
-        reasons=(*chosen.reasons, *(why(request, found) if chosen.verdict == "fits" else ())),
-        candidates=summaries(found) if explain else (),
-        notes=(*request.notes, *notes(request)),
+        reasons=(*chosen.reasons, *(why_transformers(request, found) if chosen.verdict == "fits" else ())),
+        candidates=transformers_summaries(found) if explain else (),
+        notes=(*request.notes, *gpu_notes(request)),
     )
     if chosen.verdict == "does-not-fit" or (chosen.verdict == "risky" and not _caveat_alone(chosen)):
         offloaded = with_cpu_memory(request, chosen)
-        plan = replace(plan, suggestions=(*instead(request, chosen), *((offloaded,) if offloaded else ())))
+        plan = replace(
+            plan, suggestions=(*transformers_alternatives(request, chosen), *((offloaded,) if offloaded else ()))
+        )
     return _filled(plan, request, chosen)
 
 
-def _caveat_alone(chosen: Layout) -> bool:
+def _caveat_alone(chosen: DeviceLayout) -> bool:
     """Whether memory suffices, and something else makes the layout risky."""
     return chosen.spread is not None and chosen.spread.fits
 
@@ -59,7 +67,7 @@ def contradictions(request: Request) -> Iterator[Reason]:
         yield Reason("quantization-contradicts-checkpoint", message, "without --quantization")
 
 
-def notes(request: Request) -> Iterator[str]:
+def gpu_notes(request: Request) -> Iterator[str]:
     """What the plan cannot know."""
     facts, service = request.facts, request.service
     if UNKNOWN in facts.traits:
@@ -77,7 +85,7 @@ def notes(request: Request) -> Iterator[str]:
 
 
 def transformers_plan(
-    request: Request, layout: Layout, max_memory: dict[str, str], devices: tuple[DevicePlan, ...]
+    request: Request, layout: DeviceLayout, max_memory: dict[str, str], devices: tuple[DevicePlan, ...]
 ) -> TransformersPlan:
     """What the engine is told."""
     parts = parts_of(request.facts, layout.loading)
@@ -101,7 +109,7 @@ def checkpoint_bytes(request: Request) -> int:
     return sum(part.weights for part in parts_of(request.facts, Loading(request.facts.dtype or "bfloat16", None, 1)))
 
 
-def _filled(plan: Plan, request: Request, chosen: Layout) -> Plan:
+def _filled(plan: Plan, request: Request, chosen: DeviceLayout) -> Plan:
     """`plan` with the sections that the layout can fill."""
     gpu, replicas = chosen.gpu, request.service.replicas
     parallelism = ParallelismPlan(1, chosen.gpus, replicas.min, replicas.max)
@@ -137,7 +145,7 @@ def _filled(plan: Plan, request: Request, chosen: Layout) -> Plan:
     )
 
 
-def _devices(request: Request, chosen: Layout) -> tuple[DevicePlan, ...]:
+def _devices(request: Request, chosen: DeviceLayout) -> tuple[DevicePlan, ...]:
     """The GPUs, and what of the pod's memory layers take."""
     found = chosen.spread
     if found is None:
@@ -149,7 +157,7 @@ def _devices(request: Request, chosen: Layout) -> tuple[DevicePlan, ...]:
     return (*found.devices, DevicePlan("cpu", limit, request.facts.layer_count - on_gpus, found.offloaded))
 
 
-def _max_memory(service: LLMService, chosen: Layout) -> dict[str, str]:
+def _max_memory(service: LLMService, chosen: DeviceLayout) -> dict[str, str]:
     """The limits of devices, where the user states one; those of GPUs leave room for cache and activations."""
     options = options_of(service)
     if chosen.spread is None or (options.max_memory_per_gpu is None and options.cpu_memory is None):
@@ -165,7 +173,7 @@ def _size(number_of_bytes: int) -> str:
     return f"{number_of_bytes // GIB}GiB" if number_of_bytes % GIB == 0 else f"{number_of_bytes // MIB}MiB"
 
 
-def _host_problem(chosen: Layout, pods: PodSizes, least: str, offloaded: int) -> Reason | None:
+def _host_problem(chosen: DeviceLayout, pods: PodSizes, least: str, offloaded: int) -> Reason | None:
     """Why the pod cannot hold the layers in CPU memory."""
     if not offloaded:
         return None
@@ -179,7 +187,7 @@ def _host_problem(chosen: Layout, pods: PodSizes, least: str, offloaded: int) ->
     return None
 
 
-def _chosen_notes(request: Request, chosen: Layout) -> Iterator[str]:
+def _chosen_notes(request: Request, chosen: DeviceLayout) -> Iterator[str]:
     """What was decided for the user and may surprise."""
     facts, options = request.facts, options_of(request.service)
     if chosen.batch > 1:

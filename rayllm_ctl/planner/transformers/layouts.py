@@ -11,8 +11,8 @@ from rayllm_ctl.model.spec.transformers import TransformersOptions
 from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.cost import replica_price
-from rayllm_ctl.planner.transformers.memory import Machine, Spread, context_bytes, spread
-from rayllm_ctl.planner.transformers.parts import Loading, Part, parts_of
+from rayllm_ctl.planner.transformers.memory import Machine, Spread, spread, transformers_context_bytes
+from rayllm_ctl.planner.transformers.parts import Loading, ModelPart, parts_of
 
 DEFAULT_CONTEXT = 4096
 """Tokens of a request where the user states none: the cache of a batch is as long as its longest request may be."""
@@ -31,7 +31,7 @@ _BUILDS_CAPABILITY = (7, 5)
 
 
 @dataclass(frozen=True)
-class Layout:
+class DeviceLayout:
     """A layout and its verdict. spread: None where it was refused, or some layer finds no place.
 
     price: USD per hour of one replica; None where no price is known.
@@ -62,26 +62,26 @@ def loading_of(request: Request, gpu: GPU) -> Loading:
     return Loading(resolve_dtype(engine.dtype, facts, gpu), engine.quantization, context)
 
 
-def layouts(request: Request) -> list[Layout]:
+def layouts(request: Request) -> list[DeviceLayout]:
     """The layouts on every kind of GPU in question: for each the fewest that hold the model last, or all that do not.
 
     Layers go to CPU memory, where the user lets them, only if no number of GPUs holds all.
     """
-    found: list[Layout] = []
+    found: list[DeviceLayout] = []
     for gpu in request.gpus:
         found += _on(request, gpu)
     return found
 
 
-def _on(request: Request, gpu: GPU) -> list[Layout]:
+def _on(request: Request, gpu: GPU) -> list[DeviceLayout]:
     options, loading = options_of(request.service), loading_of(request, gpu)
     counts = [options.gpus] if options.gpus is not None else [n for n in _COUNTS if n <= gpu.max_per_node]
     refused = _refusal(request, gpu, counts[0])
     if refused is not None:
         price = replica_price(gpu, counts[0])
-        return [Layout(gpu, counts[0], loading, DEFAULT_BATCH, "invalid", (refused,), price=price)]
+        return [DeviceLayout(gpu, counts[0], loading, DEFAULT_BATCH, "invalid", (refused,), price=price)]
     parts = parts_of(request.facts, loading)
-    found: list[Layout] = []
+    found: list[DeviceLayout] = []
     for offload in (False, True) if options.cpu_memory is not None else (False,):
         cpu = _bytes(options.cpu_memory) if offload else None
         for count in counts:
@@ -109,7 +109,7 @@ def _refusal(request: Request, gpu: GPU, count: int) -> Reason | None:
     return None
 
 
-def _judged(request: Request, machine: Machine, loading: Loading, parts: tuple[Part, ...]) -> Layout:
+def _judged(request: Request, machine: Machine, loading: Loading, parts: tuple[ModelPart, ...]) -> DeviceLayout:
     """The layout with as many requests at once as surely fit, of those that the user asks for or the usual ones."""
     wanted = request.service.engine.max_num_seqs
     batches = _BATCHES if wanted is None else (wanted,)
@@ -126,11 +126,11 @@ def _judged(request: Request, machine: Machine, loading: Loading, parts: tuple[P
     if caveats and verdict == "fits":
         verdict = "risky"
     price = replica_price(machine.gpu, machine.gpus)
-    return Layout(machine.gpu, machine.gpus, loading, batch, verdict, (*reasons, *caveats), found, price)
+    return DeviceLayout(machine.gpu, machine.gpus, loading, batch, verdict, (*reasons, *caveats), found, price)
 
 
 def _verdict(
-    found: Spread | None, machine: Machine, loading: Loading, parts: tuple[Part, ...], batch: int
+    found: Spread | None, machine: Machine, loading: Loading, parts: tuple[ModelPart, ...], batch: int
 ) -> tuple[Verdict, tuple[Reason, ...]]:
     weights, name = sum(part.weights for part in parts), f"{machine.gpus} × {machine.gpu.name}"
     if found is None:
@@ -156,7 +156,7 @@ def _verdict(
 
 
 def _no_place(machine: Machine, loading: Loading, weights: int, name: str) -> Reason:
-    free = machine.gpu.memory_bytes - context_bytes(machine.gpu)
+    free = machine.gpu.memory_bytes - transformers_context_bytes(machine.gpu)
     each = free if machine.cap is None else min(free, machine.cap)
     limit = " with maxMemoryPerGPU" if machine.cap is not None and machine.cap < free else ""
     if machine.cpu is not None:

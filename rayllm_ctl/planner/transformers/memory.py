@@ -9,9 +9,9 @@ from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.transformers import DevicePlan
-from rayllm_ctl.planner.transformers.activations import UNKNOWN, layer_bytes
-from rayllm_ctl.planner.transformers.devicemap import Limits, device_map
-from rayllm_ctl.planner.transformers.parts import Loading, Part
+from rayllm_ctl.planner.transformers.activations import UNKNOWN, transformers_layer_bytes
+from rayllm_ctl.planner.transformers.devicemap import DeviceLimits, device_map
+from rayllm_ctl.planner.transformers.parts import Loading, ModelPart
 
 MIB = 2**20
 
@@ -71,21 +71,21 @@ class Machine:
 
 
 def spread(
-    facts: ModelFacts, parts: Sequence[Part], loading: Loading, machine: Machine, batch: int, *, offload: bool
+    facts: ModelFacts, parts: Sequence[ModelPart], loading: Loading, machine: Machine, batch: int, *, offload: bool
 ) -> Spread | None:
     """The devices with `batch` requests generated at once; None where some layer finds no place.
 
     offload: with layers in CPU memory, as few as leave the GPUs their cache and activations; else with none.
     """
-    room = machine.gpu.memory_bytes - context_bytes(machine.gpu)
+    room = machine.gpu.memory_bytes - transformers_context_bytes(machine.gpu)
     quantized = loading.quantization is not None
     most = room if machine.cap is None else min(room, machine.cap)
     if not offload:
-        return _placed(facts, parts, loading, machine, batch, Limits(machine.gpus, most, None, quantized))
+        return _placed(facts, parts, loading, machine, batch, DeviceLimits(machine.gpus, most, None, quantized))
     best, low, high = None, 0, most // MIB
     while low <= high:
         middle = (low + high) // 2
-        limits = Limits(machine.gpus, middle * MIB, 2**62, quantized)
+        limits = DeviceLimits(machine.gpus, middle * MIB, 2**62, quantized)
         found = _placed(facts, parts, loading, machine, batch, limits)
         if found is not None and found.fits:
             best, low = found, middle + 1
@@ -96,13 +96,13 @@ def spread(
     return best
 
 
-def _cpu_holds(parts: Sequence[Part], machine: Machine, found: Spread, quantized: bool) -> bool:
-    limits = Limits(machine.gpus, found.limit, machine.cpu or 0, quantized)
+def _cpu_holds(parts: Sequence[ModelPart], machine: Machine, found: Spread, quantized: bool) -> bool:
+    limits = DeviceLimits(machine.gpus, found.limit, machine.cpu or 0, quantized)
     return device_map(parts, limits) is not None
 
 
 def _placed(
-    facts: ModelFacts, parts: Sequence[Part], loading: Loading, machine: Machine, batch: int, limits: Limits
+    facts: ModelFacts, parts: Sequence[ModelPart], loading: Loading, machine: Machine, batch: int, limits: DeviceLimits
 ) -> Spread | None:
     places = device_map(parts, limits)
     if places is None:
@@ -110,7 +110,7 @@ def _placed(
     away = [part for part, place in zip(parts, places, strict=True) if place == machine.gpus]
     unknown = UNKNOWN in facts.traits
     factor = _UNKNOWN_ACTIVATIONS if unknown else 1
-    working, sampling = factor * layer_bytes(facts, loading), batch * facts.vocab_size * _SAMPLING_BYTES
+    working, sampling = factor * transformers_layer_bytes(facts, loading), batch * facts.vocab_size * _SAMPLING_BYTES
     # Tied to the embedding, the head lies on the first GPU.
     head = 0 if facts.tied_embeddings or places[-1] == machine.gpus else places[-1]
     devices = []
@@ -127,7 +127,7 @@ def _placed(
                 kv_cache_bytes=_cache(computed, batch),
                 activation_bytes=(working if any(part.layers for part in computed) else 0)
                 + (sampling if index == head else 0),
-                context_bytes=context_bytes(machine.gpu),
+                context_bytes=transformers_context_bytes(machine.gpu),
                 reserved_bytes=max((part.weights for part in away), default=0) if index == 0 else 0,
                 margin_bytes=margin_bytes(machine.gpu, unknown=unknown),
             )
@@ -135,13 +135,13 @@ def _placed(
     return Spread(tuple(devices), sum(part.weights for part in away), limits.each)
 
 
-def _cache(parts: Sequence[Part], batch: int) -> int:
+def _cache(parts: Sequence[ModelPart], batch: int) -> int:
     """The caches of `batch` requests, and a copy of the largest layer's while a token is appended to it."""
     held = [part.cache * batch for part in parts]
     return sum(held) + max(held, default=0)
 
 
-def context_bytes(gpu: GPU) -> int:
+def transformers_context_bytes(gpu: GPU) -> int:
     """CUDA's own memory on one GPU."""
     return _CONTEXT_LARGE if gpu.memory_bytes >= _LARGE_GPU else _CONTEXT_SMALL
 

@@ -36,7 +36,7 @@ default block size on NVIDIA GPUs, without double quantization)."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """A part that stays on one device. cache: bytes of one request at full length; layers: decoder layers in it."""
 
     weights: int
@@ -58,27 +58,27 @@ class Loading:
         return DTYPE_BYTES.get(self.dtype, 2)
 
 
-def parts_of(facts: ModelFacts, loading: Loading) -> tuple[Part, ...]:
+def parts_of(facts: ModelFacts, loading: Loading) -> tuple[ModelPart, ...]:
     """The parts in the order in which device_map places them: as the modules of the model stand."""
     return tuple(_parts(facts, loading))
 
 
-def _parts(facts: ModelFacts, loading: Loading) -> Iterator[Part]:
+def _parts(facts: ModelFacts, loading: Loading) -> Iterator[ModelPart]:
     shape = ShardSettings(1, loading.element, SCHEMES.get(loading.quantization or ""))
-    known: dict[int, Part] = {}
+    known: dict[int, ModelPart] = {}
     for encoder in facts.encoders:
         for layer, count in encoder.blocks:
-            yield from (Part(_weights(layer, shape)),) * count
-    yield Part(facts.vocab_size * facts.hidden_size * loading.element)
-    yield from (Part(_weights(layer, shape)) for layer in facts.shared)
+            yield from (ModelPart(_weights(layer, shape)),) * count
+    yield ModelPart(facts.vocab_size * facts.hidden_size * loading.element)
+    yield from (ModelPart(_weights(layer, shape)) for layer in facts.shared)
     for layer in facts.layers:
         if id(layer) not in known:
             held = sum(_cache_bytes(one, loading.context, loading.element) for one in layer.caches)
-            known[id(layer)] = Part(_weights(layer, shape), held, 1)
+            known[id(layer)] = ModelPart(_weights(layer, shape), held, 1)
         yield known[id(layer)]
-    yield from (Part(_weights(layer, shape)) for layer in facts.extra)
+    yield from (ModelPart(_weights(layer, shape)) for layer in facts.extra)
     if not facts.tied_embeddings:
-        yield Part(_head(facts, loading.element))
+        yield ModelPart(_head(facts, loading.element))
 
 
 def _weights(layer: Layer, shape: ShardSettings) -> int:

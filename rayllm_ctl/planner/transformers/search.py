@@ -12,7 +12,7 @@ from rayllm_ctl.model.plan.plan import CandidateSummary, Reason, Suggestion
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.spec.transformers import QUANTIZATIONS
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, Layout, layouts, options_of
+from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, DeviceLayout, layouts, options_of
 from rayllm_ctl.planner.transformers.parts import parts_of
 
 _MOST = 4
@@ -20,11 +20,11 @@ _SHORTEST_CONTEXT = 512
 _RANK = {"fits": 0, "risky": 1, "does-not-fit": 2, "invalid": 3}
 
 
-def ranked(request: Request) -> list[Layout]:
+def ranked(request: Request) -> list[DeviceLayout]:
     """All layouts, best first: what fits for sure, without layers in CPU memory, then the price and the GPUs."""
     own_image = request.service.engine.image is not None
 
-    def key(layout: Layout) -> tuple[object, ...]:
+    def key(layout: DeviceLayout) -> tuple[object, ...]:
         foreign = layout.gpu.vendor != "nvidia" and not own_image
         size = (layout.gpus, layout.gpu.memory_bytes)
         if layout.verdict == "invalid":
@@ -37,7 +37,7 @@ def ranked(request: Request) -> list[Layout]:
     return sorted(layouts(request), key=key)
 
 
-def why(request: Request, found: Sequence[Layout]) -> Iterator[Reason]:
+def why_transformers(request: Request, found: Sequence[DeviceLayout]) -> Iterator[Reason]:
     """Why the first of `found`, which fits, was taken, and why it generates fewer requests at once than usual."""
     chosen, rest = found[0], found[1:]
     if rest:
@@ -58,7 +58,7 @@ def why(request: Request, found: Sequence[Layout]) -> Iterator[Reason]:
         )
 
 
-def summaries(found: Sequence[Layout]) -> tuple[CandidateSummary, ...]:
+def transformers_summaries(found: Sequence[DeviceLayout]) -> tuple[CandidateSummary, ...]:
     """Every layout, in order. Its GPUs stand as pipeline stages, since each has whole layers."""
     return tuple(
         CandidateSummary(
@@ -76,7 +76,7 @@ def summaries(found: Sequence[Layout]) -> tuple[CandidateSummary, ...]:
     )
 
 
-def instead(request: Request, layout: Layout) -> tuple[Suggestion, ...]:
+def transformers_alternatives(request: Request, layout: DeviceLayout) -> tuple[Suggestion, ...]:
     """Up to four changes with which a layout that does not fit does; each has been planned."""
     found: dict[str, Suggestion] = {}
     for kind, flags, service in _variations(request, layout):
@@ -84,12 +84,12 @@ def instead(request: Request, layout: Layout) -> tuple[Suggestion, ...]:
             continue
         best = _best(replace(request, service=service, gpus=(layout.gpu,)))
         if best is not None:
-            found[kind] = Suggestion(flags, effect(best))
+            found[kind] = Suggestion(flags, transformers_effect(best))
     other = _other_gpu(request, layout)
     return (*found.values(), *((other,) if other else ()))
 
 
-def with_cpu_memory(request: Request, layout: Layout) -> Suggestion | None:
+def with_cpu_memory(request: Request, layout: DeviceLayout) -> Suggestion | None:
     """CPU memory for the layers that the GPUs do not hold, where that is all that is needed."""
     options, engine = options_of(request.service), request.service.engine
     if options.cpu_memory is not None or engine.quantization is not None:
@@ -107,17 +107,17 @@ def with_cpu_memory(request: Request, layout: Layout) -> Suggestion | None:
     needed = ceil((best.spread.offloaded + largest) / GIB)
     again = _best(replace(request, service=_with(request.service, gpus=layout.gpus, cpu_memory=f"{needed}Gi")))
     flags = f"spec.engine.transformers.cpuMemory: {needed}Gi"
-    return Suggestion(flags, f"{effect(best)}, slow") if again is not None else None
+    return Suggestion(flags, f"{transformers_effect(best)}, slow") if again is not None else None
 
 
-def effect(layout: Layout) -> str:
+def transformers_effect(layout: DeviceLayout) -> str:
     """A layout that fits, in a line."""
     requests = f"{layout.batch} request{'s' if layout.batch > 1 else ''} of {layout.loading.context:,} tokens"
     price = f", {layout.price:.2f} USD/h" if layout.price is not None else ""
     return f"fits on {layout}, {requests}{price}"
 
 
-def _variations(request: Request, layout: Layout) -> Iterator[tuple[str, str, LLMService]]:
+def _variations(request: Request, layout: DeviceLayout) -> Iterator[tuple[str, str, LLMService]]:
     """Changes worth a try as (kind, flags, changed service); the first of a kind that fits counts."""
     service, options = request.service, options_of(request.service)
     engine = service.engine
@@ -149,18 +149,18 @@ def _with(service: LLMService, **fields: Any) -> LLMService:
     return replace(service, engine=replace(service.engine, transformers=options))
 
 
-def _best(request: Request) -> Layout | None:
+def _best(request: Request) -> DeviceLayout | None:
     best = ranked(request)[0]
     return best if best.verdict == "fits" else None
 
 
-def _other_gpu(request: Request, layout: Layout) -> Suggestion | None:
+def _other_gpu(request: Request, layout: DeviceLayout) -> Suggestion | None:
     others = tuple(gpu for gpu in request.catalog if gpu.name != layout.gpu.name and gpu.price_per_hour)
     best = _best(replace(request, gpus=others)) if others else None
-    return None if best is None else Suggestion(f"--gpu {best.gpu.name}", effect(best))
+    return None if best is None else Suggestion(f"--gpu {best.gpu.name}", transformers_effect(best))
 
 
-def _line(layout: Layout) -> str:
+def _line(layout: DeviceLayout) -> str:
     if layout.verdict == "fits":
-        return effect(layout)
+        return transformers_effect(layout)
     return layout.reasons[0].message if layout.reasons else layout.verdict

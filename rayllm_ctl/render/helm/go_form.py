@@ -29,7 +29,7 @@ _ZERO = ("failureThreshold", "hostPort", "initialDelaySeconds", "periodSeconds",
 """Booleans and numbers that are no pointers: false and 0 are not written."""
 
 
-def as_written(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def go_text(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """`manifest` as it is stored in the end: with canonical quantities and, if KubeRay writes it back, as Go does."""
     ray = str(manifest.get("apiVersion", "")).partition("/")[0] == GROUP_NAME
     return {name: _form(part, name, ray) if name == "spec" else part for name, part in manifest.items()}

@@ -109,7 +109,7 @@ def _ask(
     """Get the answers of all pending rows that are not known into the output."""
     progress.seen = collector.seen
     progress.to("starting")
-    from rayllm_ctl.serving.batch import pipeline
+    from rayllm_ctl.serving.batch.inference import pipeline
 
     for news in pipeline.answers(job, pending, {number: frozenset(answers) for number, answers in known.items()}):
         if news.engines:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rayllm_ctl.serving.batch import requests
+from rayllm_ctl.serving.batch.inference import requests
 from rayllm_ctl.serving.batch.parts import Answer, Part, Row, row_id
 from rayllm_ctl.serving.batch.readers import Reader
 from rayllm_ctl.serving.batch.readers.parquet import ParquetReader

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rayllm_ctl.serving.batch import adapters
 from rayllm_ctl.serving.batch.failures import BatchError
+from rayllm_ctl.serving.batch.inference import adapters
+from rayllm_ctl.serving.batch.inference.prompts import Prompts
 from rayllm_ctl.serving.batch.parts import FIRST_ROWS, Part, Row, RowError, Source
-from rayllm_ctl.serving.batch.prompts import Prompts
 from rayllm_ctl.serving.batch.readers import Reader
 from rayllm_ctl.serving.batch.readers.parquet import ParquetReader
 from rayllm_ctl.serving.batch.schemas import Columns, check_same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.serving.gateway.application import App
 from rayllm_ctl.serving.gateway.errors import Rejected, server_error
 from rayllm_ctl.serving.gateway.exchange import Exchange, log
-from rayllm_ctl.serving.gateway.expect import asking
+from rayllm_ctl.serving.gateway.http.expect import asking
 from rayllm_ctl.serving.gateway.pipeline import handle
 from rayllm_ctl.serving.gateway.requests import Disconnected, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.state import State

@@ -6,13 +6,14 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from rayllm_ctl.serving.gateway import cors, docspage, jsonbody, multipart, openapi, prompts
 from rayllm_ctl.serving.gateway.application import App, call
-from rayllm_ctl.serving.gateway.cleaning import Cleaner
-from rayllm_ctl.serving.gateway.endpoints import ENDPOINTS, MODEL, MODELS, NAME, Endpoint, check_body
-from rayllm_ctl.serving.gateway.engines import of_engine
+from rayllm_ctl.serving.gateway.body import docspage, jsonbody, multipart, openapi, prompts
+from rayllm_ctl.serving.gateway.body.cleaning import Cleaner
+from rayllm_ctl.serving.gateway.body.endpoints import ENDPOINTS, MODEL, MODELS, NAME, Endpoint, check_body
+from rayllm_ctl.serving.gateway.body.engines import of_engine
 from rayllm_ctl.serving.gateway.errors import Rejected, invalid
 from rayllm_ctl.serving.gateway.exchange import Exchange, json_reply
+from rayllm_ctl.serving.gateway.http import cors
 from rayllm_ctl.serving.gateway.requests import (
     check_headers,
     is_json,

@@ -6,11 +6,11 @@ import json
 import re
 from typing import Any
 
-from rayllm_ctl.serving.gateway import upstream
 from rayllm_ctl.serving.gateway.errors import error_body, server_error
 from rayllm_ctl.serving.gateway.exchange import Exchange, json_reply, log
+from rayllm_ctl.serving.gateway.http import upstream
+from rayllm_ctl.serving.gateway.http.sse import EventFilter
 from rayllm_ctl.serving.gateway.requests import Message
-from rayllm_ctl.serving.gateway.sse import EventFilter
 
 _FLUSH = 16
 """Tokens of a stream after which they are charged."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rayllm_ctl.serving.gateway.cleaning import Removal
+from rayllm_ctl.serving.gateway.body.cleaning import Removal
+from rayllm_ctl.serving.gateway.body.tokens import Tokenizers
 from rayllm_ctl.serving.gateway.settings import Bounds, GatewaySettings, Model
 from rayllm_ctl.serving.gateway.steps import Client, Keys, Limits, Metrics, Queue
 from rayllm_ctl.serving.gateway.telemetry import NoMetrics
-from rayllm_ctl.serving.gateway.tokens import Tokenizers
 
 
 @dataclass(frozen=True, slots=True)

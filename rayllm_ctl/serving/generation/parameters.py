@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from rayllm_ctl.serving.gateway.endpoints import CHAT, COMPLETIONS, check_body
-from rayllm_ctl.serving.gateway.engines import of_engine
+from rayllm_ctl.serving.gateway.body.endpoints import CHAT, COMPLETIONS, check_body
+from rayllm_ctl.serving.gateway.body.engines import of_engine
 from rayllm_ctl.serving.gateway.errors import Rejected, invalid
 from rayllm_ctl.serving.generation.settings import Settings
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from rayllm_ctl.serving.gateway.body.messages import for_template
 from rayllm_ctl.serving.gateway.errors import invalid
-from rayllm_ctl.serving.gateway.messages import for_template
 from rayllm_ctl.serving.generation.parameters import Parameters
 
 T = TypeVar("T")

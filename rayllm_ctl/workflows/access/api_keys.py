@@ -32,7 +32,7 @@ _READ = Rights(needed=(Right("get", "Secret"),))
 _LOOKUP = Rights(needed=(Right("get", "RayService"),), display=(Right("list", "RayService"), Right("get", "Namespace")))
 """For the service that is named, where none names the Secret itself."""
 
-RIGHTS = _LOOKUP | _CHANGE | _REMOVE | _READ
+KEY_RIGHTS = _LOOKUP | _CHANGE | _REMOVE | _READ
 """Of all commands about keys."""
 
 _SECONDS = 90
@@ -96,14 +96,14 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
     return KeyStore(gateway.keys_secret, namespace, service, gateway.models, limited)
 
 
-def create(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
+def create_key(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
     """Create a key and store its hash. Raises UsageError for what is not valid, ConflictError for a name in use."""
     now = datetime.now(UTC).replace(microsecond=0)
     _check(store, key, now)
     lacking = _permitted(cluster, store.namespace, _CHANGE)
     entry = ApiKey(key.name, now, key.expires, key.models, key.requests, key.tokens)
     secret = apikeys.new_key()
-    if not add_entry(cluster, store.secret, store.namespace, key.name, apikeys.entry(entry, secret)):
+    if not add_entry(cluster, store.secret, store.namespace, key.name, apikeys.key_entry(entry, secret)):
         raise ConflictError(
             f"Secret {store.namespace}/{store.secret} already has a key named {key.name}",
             hint=(
@@ -111,10 +111,10 @@ def create(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
                 f"rayllm-ctl keys revoke {store.arguments} --key-name {key.name}    # the old one",
             ),
         )
-    return NewKey(key.name, secret, store, entry, _refreshed(cluster, store, lacking, "the key is valid"))
+    return NewKey(key.name, secret, store, entry, _refresh_pods(cluster, store, lacking, "the key is valid"))
 
 
-def listed(cluster: Cluster, store: KeyStore) -> list[ApiKey]:
+def list_api_keys(cluster: Cluster, store: KeyStore) -> list[ApiKey]:
     """The keys, by name. Raises UserError where the Secret does not exist."""
     _permitted(cluster, store.namespace, _READ)
     secret = read_secret(cluster, store.secret, store.namespace)
@@ -123,7 +123,7 @@ def listed(cluster: Cluster, store: KeyStore) -> list[ApiKey]:
     return apikeys.keys_of(secret)
 
 
-def revoke(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
+def revoke_key(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
     """Remove a key; returns notes on when that takes effect. Raises UserError where there is no such key."""
     lacking = _permitted(cluster, store.namespace, _REMOVE)
     if not remove_entry(cluster, store.secret, store.namespace, name):
@@ -135,11 +135,11 @@ def revoke(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
             f"Secret {store.namespace}/{store.secret} has no key named {quoted(name)}",
             hint=f"--key-name {close}" if close else f"rayllm-ctl keys list {store.arguments}",
         )
-    return _refreshed(cluster, store, lacking, "the key is rejected")
+    return _refresh_pods(cluster, store, lacking, "the key is rejected")
 
 
 def _check(store: KeyStore, key: ApiKey, now: datetime) -> None:
-    found = list(apikeys.problems(key, now))
+    found = list(apikeys.key_problems(key, now))
     hints: list[str] = []
     for model in key.models or ():
         if store.models and model not in store.models:
@@ -162,7 +162,7 @@ def _permitted(cluster: Cluster, namespace: str, rights: Rights) -> list[Right]:
     return lacking
 
 
-def _refreshed(cluster: Cluster, store: KeyStore, lacking: Iterable[Right], effect: str) -> tuple[str, ...]:
+def _refresh_pods(cluster: Cluster, store: KeyStore, lacking: Iterable[Right], effect: str) -> tuple[str, ...]:
     """Have the pods read the Secret again; notes on when `effect` holds. The change itself is done."""
     rights: Sequence[str] = [format_right(right) for right in lacking]
     reason = f"not permitted to {', '.join(rights)}" if rights else ""

@@ -161,7 +161,7 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | No
     return service
 
 
-def choose(where: Endpoint, model: str | None) -> str:
+def choose_model(where: Endpoint, model: str | None) -> str:
     """The model to talk to: the one that is named, or the first. Raises UserError if the service does not serve it."""
     if model is None:
         return where.models[0]

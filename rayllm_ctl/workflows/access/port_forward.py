@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
-from rayllm_ctl.cluster.forward.listener import listening
+from rayllm_ctl.cluster.forward.listener import listen_on_loopback
 from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.cluster.ray.gateway import gateway_of
 from rayllm_ctl.frozen import dataclass
@@ -60,7 +60,7 @@ class LocalPort:
 
 
 @contextmanager
-def forwarded(
+def forward_api(
     cluster: Cluster, name: str, namespace: str, port: int, report: Callable[[str], None]
 ) -> Iterator[LocalPort]:
     """The API of a service at a port on loopback, while the block runs. port 0: any that is free.
@@ -74,7 +74,7 @@ def forwarded(
     with explained(cluster, namespace, kind.rights_for("port-forward")):
         item = require(cluster, kind, name, namespace)
         service = kind.serve_service(name)
-        with listening(cluster, namespace, service, port, report) as number:
+        with listen_on_loopback(cluster, namespace, service, port, report) as number:
             yield LocalPort(number, service, item)
 
 

@@ -14,7 +14,7 @@ from rayllm_ctl.serveconfig import document
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(Right("list", RAY_SERVICE.name),))
+SERVE_CONFIG_RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(Right("list", RAY_SERVICE.name),))
 
 
 def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
@@ -22,9 +22,9 @@ def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
 
     Raises NotFoundError with the nearest name if there is no such service, UserError where it has no configuration.
     """
-    with explained(cluster, namespace, RIGHTS):
+    with explained(cluster, namespace, SERVE_CONFIG_RIGHTS):
         service = require(cluster, RAY_SERVICE, name, namespace)
     text = (service.get("spec") or {}).get("serveConfigV2") or ""
     if not text.strip():
         raise UserError(f"service {namespace}/{name} has no Serve configuration: its spec.serveConfigV2 is empty")
-    return document.read(text, f"rayservice/{name}").data
+    return document.read_serve_document(text, f"rayservice/{name}").data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.apply import apply
-from rayllm_ctl.cluster.apply.delete_job import delete_job, remove
+from rayllm_ctl.cluster.apply.delete_job import delete_job, remove_job
 from rayllm_ctl.cluster.apply.inventory import entry
 from rayllm_ctl.cluster.lookup.jobs import require_job
 from rayllm_ctl.errors import UserError
@@ -36,12 +36,12 @@ def how_it_ended(cluster: Cluster, job: Mapping[str, Any], namespace: str) -> st
     return "" if outcome is None else outcome.value
 
 
-def replaced(name: str, ended: str) -> Noted:
+def replacement_note(name: str, ended: str) -> Noted:
     """What is said before a RayJob that has ended is deleted and created again, which takes until its pods are gone."""
     return Noted(f"rayjob/{name} has ended ({ended}); waiting for it and its pods to be deleted before it starts again")
 
 
-def cancel(
+def cancel_job(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
     """Delete batch job `name` and what was applied for it; see cluster.jobdelete. Its output stays."""
@@ -49,7 +49,7 @@ def cancel(
     yield from delete_job(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
 
 
-def resume(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> Iterator[Applied | Noted]:
+def resume_job(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> Iterator[Applied | Noted]:
     """Replace the RayJob of a job that has ended by the same one: KubeRay runs none twice. The driver does only what
     is missing. timeout: seconds for the old one to be gone.
 
@@ -60,8 +60,8 @@ def resume(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> It
     ended = how_it_ended(cluster, job, namespace)
     _reject_unfinished(job, ended, name, namespace)
     manifest = again(job)
-    yield replaced(name, ended)
-    yield from remove(cluster, name, namespace, [entry(job)], wait=True, timeout=timeout)
+    yield replacement_note(name, ended)
+    yield from remove_job(cluster, name, namespace, [entry(job)], wait=True, timeout=timeout)
     try:
         yield from (applied for applied, _ in apply(cluster, [manifest]))
     except UserError as error:

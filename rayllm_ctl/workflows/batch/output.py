@@ -37,7 +37,7 @@ _HELPER = "busybox:1.37"
 
 
 @dataclass(frozen=True)
-class Output:
+class JobOutput:
     """Where a job writes: `path` as in its settings, and how its object store is reached."""
 
     job: str
@@ -48,7 +48,7 @@ class Output:
     anonymous: bool = False
 
 
-def output_of(cluster: Cluster, name: str, namespace: str) -> Output:
+def output_of(cluster: Cluster, name: str, namespace: str) -> JobOutput:
     """The output of batch job `name`, in an object store.
 
     Raises NotFoundError when there is no such job, UserError where its settings are gone or its output is on a volume.
@@ -67,7 +67,7 @@ def output_of(cluster: Cluster, name: str, namespace: str) -> Output:
             raise _on_a_volume(cluster, job, path)
     storage = settings.get("storage") or {}
     own = next((os.environ[key] for key in _ENDPOINTS if os.environ.get(key)), "")
-    return Output(
+    return JobOutput(
         name,
         namespace,
         path.rstrip("/"),
@@ -77,7 +77,7 @@ def output_of(cluster: Cluster, name: str, namespace: str) -> Output:
     )
 
 
-def first_rows(output: Output, count: int) -> Iterator[str]:
+def first_rows(output: JobOutput, count: int) -> Iterator[str]:
     """The first `count` rows that are done, in the order of the input, each as JSON on one line."""
     files, parts = _parts(output)
     left = count
@@ -89,7 +89,7 @@ def first_rows(output: Output, count: int) -> Iterator[str]:
             return
 
 
-def download(output: Output, folder: Path) -> Iterator[str]:
+def download_output(output: JobOutput, folder: Path) -> Iterator[str]:
     """Copy every part into `folder` and yield its name; one that is there in the same size is not copied again."""
     files, parts = _parts(output)
     try:
@@ -107,13 +107,13 @@ def download(output: Output, folder: Path) -> Iterator[str]:
         raise UserError(f"{folder} cannot be written: {error}", hint="another folder, or free some space") from error
 
 
-def _pieces(output: Output, files: Any, part: Any) -> Iterator[bytes]:
+def _pieces(output: JobOutput, files: Any, part: Any) -> Iterator[bytes]:
     with _reading(output), files.open_input_stream(part.path, compression=None) as stream:
         while piece := stream.read(1 << 20):
             yield piece
 
 
-def _parts(output: Output) -> tuple[Any, list[Any]]:
+def _parts(output: JobOutput) -> tuple[Any, list[Any]]:
     """The filesystem and the parts in it, by name: the order of the input."""
     fs = _pyarrow(output)
     scheme, _, inside = output.path.partition("://")
@@ -134,7 +134,7 @@ def _parts(output: Output) -> tuple[Any, list[Any]]:
     return files, sorted(parts, key=lambda info: str(info.base_name))
 
 
-def _rows(output: Output, files: Any, part: Any, count: int) -> Iterator[str]:
+def _rows(output: JobOutput, files: Any, part: Any, count: int) -> Iterator[str]:
     """At most `count` rows of a part as JSON."""
     if part.base_name.endswith(".parquet"):
         import pyarrow.parquet
@@ -169,7 +169,7 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _pyarrow(output: Output) -> Any:
+def _pyarrow(output: JobOutput) -> Any:
     try:
         from pyarrow import fs
     except ModuleNotFoundError as error:
@@ -181,7 +181,7 @@ def _pyarrow(output: Output) -> Any:
 
 
 @contextmanager
-def _reading(output: Output) -> Iterator[None]:
+def _reading(output: JobOutput) -> Iterator[None]:
     """Errors of the object store as ours."""
     try:
         yield

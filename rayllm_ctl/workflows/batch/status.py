@@ -14,7 +14,7 @@ from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-WELL = frozenset(
+HEALTHY_JOB_STATES = frozenset(
     {JobState.PENDING, JobState.RUNNING, JobState.RETRYING, JobState.SUCCEEDED, JobState.SUSPENDED, JobState.DELETING}
 )
 """States in which nothing calls for a user's attention."""

@@ -20,11 +20,11 @@ from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
 from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.workflows.batch.end import how_it_ended, replaced
+from rayllm_ctl.workflows.batch.end import how_it_ended, replacement_note
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.ray_token import lacking, without_token
-from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
     if dry:
         yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")
         return
-    yield replaced(name, ended)
+    yield replacement_note(name, ended)
     cluster.delete(RAY_JOB, name, namespace, uid=existing["metadata"]["uid"])
     _wait_until_gone(cluster, existing, namespace)
     yield Applied(RAY_JOB, name, namespace, "deleted")

@@ -25,18 +25,18 @@ from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube.quantities import format_duration
-from rayllm_ctl.model.observed.batch_status import BatchHealth, JobState, Outcome
-from rayllm_ctl.workflows.observe.wait import is_old_evidence, repeated
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
+from rayllm_ctl.workflows.observe.wait import is_old_evidence, repeat
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.api.watch import Watch
 
-EXIT_CODE: Mapping[Outcome, int] = {
-    Outcome.ANSWERED: OK,
-    Outcome.TOO_MANY_ERRORS: FAILED,
-    Outcome.REJECTED: USAGE,
-    Outcome.FAILED: BATCH_FAILED,
+EXIT_CODE: Mapping[JobOutcome, int] = {
+    JobOutcome.ANSWERED: OK,
+    JobOutcome.TOO_MANY_ERRORS: FAILED,
+    JobOutcome.REJECTED: USAGE,
+    JobOutcome.FAILED: BATCH_FAILED,
 }
 """Exit codes of a command that waits for a job; of one that times out: BATCH_TIMED_OUT."""
 
@@ -79,7 +79,7 @@ def wait_for_job(
 
     last: BatchHealth | None = None
     with explained(cluster, namespace, JOB_RIGHTS["follow"]):
-        for seen in repeated(cluster, namespace, look, timeout, stop):
+        for seen in repeat(cluster, namespace, look, timeout, stop):
             if isinstance(seen, Noted):
                 yield seen
                 continue

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.catalog.calibrations import merged, read, write
+from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations, write_calibrations
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.plan.calibration import Calibration
@@ -21,7 +21,7 @@ the rest."""
 _FIGURES = ("requestsPerSecond", "ttft", "tpot")
 
 
-def check(flags: Flags) -> None:
+def check_calibration(flags: Flags) -> None:
     """UsageError for a load that cannot calibrate a plan, or a file that is something else."""
     path = flags.calibrate
     assert path is not None
@@ -39,7 +39,7 @@ def check(flags: Flags) -> None:
     if not flags.stream:
         raise UsageError("--calibrate and --no-stream exclude each other: TTFT is not measured", hint="--stream")
     if path.exists():
-        read(path)
+        read_calibrations(path)
     elif not path.absolute().parent.is_dir():
         raise UsageError(f"--calibrate {path}: there is no directory {path.absolute().parent}")
 
@@ -55,7 +55,7 @@ def store(path: Path, results: Results) -> Calibration:
             hint=_hint(result) if _too_few(result) else (),
         )
     found = _calibration(result)
-    write(path, merged(read(path) if path.exists() else (), found))
+    write_calibrations(path, merge_calibrations(read_calibrations(path) if path.exists() else (), found))
     return found
 
 

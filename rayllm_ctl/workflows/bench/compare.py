@@ -11,7 +11,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.bench.load import Comparison, Ratio
-from rayllm_ctl.workflows.bench.loads import differences
+from rayllm_ctl.workflows.bench.loads import load_differences
 
 RESAMPLES = 1000
 """Bootstrap resamples of each figure."""
@@ -23,7 +23,7 @@ _INTERVAL = (2.5, 97.5)
 """Percentiles of the ratios of resamples: an interval of 95 %."""
 
 
-def compare(first: Path, second: Path) -> tuple[Comparison, ...]:
+def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
     """The comparison of each load of two results. UsageError for files that are no results, or with other loads."""
     (head, before), (other, after) = (read_result(path) for path in (first, second))
     if len(before) != len(after):
@@ -58,7 +58,7 @@ def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison
             for label, statistic in (_MEAN,) if better else (_MEAN, _MEDIAN):
                 ratio = _ratio(f"{name} {label}".strip(), unit, pair[0], pair[1], statistic, better, chance)
                 found += [ratio] if ratio else []
-    same, notes = differences(first, second)
+    same, notes = load_differences(first, second)
     return Comparison(tuple(found), (*notes, *_notes(first, second)), same)
 
 

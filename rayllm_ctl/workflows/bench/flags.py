@@ -60,7 +60,7 @@ class Flags:
     calibrate: Path | None = None
 
 
-def check(flags: Flags) -> None:
+def check_flags(flags: Flags) -> None:
     """UsageError where flags contradict each other."""
     if (flags.name is None) == (flags.url is None):
         what = "both NAME and --url were given" if flags.name else "there is nothing to measure"

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.loadtest.settings import Report, Settings
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.render.bench import BenchPod, render_bench
-from rayllm_ctl.workflows.bench.job_run import JobRun, applied, said, started, without_result
+from rayllm_ctl.workflows.bench.job_run import JobRun, create_objects, read_results, wait_for_start, without_result
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -19,7 +19,7 @@ START_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Place:
+class JobPlace:
     """Where a Job runs: a service's namespace, with the image of its head."""
 
     cluster: Cluster
@@ -28,7 +28,7 @@ class Place:
     pod: BenchPod
 
 
-def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> Place:
+def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> JobPlace:
     """Beside the service `name`, an object of `kind`."""
     item = cluster.get(kind, name, namespace)
     spec = item["spec"].get("rayClusterConfig") or item["spec"]
@@ -40,10 +40,10 @@ def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> Place:
         template.get("securityContext"),
         box.get("securityContext"),
     )
-    return Place(cluster, name, namespace, pod)
+    return JobPlace(cluster, name, namespace, pod)
 
 
-def measure_there(place: Place, settings: Settings, key: SecretKey | None, report: Report) -> list[dict[str, Any]]:
+def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, report: Report) -> list[dict[str, Any]]:
     """The results of a Job, which is deleted whatever happens.
 
     An interrupt deletes its pod: the generator then ends, and what it measured is the result.
@@ -51,21 +51,21 @@ def measure_there(place: Place, settings: Settings, key: SecretKey | None, repor
     name = f"{place.service[:40].rstrip('-')}-bench-{secrets.token_hex(3)}"
     config_map, job = render_bench(name, place.service, place.namespace, place.pod, settings.to_json(), key)
     run = JobRun(place.cluster, place.namespace, name, START_SECONDS, "--local sends the load from this machine")
-    with applied(run, job, [config_map]):
-        return _results(run, started(run), report)
+    with create_objects(run, job, [config_map]):
+        return _results(run, wait_for_start(run), report)
 
 
 def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
     """What the generator says. After an interrupt its pod is deleted, and it ends with what it has."""
     lines: list[str] = []
     try:
-        for kind, data in said(run, pod, lines):
+        for kind, data in read_results(run, pod, lines):
             if kind == "results":
                 return list(data)
             report(data)
     except KeyboardInterrupt:
         # The log is read again from its beginning, and before the pod is deleted, for it ends with the pod.
-        again = said(run, pod, lines)
+        again = read_results(run, pod, lines)
         first = next(again, None)
         if first is not None and first[0] != "results":
             _end(run, pod)

@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.snapshot.container_logs import stream
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.sentences.classify import sentence_hints
-from rayllm_ctl.health.sentences.exceptions import one_line, read_log, reason
+from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions, reason
 from rayllm_ctl.loadtest.__main__ import MARK
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class JobRun:
 
 
 @contextmanager
-def applied(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
+def create_objects(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
     """The objects exist while the block runs. The others belong to the Job, so that they go when that does."""
     cluster, namespace = run.cluster, run.namespace
     stored = cluster.create(job, "Job", namespace)
@@ -60,7 +60,7 @@ def applied(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping[str, A
             cluster.delete("Job", run.name, namespace, uid=uid, background=True)
 
 
-def started(run: JobRun) -> str:
+def wait_for_start(run: JobRun) -> str:
     """The name of the Job's pod once it runs or has ended. Raises UserError where it cannot start."""
     deadline = time.monotonic() + run.start_seconds
     message = "no pod was created"
@@ -90,7 +90,7 @@ def _why(status: Mapping[str, Any]) -> str:
     return str(told[0]["message"]) if told else "its container has not started"
 
 
-def said(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
+def read_results(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
     """Kind and data of each marked line of the pod's log; `others` takes the other lines."""
     rest = b""
     for piece in stream(run.cluster, pod, CONTAINER, run.namespace, follow=True):
@@ -105,13 +105,13 @@ def said(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
 
 def last_words(lines: Sequence[str], most: int = 1) -> str:
     """What a log ends with: the root of its exceptions, after which an engine goes on to log, else its last lines."""
-    failure = read_log("\n".join(lines))
+    failure = read_exceptions("\n".join(lines))
     return one_line(reason(failure.text), 500) if failure else " ".join(lines[-most:])
 
 
 def without_result(run: JobRun, pod: str, lines: Sequence[str]) -> UserError:
     """The error where a pod has ended and its log has no result: the root of its exceptions, else its last lines."""
-    failure = read_log("\n".join(lines))
+    failure = read_exceptions("\n".join(lines))
     shown = last_words(lines, 3) or "it wrote nothing"
     # The pod is gone with its Job: only hints that are about settings can be followed.
     own = sentence_hints(failure.text, failure.frames, deploy="rayllm-ctl bench offline …") if failure else ()

@@ -13,7 +13,7 @@ _AMOUNT = frozenset({"requests", "duration", "warmup", "timeout", "prompts.seed"
 """What makes a load longer or shorter, or draws other prompts of the same kind; anything else makes it another one."""
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[bool | None, list[str]]:
+def load_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[bool | None, list[str]]:
     """Whether the loads of two results are the same (None: one of them does not state all of it), and what to know."""
     same: bool | None = True
     notes: list[str] = []

@@ -20,10 +20,17 @@ from rayllm_ctl.model.spec.security import Security
 from rayllm_ctl.model.spec.service import LLMService, Replicas, Resources
 from rayllm_ctl.planner.engine.server import offline_arguments
 from rayllm_ctl.render.benchoffline import render_offline
-from rayllm_ctl.workflows.bench.job_run import JobRun, applied, last_words, said, started, without_result
+from rayllm_ctl.workflows.bench.job_run import (
+    JobRun,
+    create_objects,
+    last_words,
+    read_results,
+    wait_for_start,
+    without_result,
+)
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.manifests import manifests
-from rayllm_ctl.workflows.render.service import RenderOptions
+from rayllm_ctl.workflows.render.types import RenderOptions
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -79,7 +86,7 @@ def measure_offline(
     arguments = offline_arguments(one, plan.parallelism, plan.engine)
     job = render_offline(name, namespace, service.name, pod, source, arguments, load)
     run = JobRun(cluster, namespace, name, options.start_seconds, f"kubectl get events -n {namespace}")
-    return _measured(run, job, plan, load, report)
+    return _measure(run, job, plan, load, report)
 
 
 def _one_replica(service: LLMService) -> LLMService:
@@ -122,17 +129,17 @@ def _planned(service: LLMService, options: RenderOptions) -> tuple[Plan, Mapping
     return plan, pod
 
 
-def _measured(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad, report: Report) -> OfflineResults:
+def _measure(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad, report: Report) -> OfflineResults:
     found: dict[str, Any] = {}
     lines: list[str] = []
     interrupted = False
     begun = datetime.now(UTC)
-    with explained(run.cluster, run.namespace, OFFLINE_RIGHTS), applied(run, job):
+    with explained(run.cluster, run.namespace, OFFLINE_RIGHTS), create_objects(run, job):
         try:
             report(f"Job {run.namespace}/{run.name} created")
-            pod = started(run)
+            pod = wait_for_start(run)
             report(f"measuring the throughput of {load.requests} requests")
-            for kind, data in said(run, pod, lines):
+            for kind, data in read_results(run, pod, lines):
                 found[kind] = data
                 if kind == "throughput":
                     report(f"measuring the latency of batches of {load.batch}")

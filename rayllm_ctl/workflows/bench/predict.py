@@ -75,7 +75,7 @@ def planned_of(live: LiveModel | None) -> LLMService | str:
 
 def _gpu(live: LiveModel) -> GPU | None:
     """The only kind of GPU whose nodes have the labels that the pods ask for."""
-    known = [gpu for gpu in gpus.load().values() if live.accelerator_type in (None, gpu.ray_accelerator_type)]
+    known = [gpu for gpu in gpus.load_gpus().values() if live.accelerator_type in (None, gpu.ray_accelerator_type)]
     # All labels of a kind may be among those of another, which has more.
     whole = [gpu for gpu in known if gpu.node_labels and _labels(gpu) <= live.gpu_nodes]
     most = max((len(_labels(gpu)) for gpu in whole), default=0)

@@ -10,7 +10,7 @@ from rayllm_ctl.console.bench import sweep
 from rayllm_ctl.console.bench import sweep_plots as sweepplots
 from rayllm_ctl.console.bench.plots import Format, Plot, plots
 from rayllm_ctl.console.bench.report import html
-from rayllm_ctl.console.bench.results import lines
+from rayllm_ctl.console.bench.results import result_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.bench.load import Results
@@ -39,7 +39,7 @@ def _load_test(result: Path, forms: tuple[Format, ...]) -> tuple[str, list[str],
         str(data.get("target", result.name)), tuple(data.get("models", ())), tuple(runs),
         searched="highestRate" in data, highest_rate=data.get("highestRate"),
     )  # fmt: skip
-    return f"Load test of {shown.target}", list(lines(shown, _plain())), plots(runs, forms)
+    return f"Load test of {shown.target}", list(result_lines(shown, _plain())), plots(runs, forms)
 
 
 def _sweep(folder: Path, forms: tuple[Format, ...]) -> tuple[str, list[str], list[Plot]]:
@@ -47,7 +47,7 @@ def _sweep(folder: Path, forms: tuple[Format, ...]) -> tuple[str, list[str], lis
     if not found.records:
         raise UsageError(f"{folder} has no results yet", hint="rayllm-ctl bench sweep")
     title = f"Sweep of {found.service} over {', '.join(found.vary)}"
-    return title, list(sweep.lines(found, _plain())), sweepplots.plots(found, forms)
+    return title, list(sweep.sweep_lines(found, _plain())), sweepplots.plots(found, forms)
 
 
 def _plain() -> Printer:

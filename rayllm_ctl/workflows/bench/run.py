@@ -10,14 +10,14 @@ from rayllm_ctl import __version__
 from rayllm_ctl.loadtest.session import measure as measure_here
 from rayllm_ctl.loadtest.settings import Objective, Report, Settings, Target
 from rayllm_ctl.model.bench.load import Results
-from rayllm_ctl.workflows.access.chat import choose, endpoint
+from rayllm_ctl.workflows.access.chat import choose_model, endpoint
 from rayllm_ctl.workflows.bench import calibrate as benchcalibrate
 from rayllm_ctl.workflows.bench import service as benchservice
-from rayllm_ctl.workflows.bench.flags import Flags, check, loads, prompts_of, tokenizer_of
+from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.bench.predict import Seen, with_predictions
-from rayllm_ctl.workflows.bench.search import search
+from rayllm_ctl.workflows.bench.search import search_rate
 from rayllm_ctl.workflows.bench.url import target_of, url_look, url_versions
-from rayllm_ctl.workflows.bench.watch import Run, Watch
+from rayllm_ctl.workflows.bench.watch import LoadWatch, RunLoads
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report) -> Results:
     """Measure what the flags say. Raises UsageError for flags that contradict each other, UserError while there is no
     service to measure."""
-    check(flags)
+    check_flags(flags)
     tokenizer = tokenizer_of(flags.tokenizer)
     if flags.calibrate:
-        benchcalibrate.check(flags)
-    watch = Watch(report)
+        benchcalibrate.check_calibration(flags)
+    watch = LoadWatch(report)
     with _place(flags, connect, namespace, watch.report, tokenizer) as (target, shown, sending, seen):
         run = watch.over(sending, seen.look)
         objective = flags.slo or Objective()
         prompts = prompts_of(flags, tokenizer)
         settings = Settings(target, loads(flags), prompts, objective, dict(flags.fields), flags.stream)
         if flags.find_max:
-            runs, highest = search(settings, lambda one: run(one)[0])
+            runs, highest = search_rate(settings, lambda one: run(one)[0])
             runs = _stated(with_predictions(seen.planned, runs), flags, seen)
             return Results(shown, target.models, runs, searched=True, highest_rate=highest)
         runs = _stated(with_predictions(seen.planned, run(settings)), flags, seen)
@@ -62,7 +62,7 @@ def _at_url(target: Target) -> Seen:
 @contextmanager
 def _place(
     flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report, tokenizer: Tokenizer | None
-) -> Iterator[tuple[Target, str, Run, Seen]]:
+) -> Iterator[tuple[Target, str, RunLoads, Seen]]:
     """Where to send requests, how to show that, what sends them (this machine or a Job), and what else there is."""
 
     def here(settings: Settings) -> Sequence[Mapping[str, Any]]:
@@ -75,10 +75,10 @@ def _place(
     assert flags.name is not None
     cluster = connect()
     where = endpoint(cluster, flags.name, namespace or cluster.namespace)
-    models = tuple(choose(where, model) for model in flags.models or (None,))
+    models = tuple(choose_model(where, model) for model in flags.models or (None,))
     seen = benchservice.seen(cluster, where, models)
     if flags.local:
-        with benchservice.forwarded(cluster, where, models, flags.api, flags.keys) as target:
+        with benchservice.forward_service(cluster, where, models, flags.api, flags.keys) as target:
             yield target, f"{where.name} in {where.namespace}, through the API server", here, seen
         return
     there = benchservice.in_cluster(cluster, where, flags.api_key_secret, report)

@@ -15,7 +15,7 @@ _HIGHEST = 100_000.0
 _LOWEST = 1 / 64
 
 
-def search(
+def search_rate(
     settings: Settings, run: Callable[[Settings], Mapping[str, Any]]
 ) -> tuple[tuple[Mapping[str, Any], ...], float | None]:
     """The results of all rates that were tried, and the highest that is good; None if none is.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
-from rayllm_ctl.cluster.forward.listener import listening
+from rayllm_ctl.cluster.forward.listener import listen_on_loopback
 from rayllm_ctl.cluster.ray.bench_sample import RayServiceLook, ray_cluster_look
 from rayllm_ctl.cluster.ray.model import live_model, own_vllm
 from rayllm_ctl.errors import UsageError, UserError
@@ -42,7 +42,7 @@ def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
 
 
 @contextmanager
-def forwarded(
+def forward_service(
     cluster: Cluster, where: Endpoint, models: tuple[str, ...], api: API, keys: tuple[str, ...]
 ) -> Iterator[Target]:
     """The service at a port of this machine, while the block runs. Raises UserError where it needs a key, or no pod is
@@ -50,7 +50,7 @@ def forwarded(
     require_key(where, keys[0] if keys else None)
     with (
         explained(cluster, where.namespace, forward_rights(where.kind)),
-        listening(cluster, where.namespace, where.service) as port,
+        listen_on_loopback(cluster, where.namespace, where.service) as port,
     ):
         yield Target(f"http://127.0.0.1:{port}/v1", models, keys, api)
 

@@ -14,7 +14,7 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.loadtest.connection import tls_context
 from rayllm_ctl.loadtest.listing import ListingError, first_model
 from rayllm_ctl.loadtest.settings import Target
-from rayllm_ctl.model.bench.service import Look
+from rayllm_ctl.model.bench.service import LoadLook
 from rayllm_ctl.model.observed.vllm_metrics import engine_figures
 from rayllm_ctl.workflows.bench.flags import Flags
 from rayllm_ctl.workflows.bench.predict import SERVED
@@ -74,16 +74,16 @@ def _get(target: Target, name: str) -> Any:
     return urllib.request.urlopen(request, timeout=_TIMEOUT, context=context)  # noqa: S310
 
 
-def url_look(target: Target) -> Callable[[], Look] | None:
+def url_look(target: Target) -> Callable[[], LoadLook] | None:
     """Looks at GET /metrics beside /v1; None where that has no metrics of vLLM."""
 
-    def look() -> Look:
+    def look() -> LoadLook:
         try:
             with _get(target, "metrics") as response:
                 text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             url = f"{target.url.rstrip('/').removesuffix('/v1')}/metrics"
-            return Look(problems=(f"GET {url} failed: {getattr(error, 'reason', error)}",))
-        return Look(engine=engine_figures({"": text}))
+            return LoadLook(problems=(f"GET {url} failed: {getattr(error, 'reason', error)}",))
+        return LoadLook(engine=engine_figures({"": text}))
 
     return look if look().engine is not None else None

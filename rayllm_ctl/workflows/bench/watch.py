@@ -15,17 +15,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from rayllm_ctl.loadtest.settings import Report, Settings
-from rayllm_ctl.model.bench.service import Look, during
+from rayllm_ctl.model.bench.service import LoadLook, during
 
 EVERY_SECONDS = 2.0
 """Between two looks."""
 
-LookAt = Callable[[], Look]
-Run = Callable[[Settings], Sequence[Mapping[str, Any]]]
+LookAt = Callable[[], LoadLook]
+RunLoads = Callable[[Settings], Sequence[Mapping[str, Any]]]
 """Sends the loads of settings and returns their results."""
 
 
-class Watch:
+class LoadWatch:
     """`report`: takes the progress of the loads, and passes it on. The clocks of a Job and of this machine may differ:
     when a load began follows from its progress, which says how long ago that was."""
 
@@ -41,7 +41,7 @@ class Watch:
             self._begins[load] = min(begin, self._begins.get(load, begin))
         self._report(progress)
 
-    def over(self, run: Run, look: LookAt | None) -> Run:
+    def over(self, run: RunLoads, look: LookAt | None) -> RunLoads:
         """`run`, whose results say what the service did; null where there is nothing to look at."""
 
         def watched(settings: Settings) -> list[Mapping[str, Any]]:
@@ -54,13 +54,15 @@ class Watch:
 
         return watched
 
-    def _seen(self, looks: Sequence[tuple[float, Look]], load: int, result: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _seen(
+        self, looks: Sequence[tuple[float, LoadLook]], load: int, result: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
         begin = self._begins.get(load)
         return during(looks, begin, result["durationSeconds"]) if begin is not None else None
 
     @contextmanager
-    def _looking(self, look: LookAt) -> Iterator[list[tuple[float, Look]]]:
-        looks: list[tuple[float, Look]] = []
+    def _looking(self, look: LookAt) -> Iterator[list[tuple[float, LoadLook]]]:
+        looks: list[tuple[float, LoadLook]] = []
         ended = threading.Event()
 
         def watch() -> None:

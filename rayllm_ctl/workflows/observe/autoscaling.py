@@ -23,7 +23,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _TIMEOUT = 2.0
 
 
-class Autoscaling:
+class AutoscalingWatch:
     """Follows the targets of a service's deployments."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:

@@ -11,13 +11,13 @@ from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.observed.health import Health, State
-from rayllm_ctl.workflows.observe.bundle.read import namespace_of, opened, read_bundle
+from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle
 from rayllm_ctl.workflows.services import kind_in, kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-WELL = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
+HEALTHY_STATES = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
 """States in which nothing calls for a user's attention."""
 
 
@@ -53,7 +53,7 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
 
 def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
     """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
-    with opened(path) as folder:
+    with open_bundle(path) as folder:
         snapshot = read_bundle(folder)
         where = namespace or namespace_of(folder) or "default"
     kind = kind_in(snapshot, name, where)

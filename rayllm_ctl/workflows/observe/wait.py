@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.api.watch import Watch
-from rayllm_ctl.cluster.apply.written_back import differences
+from rayllm_ctl.cluster.apply.written_back import written_back_differences
 from rayllm_ctl.cluster.snapshot.service import Collector
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.frozen import dataclass
@@ -24,7 +24,7 @@ from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.workload import WorkloadKind
-from rayllm_ctl.workflows.observe.autoscaling import Autoscaling
+from rayllm_ctl.workflows.observe.autoscaling import AutoscalingWatch
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def follow(
     `stop` ends it from another thread.
     """
     with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
-        autoscaling = Autoscaling(cluster, namespace)
+        autoscaling = AutoscalingWatch(cluster, namespace)
         for seen in looks_at(cluster, None, name, namespace, timeout, stop):
             if isinstance(seen, Look):
                 yield from autoscaling.notes(seen.snapshot)
@@ -159,10 +159,10 @@ def looks_at(
             collector = None
         return Look(snapshot, health, time.monotonic() - begin)
 
-    yield from repeated(cluster, namespace, look, timeout, stop)
+    yield from repeat(cluster, namespace, look, timeout, stop)
 
 
-def repeated(
+def repeat(
     cluster: Cluster, namespace: str, look: Callable[[Watch, bool], T], timeout: float | None, stop: Stop | None
 ) -> Iterator[T | Noted]:
     """What `look` returns: now, at every change of what it follows, and at least every LOOK_EVERY seconds.
@@ -224,7 +224,7 @@ def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot)
             f"{what} was deleted, and created again by another client, while deploy was waiting for it",
             hint=f"rayllm-ctl status {name} -n {namespace}",
         )
-    changed = differences(applied.get("spec") or {}, live.get("spec") or {})
+    changed = written_back_differences(applied.get("spec") or {}, live.get("spec") or {})
     if changed:
         raise ConflictError(
             "\n".join([f"{what} was changed by another client while deploy was waiting for it:", *changed]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.catalog.prices import read
+from rayllm_ctl.catalog.prices import read_prices
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.catalog import ModelDetails, ModelSummary
 from rayllm_ctl.model.plan.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts
@@ -31,7 +31,7 @@ def list_models(part: str = "") -> list[ModelSummary]:
 
 def show_model(name: str) -> ModelDetails | None:
     """The model of that name, in any case; None if there is none."""
-    model = models.find(name)
+    model = models.find_model(name)
     if model is None:
         return None
     facts = _facts(model)
@@ -52,7 +52,7 @@ def show_model(name: str) -> ModelDetails | None:
 
 def unknown_model(name: str) -> UsageError:
     """The error for a name, or a part of one, that no model has."""
-    near = models.nearest(name)
+    near = models.nearest_models(name)
     meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all that are known"
     hint = (meant, "plan and deploy take any model of the hub, and the config.json of any other")
     return UsageError(f"the catalog has no model {name!r}", hint=hint)
@@ -61,13 +61,13 @@ def unknown_model(name: str) -> UsageError:
 def list_gpus(part: str = "", prices: Path | None = None) -> list[GPU]:
     """The GPUs whose name, alias or architecture holds `part`, in any case."""
     wanted = part.lower()
-    known = gpus.load(read(prices)).values()
+    known = gpus.load_gpus(read_prices(prices)).values()
     return [gpu for gpu in known if any(wanted in word.lower() for word in (gpu.name, gpu.architecture, *gpu.aliases))]
 
 
 def show_gpu(name: str, prices: Path | None = None) -> GPU:
     """The GPU that a user calls `name`. UsageError, with the nearest names, if there is none."""
-    return gpus.find(name, read(prices))
+    return gpus.find_gpu(name, read_prices(prices))
 
 
 def is_gpu(name: str) -> bool:

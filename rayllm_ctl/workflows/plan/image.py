@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from rayllm_ctl import __version__
-from rayllm_ctl.catalog.releases import require, resolve
+from rayllm_ctl.catalog.releases import require_release, resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.checks.ray_features import INGRESS, TRANSFORMERS
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
@@ -18,17 +18,17 @@ from rayllm_ctl.render.servingcode import batch_files, digest, files, requiremen
 _END = "END_OF_FILE"
 
 
-def recipe(engine: Engine) -> str:
+def image_recipe(engine: Engine) -> str:
     """The Dockerfile, which needs no other file.
 
     engine: its image is the one to build on, or its versions name Ray's public image. UsageError if there is none.
     """
     if engine.image is not None and not IMAGE.fullmatch(engine.image):
         raise UsageError("--image: not a valid image reference, such as rayproject/ray-llm:2.60.0-py312-cu130")
-    runtime = resolve(engine)
+    runtime = resolve_release(engine)
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, the image to build on")
-    require((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
+    require_release((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
     return "\n".join(_lines(runtime.image)) + "\n"
 
 

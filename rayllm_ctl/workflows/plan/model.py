@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import calibrations, gpus, prices
-from rayllm_ctl.catalog.engines import engine, versions
+from rayllm_ctl.catalog.engines import engine, engine_versions
 from rayllm_ctl.catalog.gpus import canonical
-from rayllm_ctl.catalog.releases import require, resolve
+from rayllm_ctl.catalog.releases import require_release, resolve_release
 from rayllm_ctl.catalog.sources import find
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.calibration import Calibration
@@ -31,7 +31,7 @@ from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu, plan_unseen_cpu
 from rayllm_ctl.planner.transformers.gpu import plan_transformers
-from rayllm_ctl.workflows.plan.own_applications import read_code, with_applications
+from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
 from rayllm_ctl.workflows.plan.warnings import UNSEEN, warned
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def make_plan(
     A model that does not fit or contradicts itself is no error but the verdict of the plan.
     """
     if service.applications:
-        service, code = read_code(service)
+        service, code = read_application_code(service)
         plan = _plan_models(service, facts, explain, hand_sized)
         return with_applications(plan, service, code)
     return _plan_models(service, facts, explain, hand_sized)
@@ -70,8 +70,8 @@ def _plan_models(
 ) -> Plan:
     if has_ingress(service):
         service = with_serving_code(service)
-    runtime, alone = resolve(service.engine), each_model(service)
-    require(needed_features(service), runtime, service.engine)
+    runtime, alone = resolve_release(service.engine), each_model(service)
+    require_release(needed_features(service), runtime, service.engine)
     configs = (
         model_configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
     )
@@ -150,7 +150,7 @@ def gpu_request(
         catalog=tuple(catalog.values()),
         checkpoint_bytes=found.exact_bytes,
         download=service.model.path is None,
-        newest=engine(versions()[-1]),
+        newest=engine(engine_versions()[-1]),
         hand_sized=hand_sized,
         notes=(*found.warnings, *((version.note,) if version.note else ())),
         draft=draft,
@@ -219,11 +219,11 @@ def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
 def _calibrations(service: LLMService) -> tuple[Calibration, ...]:
     if service.load.calibration is None:
         return ()
-    return calibrations.read(Path(service.load.calibration))
+    return calibrations.read_calibrations(Path(service.load.calibration))
 
 
 def _gpus(facts: FactSources) -> Mapping[str, GPU]:
-    return gpus.load(prices.read(facts.prices, named_only=facts.named_only))
+    return gpus.load_gpus(prices.read_prices(facts.prices, named_only=facts.named_only))
 
 
 def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:

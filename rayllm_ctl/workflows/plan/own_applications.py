@@ -23,7 +23,7 @@ WORKERS = {"rayllm.io/workers": "applications"}
 """The label of the Ray nodes that are for the applications: models have nodes of their own."""
 
 
-def read_code(service: LLMService) -> tuple[LLMService, CodeVolume | None]:
+def read_application_code(service: LLMService) -> tuple[LLMService, CodeVolume | None]:
     """`service` with the code of its applications on the Python path, and that code."""
     folders = dict.fromkeys(Path(one.code) for one in service.applications if one.code is not None)
     code = code_volume(service.name, *folders)
@@ -42,7 +42,7 @@ def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) 
     if deployment is None:
         return plan
     applications = tuple(replace(one, deployments=tuple(map(_placed, one.deployments))) for one in given)
-    catalog = gpus.load()
+    catalog = gpus.load_gpus()
     found = groups({"applications": [_in_rays_form(one) for one in applications]}, gpus_per_node(catalog))
     # What the spec says of the type of GPUs and of the size of workers is said of the models'.
     asked = replace(service, accelerator=Accelerator(service.accelerator.kind), resources=Resources())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.names import did_you_mean
@@ -28,7 +28,7 @@ from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _sampling_problems(batch: BatchJob) -> Iterator[Problem]:
     given = {name: path for name, path in given.items() if name not in ONE_ANSWER}
     if not given:
         return
-    facts = engine(resolve(batch.engine).vllm_version)
+    facts = engine(resolve_release(batch.engine).vllm_version)
     known = facts.sampling_parameters
     for name, path in given.items():
         if name not in known:

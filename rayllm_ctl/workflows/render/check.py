@@ -32,10 +32,11 @@ _Found = dict[str, Problem]
 """Problems by their text, which names the object and the field."""
 
 
-def check(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEFAULT) -> None:
+def check_manifests(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str = DEFAULT) -> None:
     """Raise UserError with every field that a cluster with this version of KubeRay would reject.
 
-    manifests: those that `plan` renders to. kuberay: one of model.kuberayversions.VERSIONS. A problem is reported with
+    manifests: those that `plan` renders to. kuberay: one of model.kube.kuberay_versions.VERSIONS. A problem is reported
+    with
     the patch or the field of the spec that causes it; any other is a bug of the templates.
     """
     if plan.deployment is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.text.yaml_text import dump
 
-MARK = "# Written by rayllm-ctl render --output-dir, which replaces and removes this file.\n"
+FOLDER_MARK = "# Written by rayllm-ctl render --output-dir, which replaces and removes this file.\n"
 KUSTOMIZATION = "kustomization.yaml"
 
 
@@ -45,7 +45,7 @@ def _paths(folders: Mapping[Path, Mapping[str, str]]) -> dict[Path, bytes]:
 
 def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The text of each file. The kustomization comes last: it names only files that are there already."""
-    files = {f"{item['kind'].lower()}-{item['metadata']['name']}.yaml": MARK + dump(item) for item in objects}
+    files = {f"{item['kind'].lower()}-{item['metadata']['name']}.yaml": FOLDER_MARK + dump(item) for item in objects}
     if len(files) != len(objects):
         raise UsageError("two objects of a service have the same kind and name", hint="see spec.patches")
     kustomization = {
@@ -53,7 +53,7 @@ def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "kind": "Kustomization",
         "resources": sorted(files),
     }
-    return {**files, KUSTOMIZATION: MARK + dump(kustomization)}
+    return {**files, KUSTOMIZATION: FOLDER_MARK + dump(kustomization)}
 
 
 def _require_ours(folder: Path, files: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ def _is_ours(path: Path) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.readline() == MARK.encode()
+        return file.readline() == FOLDER_MARK.encode()
 
 
 def _content(path: Path) -> bytes | None:

@@ -34,7 +34,7 @@ def kustomization_of(folder: Path) -> Path | None:
     return next((folder / name for name in FILES if (folder / name).is_file()), None)
 
 
-def listed(file: Path, above: frozenset[Path] = frozenset()) -> list[Path] | None:
+def listed_files(file: Path, above: frozenset[Path] = frozenset()) -> list[Path] | None:
     """The files that a kustomization lists, with those of the kustomizations that it lists.
 
     None where it or one of these does more, or lists what is not here; `above`: the folders that list it.
@@ -54,7 +54,7 @@ def listed(file: Path, above: frozenset[Path] = frozenset()) -> list[Path] | Non
     for path in (folder / str(one) for one in resources):
         own = kustomization_of(path)
         if own is not None and path.resolve() not in above:
-            below = listed(own, above)
+            below = listed_files(own, above)
         else:
             # Files from elsewhere are rejected by kustomize.
             below = [path] if path.is_file() and path.resolve().is_relative_to(folder.resolve()) else None

@@ -11,13 +11,13 @@ from rayllm_ctl.render import render
 from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.render.podparts import check_pod_security
 from rayllm_ctl.workflows.plan.verdict import require_runnable
-from rayllm_ctl.workflows.render.check import check
+from rayllm_ctl.workflows.render.check import check_manifests
 
 
 def manifests(
     plan: Plan, *, accept_risk: bool = False, template_dir: Path | None = None, kuberay: str = DEFAULT
 ) -> list[dict[str, Any]]:
-    """The manifests of `plan`, valid for a version of KubeRay (one of model.kuberayversions.VERSIONS).
+    """The manifests of `plan`, valid for a version of KubeRay (one of model.kube.kuberay_versions.VERSIONS).
 
     template_dir: a folder of the user's own templates.
 
@@ -26,7 +26,7 @@ def manifests(
     """
     require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
-    check(rendered, plan, kuberay)
+    check_manifests(rendered, plan, kuberay)
     assert plan.deployment is not None  # or there would be nothing to render
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered

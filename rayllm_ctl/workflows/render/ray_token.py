@@ -18,7 +18,7 @@ from rayllm_ctl.model.spec.ray_options import Authentication
 from rayllm_ctl.model.spec.service import LLMService
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.render.service import Rendering
+    from rayllm_ctl.workflows.render.types import Rendering
 
 Object = Mapping[str, Any]
 

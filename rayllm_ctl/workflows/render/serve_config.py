@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.catalog import gpus
 from rayllm_ctl.catalog.rayserve import fields
-from rayllm_ctl.catalog.releases import resolve
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.llm_applications import described_models, pattern_of
 from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.plan.plan import StartupPlan
-from rayllm_ctl.model.spec.service import Accelerator, LLMService
+from rayllm_ctl.model.spec.service import Accelerator
 from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.planner.deployment.applications import applications, gpus_per_node, unknown_types
 from rayllm_ctl.planner.deployment.images import image_warnings
 from rayllm_ctl.render.applications import render_applications
 from rayllm_ctl.render.podparts import check_pod_security
-from rayllm_ctl.serveconfig import read_config
+from rayllm_ctl.serveconfig import read_serve_config
 from rayllm_ctl.serveconfig.llmfill import filled
 from rayllm_ctl.serveconfig.shutdown import longest_shutdown
 from rayllm_ctl.serveconfig.sizing import groups
@@ -35,16 +35,7 @@ from rayllm_ctl.workflows.render.serve_models import plan_models, workers
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig import ServeConfig
     from rayllm_ctl.workflows.render.serve_models import PlannedModel
-    from rayllm_ctl.workflows.render.service import RenderOptions
-
-
-@dataclass(frozen=True)
-class ServeFile:
-    """What to deploy: the file, the folder with its code, and what was said of pods, image and scheduling."""
-
-    file: Path
-    code: Path | None
-    service: LLMService
+    from rayllm_ctl.workflows.render.types import RenderOptions, ServeFile
 
 
 @dataclass(frozen=True)
@@ -60,11 +51,11 @@ class PreparedApplications:
     startup: StartupPlan | None
 
 
-def prepare(source: ServeFile, options: RenderOptions) -> PreparedApplications:
+def prepare_applications(source: ServeFile, options: RenderOptions) -> PreparedApplications:
     """The manifests of `source`. Raises UsageError with every problem of the file and its line, and UserError for a
     model that does not fit."""
-    config, fields, runtime = read(source)
-    catalog = gpus.load()
+    config, fields, runtime = read_serve_file(source)
+    catalog = gpus.load_gpus()
     code = code_volume(source.service.name, *([source.code] if source.code else []))
     service = with_code(source.service, code)
     planned = plan_models(
@@ -108,12 +99,12 @@ def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
     return next((one for one in each if one.image is None), runtime)
 
 
-def read(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:
+def read_serve_file(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:
     """The configuration of a file, checked for the version of Ray in the image. Raises UsageError with every problem
     and its line."""
-    runtime = resolve(source.service.engine)
+    runtime = resolve_release(source.service.engine)
     known = fields(runtime)
-    return read_config(_text(source.file), str(source.file), known), known, runtime
+    return read_serve_config(_text(source.file), str(source.file), known), known, runtime
 
 
 def _text(file: Path) -> str:

@@ -43,7 +43,7 @@ _FIELDS = {
 }
 """Flags that describe a model, and the fields of a configuration of Ray Serve LLM."""
 
-Place = Callable[[Problem], str]
+ModelPlace = Callable[[Problem], str]
 """A problem of the file as a line of text, with its line in the file."""
 
 
@@ -63,7 +63,7 @@ class PlannedModel:
 
 
 def plan_models(
-    config: Mapping[str, object], base: LLMService, runtime: Runtime, facts: FactSources, place: Place, *,
+    config: Mapping[str, object], base: LLMService, runtime: Runtime, facts: FactSources, place: ModelPlace, *,
     accept_risk: bool,
 ) -> tuple[PlannedModel, ...]:  # fmt: skip
     """The models of a valid configuration, planned. base: what was said of pods, image and scheduling.
@@ -88,7 +88,7 @@ def _list(config: Mapping[str, object]) -> Sequence[object]:
     return applications if isinstance(applications, list) else ()
 
 
-def _require_planable(found: Iterable[FileModel], base: LLMService, place: Place) -> None:
+def _require_planable(found: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
     """Raise UsageError with all that keeps models from being planned, whatever they are."""
     problems: list[Problem] = []
     for model in found:
@@ -141,7 +141,7 @@ def _require_used(found: Sequence[FileModel], given: str | None) -> None:
 def _kinds(model: FileModel, given: str | None) -> list[GPU]:
     """The GPUs that a model may run on, those with the least memory first: those that Ray's name in the file means, of
     which --gpu chooses one; it alone where the file names none, or one that is not known."""
-    catalog = gpus.load()
+    catalog = gpus.load_gpus()
     chosen = catalog[gpus.canonical(given)] if given else None
     sizes = {"A100-40G": "A100-40GB", "A100-80G": "A100-80GB"}
     named = model.ray_type
@@ -166,7 +166,7 @@ def _with_gpu(model: FileModel, gpu: str | None) -> LLMService:
 
 
 def _planned(
-    model: FileModel, base: LLMService, runtime: Runtime, facts: FactSources, place: Place, apart: bool,
+    model: FileModel, base: LLMService, runtime: Runtime, facts: FactSources, place: ModelPlace, apart: bool,
     accept_risk: bool,
 ) -> PlannedModel:  # fmt: skip
     try:
@@ -233,7 +233,7 @@ def _as_field(model: FileModel, flag: re.Match[str]) -> str:
     elif flag[1] == "--engine-arg":
         field = f"engine_kwargs.{flag[2].replace('=', ': ', 1)}"
     if flag[1] == "--gpu" and model.ray_type is not None:
-        catalog = gpus.load()
+        catalog = gpus.load_gpus()
         kind = catalog[flag[2]].ray_accelerator_type if flag[2] in catalog else None
         field = f"accelerator_type: {kind}" if kind else field
     return f"{field}, " if flag[3] else field

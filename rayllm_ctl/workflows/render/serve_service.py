@@ -13,8 +13,9 @@ from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import Accelerator, LLMService, Model, ModelEngine, ModelEntry, Parallelism
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.serveconfig.llmservice import SCALING, FileModel, models, source
-from rayllm_ctl.workflows.render.serve_config import ServeFile, read
+from rayllm_ctl.workflows.render.serve_config import read_serve_file
 from rayllm_ctl.workflows.render.serve_models import chosen_gpu
+from rayllm_ctl.workflows.render.types import ServeFile
 
 _TAKEN = frozenset(
     {
@@ -32,12 +33,12 @@ _REPLICAS = frozenset({*SCALING.values(), "min_replicas", "max_replicas", "initi
                        "target_ongoing_requests", "aggregation_function"})  # fmt: skip
 
 
-def service_of(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
+def served_service(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
     """The service that serves the models of a file, and what of the file it does not have, a line each.
 
     Raises UsageError with every problem of the file, and where it has no model.
     """
-    config, _, _ = read(given)
+    config, _, _ = read_serve_file(given)
     found = models(config.data, given.service)
     if not found:
         raise UsageError(

@@ -7,22 +7,22 @@ from contextlib import nullcontext
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.changes.compare import compare_manifests
 from rayllm_ctl.cluster.apply.apply import apply
-from rayllm_ctl.cluster.apply.bounds import outdated, propagate_bounds, settling
+from rayllm_ctl.cluster.apply.bounds import keep_propagating, outdated, propagate_bounds
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.model.events import Event, Noted, Observed, Ready
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.observe.wait import wait_ready
-from rayllm_ctl.workflows.rollout.revisions import Kept, followed
+from rayllm_ctl.workflows.rollout.revisions import Kept, record_outcome
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 
-def applied_step(
+def apply_step(
     cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], limit: float, stop: Stop | None,
     *, field_manager: str = MANAGER, force: bool = False, last: bool = False,
 ) -> Iterator[Event]:  # fmt: skip
@@ -33,10 +33,10 @@ def applied_step(
     for applied, item in apply(cluster, [manifest], field_manager=field_manager, force_conflicts=force):
         yield applied
         stored = item
-    yield from taken_over(cluster, kind, before, stored, None, limit, stop, last=last)
+    yield from propagate_and_wait(cluster, kind, before, stored, None, limit, stop, last=last)
 
 
-def taken_over(
+def propagate_and_wait(
     cluster: Cluster, kind: WorkloadKind, before: Mapping[str, Any] | None, stored: dict[str, Any], kept: Kept | None,
     limit: float | None, stop: Stop | None, *, kuberay: str = "", last: bool = True,
 ) -> Iterator[Event]:  # fmt: skip
@@ -61,9 +61,9 @@ def taken_over(
         yield from propagate_service(cluster, kind, stored)
     if limit is None:
         return
-    with settling(cluster, kind, stored) if unsettled else nullcontext(()) as settled:
+    with keep_propagating(cluster, kind, stored) if unsettled else nullcontext(()) as settled:
         events = wait_ready(cluster, kind, stored, limit, stop=stop)
-        yield from followed(cluster, kept, events if last else _between(events))
+        yield from record_outcome(cluster, kept, events if last else _between(events))
     yield from settled
 
 
@@ -71,7 +71,7 @@ def _kept_if(
     kind: WorkloadKind, before: Mapping[str, Any] | None, stored: Mapping[str, Any], kuberay: str
 ) -> str | None:
     """With what unknown fact a change leaves the live RayCluster in place; as ObjectDiff.keeps_cluster_if."""
-    return compare(before, stored, kind.explain, Running(kuberay, kind.clusters_of(stored))).keeps_cluster_if
+    return compare_manifests(before, stored, kind.explain, Running(kuberay, kind.clusters_of(stored))).keeps_cluster_if
 
 
 def _not_written(name: str, condition: str) -> str:

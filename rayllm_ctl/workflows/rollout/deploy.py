@@ -11,7 +11,7 @@ from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Inventory, entry, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
-from rayllm_ctl.cluster.apply.serve_service import RIGHTS as SERVE_SERVICE
+from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
 from rayllm_ctl.cluster.preflight.preflight import Preflight, preflight
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
@@ -28,16 +28,16 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
 from rayllm_ctl.workflows.render.ray_token import fitted
-from rayllm_ctl.workflows.render.serve_config import ServeFile
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering
+from rayllm_ctl.workflows.render.service import rendering
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
-from rayllm_ctl.workflows.rollout.apply import taken_over
-from rayllm_ctl.workflows.rollout.diff import Current, start_seconds
+from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
+from rayllm_ctl.workflows.rollout.diff import Current, planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
-from rayllm_ctl.workflows.rollout.upgrade.shrink import shrunk
-from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, upgrading
+from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
+from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
 from rayllm_ctl.workflows.services import reject_other_kind
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     yield from check_surroundings(cluster, one, manifest, namespace)
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
-        yield from gatewaysecrets.check(cluster, planned, namespace)
+        yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
     applied = options.applied if options.applied is not None else inventory(cluster, name, namespace, KEPT)
     gone, unknown = leftovers(applied, one.manifests, name, namespace, kept=KEPT)
     surplus = list(map(entry, gone))
@@ -144,8 +144,8 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         how = UpgradeOptions(
             options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
         )
-        upgrade = yield from upgrading(
-            cluster, live, Current(live, version, applied), one.manifests, start_seconds(one), how
+        upgrade = yield from choose_upgrade(
+            cluster, live, Current(live, version, applied), one.manifests, planned_start_seconds(one), how
         )
     limit = options.timeout if options.timeout is not None else _limit(one)
     if planned is not None and not dry:
@@ -155,7 +155,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     steps = [target]
     if upgrade.shrink is not None and live is not None and not dry:
         service = LiveService(kind, dict(live))
-        yield from shrunk(cluster, service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
+        yield from shrink_replicas(cluster, service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
     if upgrade.first is not None and not dry:
@@ -193,7 +193,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         last = number == len(steps) - 1
         until = limit if options.wait else None
-        yield from taken_over(cluster, kind, before, stored, kept, until, stop, kuberay=version, last=last)
+        yield from propagate_and_wait(cluster, kind, before, stored, kept, until, stop, kuberay=version, last=last)
         before = stored
         if stop is not None and stop.is_set():
             return

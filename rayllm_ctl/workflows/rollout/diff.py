@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
-from rayllm_ctl.changes.compare import compare
+from rayllm_ctl.changes.compare import compare_manifests
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, short_reason
 from rayllm_ctl.cluster.apply.apply import would_apply
 from rayllm_ctl.cluster.apply.bounds import bounds_patch
@@ -35,8 +35,8 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.ray_token import fitted
-from rayllm_ctl.workflows.render.serve_config import ServeFile
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering
+from rayllm_ctl.workflows.render.service import rendering
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
 
 if TYPE_CHECKING:
@@ -80,7 +80,12 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     namespace = made.namespace or cluster.namespace
     made, why = fitted_to(cluster, made, namespace)
     found = diff_live(
-        cluster, made.manifests, namespace, options, current(cluster, made.manifests, namespace), start_seconds(made)
+        cluster,
+        made.manifests,
+        namespace,
+        options,
+        current(cluster, made.manifests, namespace),
+        planned_start_seconds(made),
     )
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
@@ -124,7 +129,7 @@ def diff_live(
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]
     would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
-    found = [compare(before, after, _explain_of(after), running) for before, after in would]
+    found = [compare_manifests(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
     kept = [item.keeps_cluster_if for item in changed]
@@ -143,7 +148,7 @@ def diff_change(
     """What applying a part of the object `live` of a service would change, by a field manager of its own."""
     running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
     would = would_apply(cluster, [manifest], field_manager=field_manager)
-    found = [compare(before, after, kind.explain, running) for before, after in would]
+    found = [compare_manifests(before, after, kind.explain, running) for before, after in would]
     return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
 
 
@@ -151,12 +156,14 @@ def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | No
     """What changes between two sets of manifests, without a cluster: what runs, and what is free, is unknown."""
     before, after = ({_key(item): item for item in side} for side in (old, new))
     running = Running(start_seconds=seconds)
-    found = [compare(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
-    found += [compare(item, None, _explain_of(item), running) for key, item in before.items() if key not in after]
+    found = [compare_manifests(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
+    found += [
+        compare_manifests(item, None, _explain_of(item), running) for key, item in before.items() if key not in after
+    ]
     return Diff(tuple(_completed(item, None, running) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
 
 
-def start_seconds(made: Rendering) -> float | None:
+def planned_start_seconds(made: Rendering) -> float | None:
     """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
     startup = made.startup
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
@@ -173,7 +180,7 @@ def _explain_of(item: Object) -> Explain:
     if name == JOB:
         return explain_job
     kind = WORKLOADS.get(name)
-    return kind.explain if kind else objects.explain
+    return kind.explain if kind else objects.explain_object
 
 
 def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
@@ -279,4 +286,6 @@ def _no_longer_rendered(
     """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
     name = workload(manifests)[1]["metadata"]["name"]
     live, unknown = leftovers(applied, manifests, name, namespace, kept=KEPT)
-    return [compare(item, None, objects.explain, running) for item in live], [unknown] if unknown else []
+    return [compare_manifests(item, None, objects.explain_object, running) for item in live], [
+        unknown
+    ] if unknown else []

@@ -14,8 +14,7 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Event, Noted, Rendered
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.workflows.render.serve_config import ServeFile
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering, ServeFile
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored

@@ -13,7 +13,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state

@@ -13,14 +13,14 @@ from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.specfile import load_any_text
 from rayllm_ctl.workflows.render import kustomize
 from rayllm_ctl.workflows.render.batch import batch_as_rendering
-from rayllm_ctl.workflows.render.service import RenderOptions
-from rayllm_ctl.workflows.rollout.diff import rendered, start_seconds
+from rayllm_ctl.workflows.render.types import RenderOptions
+from rayllm_ctl.workflows.rollout.diff import planned_start_seconds, rendered
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 
 
-def read(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
+def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
 
     Of a kustomization, the files that it lists count; one that does more is built. Raises UsageError, with the file,
@@ -49,7 +49,7 @@ def _sources(path: Path) -> Iterator[tuple[Path, str]]:
     if own is None or not own.is_file():
         files = _files(path) if path.is_dir() else [path]
     else:
-        listed = kustomize.listed(own)
+        listed = kustomize.listed_files(own)
         if listed is None:
             yield from ((own.parent, text) for text in _SEPARATOR.split(kustomize.build(own.parent)))
             return
@@ -67,7 +67,7 @@ def _files(folder: Path) -> list[Path]:
     for path in inside:
         own = kustomize.kustomization_of(path)
         if own is not None:
-            listed = kustomize.listed(own)
+            listed = kustomize.listed_files(own)
             if listed is None:
                 raise UsageError(
                     f"{own} changes what it lists, and {folder} has none that includes it: what is applied is unknown",
@@ -98,7 +98,7 @@ def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)
-        return list(made.manifests), start_seconds(made)
+        return list(made.manifests), planned_start_seconds(made)
     items = [item for item in documents if not kustomize.is_kustomization(item, file)]
     for item in items:
         metadata = item.get("metadata")

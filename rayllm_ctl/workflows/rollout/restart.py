@@ -21,12 +21,12 @@ from rayllm_ctl.model.kube.scaling import group_bounds
 from rayllm_ctl.model.observed.changes import Diff, Way
 from rayllm_ctl.workflows.observe.wait import wait_ready
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, live_service, start_seconds
-from rayllm_ctl.workflows.rollout.apply import applied_step
+from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.diff import diff_change
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
-from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrunk
-from rayllm_ctl.workflows.rollout.upgrade.strategy import UpgradeOptions, restarting
+from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrink_replicas
+from rayllm_ctl.workflows.rollout.upgrade.strategy import UpgradeOptions, choose_restart
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -53,7 +53,7 @@ class RestartOptions:
     timeout: float | None = None
 
 
-def prepare(cluster: Cluster, name: str, namespace: str, options: RestartOptions) -> Restart:
+def prepare_restart(cluster: Cluster, name: str, namespace: str, options: RestartOptions) -> Restart:
     """What a restart of service `name` does.
 
     Raises UserError where nothing would restart, and OutageError where nothing would answer for a while, unless
@@ -102,7 +102,7 @@ def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterat
             yield from wait_ready(cluster, service.kind, service.item, limit)
         return
     how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
-    upgrade = yield from restarting(cluster, service, found.diff, how)
+    upgrade = yield from choose_restart(cluster, service, found.diff, how)
     if upgrade.shrink is not None:
         lacking = missing(cluster, service.namespace, service.kind.rights_for("bounds").needed)
         if lacking:
@@ -132,12 +132,12 @@ def _with_fewer_replicas(
     cluster: Cluster, service: LiveService, manifest: dict[str, Any], plan: Shrink, limit: float
 ) -> Iterator[Event]:
     """Fewer replicas until a second RayCluster has taken over, and all of them again. limit: seconds for each step."""
-    yield from shrunk(cluster, service, plan, limit, force=False, stop=None)
+    yield from shrink_replicas(cluster, service, plan, limit, force=False, stop=None)
     # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
     for applied, _ in apply(cluster, [plan.second]):
         yield applied
-    yield from applied_step(cluster, service.kind, manifest, limit, None, field_manager=RESTARTER)
-    yield from applied_step(cluster, service.kind, plan.own, limit, None, last=True)
+    yield from apply_step(cluster, service.kind, manifest, limit, None, field_manager=RESTARTER)
+    yield from apply_step(cluster, service.kind, plan.own, limit, None, last=True)
 
 
 def _refuse_outage(service: LiveService, seconds: float) -> None:

@@ -76,7 +76,7 @@ def record(
     return Kept(made, state.namespace)
 
 
-def followed(
+def record_outcome(
     cluster: Cluster, kept: Kept | None, events: Iterable[Observed | Noted | Ready]
 ) -> Iterator[Observed | Noted | Ready]:
     """The events of a wait; its outcome is written to the revision. One that is interrupted ends at once, without."""

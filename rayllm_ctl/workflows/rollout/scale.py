@@ -15,7 +15,7 @@ from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.serveconfig import bounds as texts
 from rayllm_ctl.serveconfig import document
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
     LiveService,
     applied_manifests,
@@ -129,7 +129,7 @@ def scaled_service(
         raise _not_ours(service, "it was deployed from a Serve configuration file")
     spec = own["spec"]
     text = str(spec.get("serveConfigV2") or "")
-    found = texts.models(document.read(text, service.label).data)
+    found = texts.models(document.read_serve_document(text, service.label).data)
     chosen = _chosen(service, found, model)
     before = chosen.bounds
     after = _valid(service, before, low, high)

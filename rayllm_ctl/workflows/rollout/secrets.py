@@ -29,7 +29,7 @@ def rights(deployment: Deployment) -> Rights:
     )
 
 
-def check(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Checked]:
+def check_secrets(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Checked]:
     """Whether the Secrets are there. Raises UserError where pods could not start without one."""
     keys, password = _keys(deployment), _password(deployment)
     try:

@@ -13,7 +13,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.kuberay_versions import parse
+from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.labels import SUSPENDER
 from rayllm_ctl.model.observed.health import Snapshot, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, timed_out, wait_ready
@@ -35,7 +35,7 @@ class Suspension:
     start_seconds: float
 
 
-def prepare(cluster: Cluster, name: str, namespace: str) -> Suspension:
+def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
     """The service `name`. Raises NotFoundError, and UserError where KubeRay cannot suspend it now."""
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("suspend"))
     lacking = missing(cluster, namespace, service.kind.rights_for("suspend").needed)
@@ -43,7 +43,7 @@ def prepare(cluster: Cluster, name: str, namespace: str) -> Suspension:
         raise not_permitted(cluster, namespace, lacking)
     if not service.kind.is_cluster:
         version = kuberay_version(cluster)
-        if version is not None and parse(version) < _SUSPENDS:
+        if version is not None and parse_version(version) < _SUSPENDS:
             raise UserError(
                 f"KubeRay {version} cannot suspend a RayService: 1.6 or newer can",
                 hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no worker runs while no request arrives",

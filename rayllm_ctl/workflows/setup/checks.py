@@ -16,7 +16,7 @@ from rayllm_ctl.health.objects.pod_needs import needs, pod_templates
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.observed.checks import Check
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.deploy import check_surroundings, check_version
 from rayllm_ctl.workflows.rollout.diff import fitted_to
@@ -54,7 +54,7 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
     if found is None:
         yield Check("nodes", "ready", None, "not permitted to list nodes and the pods of all namespaces")
     else:
-        yield from node_checks(*found, gpus.load().values())
+        yield from node_checks(*found, gpus.load_gpus().values())
 
 
 def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Check]:
@@ -70,7 +70,7 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
     yield from _guarded(category, "objects", lambda: check_surroundings(cluster, one, manifest, namespace))
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
-        yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check(cluster, planned, namespace))
+        yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check_secrets(cluster, planned, namespace))
     wanted = needs(one.manifests)
     if planned is not None and planned.redis is not None and gatewaysecrets.makes_password(planned):
         made = planned.redis.password.name  # by deploy

@@ -9,7 +9,7 @@ from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.lookup.services import find, not_found
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.security import collect_security, key_required
-from rayllm_ctl.health.security import read_service, security_checks
+from rayllm_ctl.health.security import read_checked_service, security_checks
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.workload import WorkloadKind
@@ -27,7 +27,7 @@ def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Chec
         kind, workload = _find(cluster, name, namespace)
         snapshot = collect_security(cluster, kind, workload)
     required = key_required(cluster, kind, workload)
-    yield from security_checks(read_service(snapshot, kind.name, name, kuberay_version(cluster), required))
+    yield from security_checks(read_checked_service(snapshot, kind.name, name, kuberay_version(cluster), required))
 
 
 def _find(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any]]:

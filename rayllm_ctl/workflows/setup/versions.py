@@ -22,7 +22,7 @@ class Versions:
     tested_kuberay: tuple[str, ...] = ("1.6.2",)
 
 
-def versions(cluster: Cluster | None) -> Versions:
+def tool_versions(cluster: Cluster | None) -> Versions:
     """All three versions, or only ours without a cluster."""
     if cluster is None:
         return Versions(__version__)

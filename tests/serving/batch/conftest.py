@@ -90,10 +90,10 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rig:
     made = Rig(tmp_path, capsys)
-    fake: Any = ModuleType("rayllm_ctl.serving.batch.pipeline")
+    fake: Any = ModuleType("rayllm_ctl.serving.batch.inference.pipeline")
     fake.answers = _answers(made)
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
-    import rayllm_ctl.serving.batch as package
+    import rayllm_ctl.serving.batch.inference as package
 
     monkeypatch.setattr(package, "pipeline", fake, raising=False)
     from rayllm_ctl.serving.batch import driver, journal
@@ -104,9 +104,9 @@ def rig(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 def _answers(rig: Rig) -> Callable[[Any, Any, Any], Iterator[Any]]:
     def answers(settings: Any, parts: Any, known: Any) -> Iterator[Any]:
-        from rayllm_ctl.serving.batch import columns
+        from rayllm_ctl.serving.batch.inference import columns
+        from rayllm_ctl.serving.batch.inference.prompts import Prompts
         from rayllm_ctl.serving.batch.parts import News
-        from rayllm_ctl.serving.batch.prompts import Prompts
         from rayllm_ctl.serving.batch.readers import reader
 
         prompts, source = Prompts(settings), reader(settings)

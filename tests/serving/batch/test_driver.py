@@ -79,7 +79,7 @@ def test_errors_up_to_the_limit_are_success(rig: Rig) -> None:
 
 
 def test_rows_lost_on_the_way_are_a_failure(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rayllm_ctl.serving.batch as package
+    import rayllm_ctl.serving.batch.inference as package
 
     rig.write("1.jsonl", LINES)
     monkeypatch.setattr(package.pipeline, "answers", lambda settings, parts, known: iter(()))

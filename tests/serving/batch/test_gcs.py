@@ -104,8 +104,8 @@ def test_a_public_bucket_is_read_without_a_key(rig: Rig, server: GCS, monkeypatc
 
 
 def test_an_adapter_is_copied_to_the_engine(server: GCS) -> None:
-    from rayllm_ctl.serving.batch.adapters import Folders
     from rayllm_ctl.serving.batch.failures import BatchError
+    from rayllm_ctl.serving.batch.inference.adapters import Folders
     from rayllm_ctl.serving.batch.settings import Storage
 
     for name in ("adapter_config.json", "adapter_model.safetensors", "deep/more.json"):
@@ -206,16 +206,16 @@ def test_no_access(rig: Rig, server: GCS, monkeypatch: pytest.MonkeyPatch, given
 
 
 def test_the_output_is_read_from_this_machine(rig: Rig, server: GCS, tmp_path: Path) -> None:
-    from rayllm_ctl.workflows.batch.output import Output, download, first_rows
+    from rayllm_ctl.workflows.batch.output import JobOutput, download_output, first_rows
 
     server.put(BUCKET, "read/in.jsonl", lines(range(30)))
     to = f"{BUCKET}/read/out"
     assert rig.run(job(rig, f"{BUCKET}/read/in.jsonl", to, job={"partRows": 20}))[0] == 0
-    output = Output("job", "default", f"gs://{to}")
+    output = JobOutput("job", "default", f"gs://{to}")
     assert [json.loads(row)["number"] for row in first_rows(output, 25)] == list(range(25))
     made = parts(server, "read/out")
     assert (
-        list(download(output, tmp_path / "copy"))
+        list(download_output(output, tmp_path / "copy"))
         == list(made)
         == ["part-00000-000000.jsonl", "part-00000-000001.jsonl"]
     )

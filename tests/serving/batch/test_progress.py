@@ -14,7 +14,7 @@ ROWS, BEGIN, RATE = 2000, 90.0, 45.0
 
 
 def test_the_first_rate_counts_from_the_start_of_the_engines(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rayllm_ctl.serving.batch as package
+    import rayllm_ctl.serving.batch.inference as package
     from rayllm_ctl.serving.batch import driver, progress
     from rayllm_ctl.serving.batch.parts import Answer, News
 

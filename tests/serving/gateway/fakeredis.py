@@ -9,8 +9,8 @@ from typing import Any
 
 import lupa.lua51
 
-from rayllm_ctl.serving.gateway.limits_redis import RedisStore
-from rayllm_ctl.serving.gateway.limits_script import CHARGE, WITHDRAW
+from rayllm_ctl.serving.gateway.limits.redis_scripts import CHARGE, WITHDRAW
+from rayllm_ctl.serving.gateway.limits.redis_store import RedisStore
 
 
 class FakeRedis:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.serving.gateway.keys import KeyDirectory
-from rayllm_ctl.serving.gateway.limits import open_limits
+from rayllm_ctl.serving.gateway.limits.limiter import open_limits
 from rayllm_ctl.serving.gateway.queue import SharedQueue
 from rayllm_ctl.serving.gateway.settings import QueueSettings
 from rayllm_ctl.serving.gateway.steps import Load

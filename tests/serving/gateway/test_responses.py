@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.serving.gateway.http.sse import EventFilter
 from rayllm_ctl.serving.gateway.requests import Message
-from rayllm_ctl.serving.gateway.sse import EventFilter
 from tests.serving.gateway.upstream import Case, Limits, Metrics, Queue, event, gateway
 
 CHAT = "/v1/chat/completions"

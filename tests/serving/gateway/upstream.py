@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayllm_ctl.serving.gateway.application import RETRIED, TAKEN
+from rayllm_ctl.serving.gateway.body.tokens import Tokenizers
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.settings import by_name
@@ -21,7 +22,6 @@ from rayllm_ctl.serving.gateway.steps import (
     QueueFigures,
     Rejection,
 )
-from rayllm_ctl.serving.gateway.tokens import Tokenizers
 from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/usr/lib/python3.11/app.py", line 1, in run'

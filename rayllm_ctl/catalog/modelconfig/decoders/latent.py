@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.body import HEADS, HIDDEN, MOST_HEADS, Body, Sizes, read_layers
 from rayllm_ctl.catalog.modelconfig.builder import Builder, LayerBuilder
+from rayllm_ctl.catalog.modelconfig.decoders.moe import ROWS as MOE_ROWS
 from rayllm_ctl.catalog.modelconfig.decoders.patterns import first_dense
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec, LayerContext, MoESpec
 from rayllm_ctl.catalog.modelconfig.fields import Fields
@@ -167,8 +168,6 @@ def _deepseek(fields: Fields) -> DecoderSpec:
     """DeepSeek-VL2 tiny states with qk_nope_head_dim 0 that its attention is grouped-query attention."""
     if fields.integer("qk_nope_head_dim", default=1, low=0):
         return _DEEPSEEK
-    from rayllm_ctl.catalog.modelconfig.decoders.moe import ROWS as MOE_ROWS
-
     return MOE_ROWS["DeepseekForCausalLM"]
 
 

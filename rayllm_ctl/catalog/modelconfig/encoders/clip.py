@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.shaped import PIXTRAL
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Dense,
     EncoderSpec,
@@ -23,11 +23,11 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 
-def _is_clip(scope: Scope) -> bool:
+def _is_clip(scope: EncoderScope) -> bool:
     return "clip" in scope.source.vision.text("model_type", default="clip_vision_model")
 
 
-def _by_kind(names: str, clip: int, siglip: int) -> Entry:
+def _by_kind(names: str, clip: int, siglip: int) -> SizeEntry:
     return size(names, lambda scope: clip if _is_clip(scope) else siglip)
 
 
@@ -41,15 +41,15 @@ def feature_depth(config: Fields, depth: int) -> int:
     return max(1, max(layer + depth + 1 if layer < 0 else layer for layer in chosen))
 
 
-def _built(scope: Scope) -> int:
+def _built(scope: EncoderScope) -> int:
     return feature_depth(scope.source.config, scope["layers"])
 
 
-def _last_norm(scope: Scope) -> bool:
+def _last_norm(scope: EncoderScope) -> bool:
     return scope["depth"] == scope["layers"]
 
 
-CLIP_SIZES: dict[str, Entry] = {
+CLIP_SIZES: dict[str, SizeEntry] = {
     "width": _by_kind("hidden_size width", 1024, 768), "heads": _by_kind("num_attention_heads", 16, 12),
     "middle": size("intermediate_size", "width*4"), "layers": _by_kind("num_hidden_layers layers", 24, 12),
     "depth": _built, "image": _by_kind("image_size", 336, 224), "patch": _by_kind("patch_size", 14, 16),
@@ -62,18 +62,18 @@ CLIP_STEM: Steps = (
 CLIP_STEM_AND_NORM: Steps = (*CLIP_STEM, Norm("width", bias=True, when=_last_norm))
 
 
-def _clip(projector: Steps, limit: Limit, sizes: dict[str, Entry], *, normed: bool = True) -> EncoderSpec:
+def _clip(projector: Steps, limit: Limit, sizes: dict[str, SizeEntry], *, normed: bool = True) -> EncoderSpec:
     """`normed`: False where even a model that takes the last layer does without its norm."""
     return EncoderSpec({**CLIP_SIZES, **sizes}, limit, CLIP_STEM_AND_NORM if normed else CLIP_STEM, projector)
 
 
-def _features(scope: Scope) -> int:
+def _features(scope: EncoderScope) -> int:
     """Features that the projector takes of each patch, from one layer or several."""
     layers = scope.source.config.raw("vision_feature_layer")
     return scope["width"] * (len(layers) if isinstance(layers, list) and layers else 1)
 
 
-def _has_grid(scope: Scope) -> bool:
+def _has_grid(scope: EncoderScope) -> bool:
     return scope.source.config.has("image_grid_pinpoints")
 
 
@@ -81,7 +81,10 @@ def _llava(*, newline: bool, split: bool = True) -> EncoderSpec:
     """A projector of two layers. `newline`: a learned end of the rows of crops."""
     bias = flag("multimodal_projector_bias", "config", default=True)
     projector = (*pair("features", "text", "text", bias=bias, split=split), Norm("text", when=newline))
-    sizes: dict[str, Entry] = {"features": _features, "crops": lambda scope: 5 if _has_grid(scope) or newline else 1}
+    sizes: dict[str, SizeEntry] = {
+        "features": _features,
+        "crops": lambda scope: 5 if _has_grid(scope) or newline else 1,
+    }
     return _clip(projector, of_crops("crops"), sizes, normed=False)
 
 
@@ -91,7 +94,7 @@ LLAVA_VIDEO = _llava(newline=False, split=False)
 _LLAVA = _llava(newline=False)
 
 
-def llava(source: Source) -> EncoderSpec:
+def llava(source: EncoderSource) -> EncoderSpec:
     """LLaVA 1.5 and similar models, which may have Pixtral's encoder, or crops as LLaVA-NeXT."""
     if source.vision.text("model_type") == "pixtral":
         return PIXTRAL
@@ -132,7 +135,7 @@ R4B = _normed("text")
 BEE = _normed("text*4")
 
 
-def _eagle_depth(scope: Scope) -> int:
+def _eagle_depth(scope: EncoderScope) -> int:
     depth = scope["layers"]
     layer = scope.source.config.integer("select_layer", default=-1, low=-depth, high=depth - 1)
     return max(1, layer + depth + 1 if layer < 0 else layer + 1)
@@ -212,7 +215,7 @@ EVA = EncoderSpec(
 )  # fmt: skip
 
 
-def _most_queries(scope: Scope) -> int:
+def _most_queries(scope: EncoderScope) -> int:
     counts = scope.source.config.child("projector_patch_to_query_dict")
     return max((counts.integer(name, high=2**20) for name in counts.entries()), default=256)
 

@@ -6,7 +6,7 @@ vLLM: granite_speech.py; phi4mm.py, phi4mm_audio.py; parakeet.py, which is trans
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.qformer import CROSSING, QUERY_LAYER, querying
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, flag, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Dense, EncoderSpec, Norm, pair
 
 _GRANITE_FRAMES = 25000
@@ -45,7 +45,7 @@ _PHI4_FRAMES = 1506
 """Mel frames of the longest sound that vLLM profiles: 241000 samples."""
 
 
-def _width(scope: Scope) -> int:
+def _width(scope: EncoderScope) -> int:
     sound = scope.source.vision
     width = sound.integer("attention_dim")
     for name in ("ext_pw_out_channel", "depthwise_seperable_out_channel"):
@@ -54,14 +54,14 @@ def _width(scope: Scope) -> int:
     return width
 
 
-def _is_known(scope: Scope) -> bool:
+def _is_known(scope: EncoderScope) -> bool:
     processor = scope.fields("audio_processor")
     if processor.text("name") != "cascades":
         raise processor.wrong("name", processor.raw("name"), "cascades")
     return True
 
 
-def _stacked(scope: Scope) -> int:
+def _stacked(scope: EncoderScope) -> int:
     """Positions that the projector takes together."""
     embedding = scope.fields("embd_layer.audio_embd_layer")
     if embedding.text("projection_cls", default="linear") != "mlp":
@@ -105,7 +105,7 @@ _PARAKEET_FRAMES = 600 * 100
 """Mel frames of the longest sound that vLLM profiles (nano_nemotron_vl.py), at the usual 160 samples of 16 kHz each."""
 
 
-def _thinned(scope: Scope) -> int:
+def _thinned(scope: EncoderScope) -> int:
     """Features of a position after the convolutions."""
     stride = scope.source.vision.integer("subsampling_conv_stride", default=2, high=64)
     return scope["channels"] * (scope["bins"] // int(stride ** scope["more+1"]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, size
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import SizeEntry, size
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Limit, Norm, Steps
 
-_SAM: dict[str, Entry] = {
+_SAM: dict[str, SizeEntry] = {
     "depth": 12, "local": 8, "global": 4, "near": (2 * 14 - 1) * 64, "far": (2 * 64 - 1) * 64,
     "out": size("n_embed", "text", "projector_config"),
 }  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import combinations, pairwise
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, flag, size
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Dense, EncoderSpec, Norm, Step
 
 _SOUND_TOKENS = 12000
@@ -16,7 +16,7 @@ Scale = tuple[int, int]
 """What one place of a step stands for: input positions (frames times rows times columns), and its channels."""
 
 
-def _is_there(scope: Scope) -> bool:
+def _is_there(scope: EncoderScope) -> bool:
     return scope.source.vision.has("decoder_dmodel")
 
 
@@ -31,9 +31,9 @@ _IMAGE = EncoderSpec(
 )  # fmt: skip
 
 
-def inkling_image(source: Source) -> EncoderSpec:
+def inkling_image(source: EncoderSource) -> EncoderSpec:
     """A token for each patch of 40 pixels or so: linear layers that fold neighbours together, a norm between them."""
-    scope = Scope(source, _IMAGE.sizes)
+    scope = EncoderScope(source, _IMAGE.sizes)
     if not _is_there(scope):
         return _IMAGE
     scales = _scales(scope["patch"], scope["frames"], scope["channels"])

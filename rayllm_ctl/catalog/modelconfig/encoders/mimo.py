@@ -6,8 +6,8 @@ large it is, and vLLM loads it only from a local directory (mimo_audio.py).
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Attention,
     Block,
@@ -29,7 +29,7 @@ _UNUSED_ROWS = 151936
 """Of a table of words that the transformer over codes is made with and never reads (transformers' Qwen2 default)."""
 
 
-def _windows(scope: Scope) -> int:
+def _windows(scope: EncoderScope) -> int:
     """Blocks of windows, which have a sink per head; those that see the whole image have none."""
     vision, depth = scope.source.vision, scope["depth"]
     whole = vision.integers("fullatt_block_indexes") if vision.has("fullatt_block_indexes") else _FULL
@@ -71,7 +71,7 @@ _SOUND = EncoderSpec(
 )  # fmt: skip
 
 
-def mimo_sound(source: Source) -> EncoderSpec:
+def mimo_sound(source: EncoderSource) -> EncoderSpec:
     sound = source.vision
     rows = _vocabularies(sound, sound.integer("audio_channels", default=8, high=256))
     normed: Steps = (Norm("width"),) if sound.flag("add_post_norm") else ()

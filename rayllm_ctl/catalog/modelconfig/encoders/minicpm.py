@@ -3,7 +3,7 @@ minicpmo.py)."""
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Attention, Dense, EncoderSpec, Norm, pair, patches_in
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -35,11 +35,11 @@ def _by_version(config: Fields, known: dict[str, str], default: str) -> str:
     return known[stated]
 
 
-def _depth(scope: Scope, *, drops: bool) -> int:
+def _depth(scope: EncoderScope, *, drops: bool) -> int:
     return max(1, scope["layers"] - scope.source.config.flag("drop_vision_last_layer", default=drops))
 
 
-def _differ(scope: Scope) -> bool:
+def _differ(scope: EncoderScope) -> bool:
     return scope["width"] != scope["text"]
 
 

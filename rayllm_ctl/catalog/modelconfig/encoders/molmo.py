@@ -6,7 +6,7 @@ frames those that the authors' molmo-utils samples.
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Scope, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Attention,
     Block,
@@ -26,7 +26,7 @@ _MARGINS = 8
 def _crops(crops: int) -> Limit:
     """So many crops below one another, each row with an end, and the overview."""
 
-    def limit(scope: Scope) -> tuple[int, int, int]:
+    def limit(scope: EncoderScope) -> tuple[int, int, int]:
         side = scope["image"] // scope["patch"]
         rows = (crops * max(side - _MARGINS, 0) + _MARGINS + 1) // 2
         columns = (side + 1) // 2
@@ -50,18 +50,18 @@ MOLMO = EncoderSpec(
 _ADAPTER = "adapter_config"
 
 
-def _taken(scope: Scope) -> tuple[int, ...]:
+def _taken(scope: EncoderScope) -> tuple[int, ...]:
     """Layers whose features are taken, from the first or from the last."""
     depth = scope["layers"]
     listed = scope.source.config.child(_ADAPTER).integers("vit_layers", low=-depth, high=depth - 1, longest=64)
     return listed or (max(-3, -depth),) * 2
 
 
-def _depth(scope: Scope) -> int:
+def _depth(scope: EncoderScope) -> int:
     return max(layer if layer >= 0 else layer + scope["layers"] for layer in _taken(scope)) + 1
 
 
-def _frames(scope: Scope) -> VideoProfile:
+def _frames(scope: EncoderScope) -> VideoProfile:
     """384 frames whose patches are pooled three by three."""
     side = scope["image"] // scope["patch"]
     return VideoProfile((-(-side // 3)) ** 2 + 2, side * side, scope["pixels"], longest=384)

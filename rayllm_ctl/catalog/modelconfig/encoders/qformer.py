@@ -4,7 +4,7 @@ granite4_vision.py). The querying transformer is not divided."""
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, size, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import Block, Dense, EncoderSpec, Norm, Steps, of_queries, patches_in
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
@@ -21,7 +21,7 @@ CROSSING: Steps = (
 """Attention of the queries to the features."""
 
 
-def querying(part: str) -> dict[str, Entry]:
+def querying(part: str) -> dict[str, SizeEntry]:
     """Queries attend to the features in every so-many-th layer."""
     return {
         "inner": size("hidden_size", 768, part), "wide": size("intermediate_size", 3072, part),
@@ -52,7 +52,7 @@ def _rate(config: Fields) -> tuple[int, int]:
     return int(query), int(window)
 
 
-def _projectors(scope: Scope) -> int:
+def _projectors(scope: EncoderScope) -> int:
     """One for each layer of the decoder that takes features."""
     config, names = scope.source.config, ("deepstack_layer_map", "vision_layer_to_llm_layer")
     listed = config.raw(*names)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.catalog.modelconfig.encoders.registry import TEXT_PARTS
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Default, Entry, Scope, flag, ratio, size, vit
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import Default, EncoderScope, SizeEntry, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     Block,
     Dense,
@@ -28,7 +28,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
 from rayllm_ctl.model.plan.facts import VideoProfile
 
 
-def _qwen(width: int, middle: Default, depth: int, patch: int = 14) -> dict[str, Entry]:
+def _qwen(width: int, middle: Default, depth: int, patch: int = 14) -> dict[str, SizeEntry]:
     sizes = {"width": width, "heads": 16, "middle": middle, "depth": depth, "patch": patch, "frames": 2, "merge": 2}
     return vit({"heads": "num_heads", "depth": "depth"}, **sizes, out="text")
 
@@ -45,13 +45,13 @@ _QWEN2_VL = _QWEN25_VL._replace(
 )  # fmt: skip
 
 
-def qwen2_vl(source: Source) -> EncoderSpec:
+def qwen2_vl(source: EncoderSource) -> EncoderSpec:
     """Qwen2-VL and Qwen2.5-VL."""
     newer = source.vision.has("out_hidden_size") or source.vision.has("fullatt_block_indexes")
     return _QWEN25_VL if newer else _QWEN2_VL
 
 
-def hyperclova(source: Source) -> EncoderSpec:
+def hyperclova(source: EncoderSource) -> EncoderSpec:
     """HyperCLOVA X Vision 2: Qwen2.5-VL's, and one projection into the decoder."""
     spec, out = qwen2_vl(source), size("out_hidden_size", source.vision.integer("hidden_size", default=1280))
     return spec._replace(sizes={**spec.sizes, "out": out}, projector=(*spec.projector, Dense("out", "text", True)))
@@ -72,7 +72,7 @@ QWEN3_VL = EncoderSpec(
 )  # fmt: skip
 
 
-def _frame_pairs(scope: Scope) -> VideoProfile:
+def _frame_pairs(scope: EncoderScope) -> VideoProfile:
     """vLLM profiles as many pairs of frames of the largest size as fit into a request beside an image, but the
     processor shrinks each to 34 x 34 tokens (1196 x 28 x 28 pixels)."""
     patches = 2 * 34 * 34 * scope["merge"] ** 2
@@ -101,7 +101,7 @@ ERNIE_VL = EncoderSpec(
 )  # fmt: skip
 
 
-def _taken(scope: Scope) -> int:
+def _taken(scope: EncoderScope) -> int:
     return len(scope.source.vision.integers("mm_unit_vision_select_layer", low=-1024, high=-1, longest=64)) or 2
 
 
@@ -139,7 +139,7 @@ _KANANA_VL = EncoderSpec(
 )  # fmt: skip
 
 
-def kanana(source: Source) -> EncoderSpec:
+def kanana(source: EncoderSource) -> EncoderSpec:
     """Kanana-V: Qwen2-VL's encoder, whose layers' outputs are all kept, then convolutions around a merger, which are
     not divided. Images of up to 1003520 pixels (the default of its image processor)."""
     fields = source.config.child(_KANANA)
@@ -153,9 +153,9 @@ def kanana(source: Source) -> EncoderSpec:
     return _KANANA_VL._replace(projector=tuple(steps))
 
 
-def _convolutions(given: str, source: Source) -> Iterator[Step]:
+def _convolutions(given: str, source: EncoderSource) -> Iterator[Step]:
     """A block of RegNet: into `inner` channels, each with its neighbours, weighted by their means, and across again."""
-    scope = Scope(source, _KANANA_VL.sizes)
+    scope = EncoderScope(source, _KANANA_VL.sizes)
     squeezed = max(1, round(scope[given] / 4))
     yield Dense(given, "inner")
     yield Dense(9, "inner")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, size
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import WHOLE, Dense, EncoderSpec, Norm, Steps, pair
 
 _TIMM = {
@@ -18,8 +18,8 @@ _TIMM = {
 _ARGS = "vision_config.args"
 
 
-def _timm(position: int) -> Entry:
-    def entry(scope: Scope) -> int:
+def _timm(position: int) -> SizeEntry:
+    def entry(scope: EncoderScope) -> int:
         args = scope.fields(_ARGS)
         name = args.text("model")
         if name not in _TIMM:
@@ -29,12 +29,12 @@ def _timm(position: int) -> Entry:
     return entry
 
 
-def _positions(scope: Scope) -> int:
+def _positions(scope: EncoderScope) -> int:
     """Of the largest image."""
     return round(scope["longest"] / scope["patch"]) ** 2
 
 
-def _marks(scope: Scope) -> int:
+def _marks(scope: EncoderScope) -> int:
     """Tokens that stand before the patches."""
     args = scope.fields(_ARGS)
     teachers = {teacher.text("name") for teacher in args.objects("teachers", longest=64)}
@@ -43,17 +43,17 @@ def _marks(scope: Scope) -> int:
     return classes + (multiple - classes % multiple if multiple else 0)
 
 
-def _ratio(scope: Scope) -> float:
+def _ratio(scope: EncoderScope) -> float:
     """The share of positions along a side that shuffling leaves."""
     return max(scope.source.config.number("downsample_ratio", default=0.5), 0.05)
 
 
-def _largest_image(scope: Scope) -> tuple[int, int, int]:
+def _largest_image(scope: EncoderScope) -> tuple[int, int, int]:
     """All tiles and an overview."""
     return _shuffled(scope, scope["grid*tiles+grid"])
 
 
-def _largest_shape(scope: Scope) -> tuple[int, int, int]:
+def _largest_shape(scope: EncoderScope) -> tuple[int, int, int]:
     """Images are cut by their own shape where the config bounds their patches."""
     args, most = scope.fields(_ARGS), 0
     if args.has("min_num_patches"):
@@ -61,11 +61,11 @@ def _largest_shape(scope: Scope) -> tuple[int, int, int]:
     return _shuffled(scope, most or scope["grid*tiles+grid"])
 
 
-def _shuffled(scope: Scope, patches: int) -> tuple[int, int, int]:
+def _shuffled(scope: EncoderScope, patches: int) -> tuple[int, int, int]:
     return math.ceil(patches * _ratio(scope) * _ratio(scope)), patches, patches * scope["values"]
 
 
-_SIZES: dict[str, Entry] = {
+_SIZES: dict[str, SizeEntry] = {
     "width": _timm(0), "depth": _timm(1), "heads": _timm(2), "middle": _timm(3), "patch": size("patch_size", 16),
     "longest": size("cpe_max_size", 2048, _ARGS, high=2**16), "positions": _positions, "marks": _marks,
     "given": size("vit_hidden_size", "width", "config"), "share": lambda scope: round(1 / _ratio(scope)),
@@ -89,7 +89,7 @@ _LLAMA_NEMOTRON_VL = EncoderSpec(
 )  # fmt: skip
 
 
-def llama_nemotron_vl(source: Source) -> EncoderSpec:
+def llama_nemotron_vl(source: EncoderSource) -> EncoderSpec:
     """The encoder comes with the checkpoint (radio/hf_model.py of NVlabs/RADIO): it is not divided, and of a dtype of
     its own, float32 if its config does not say."""
     args = source.vision.child("args")

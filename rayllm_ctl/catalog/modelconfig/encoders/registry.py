@@ -9,7 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
+from rayllm_ctl.catalog.modelconfig.encoders.spec import EncoderSpec, read_encoder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
@@ -38,11 +39,9 @@ def text_architecture(spec: MultiModalSpec, config: Fields) -> str:
     return choose(config)
 
 
-def read_named(name: str, source: Source) -> MultiModalEncoder | None:
+def read_named(name: str, source: EncoderSource) -> MultiModalEncoder | None:
     """The encoder of this name in this config; None where the config has none."""
-    from rayllm_ctl.catalog.modelconfig.encoders.spec import EncoderSpec, read_encoder
-
-    row: EncoderSpec | Callable[[Source], EncoderSpec] = _named(name)
+    row: EncoderSpec | Callable[[EncoderSource], EncoderSpec] = _named(name)
     return read_encoder(row if isinstance(row, EncoderSpec) else row(source), source)
 
 

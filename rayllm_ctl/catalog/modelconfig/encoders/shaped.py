@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, stated, vit
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, size, stated, vit
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     WHOLE,
     Block,
@@ -16,11 +16,11 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
 )
 
 
-def _pixtral_merges(scope: Scope) -> bool:
+def _pixtral_merges(scope: EncoderScope) -> bool:
     return _pixtral_merge(scope) > 1 or scope.source.config.has("multimodal_projector_bias")
 
 
-def _pixtral_merge(scope: Scope) -> int:
+def _pixtral_merge(scope: EncoderScope) -> int:
     return scope.source.config.integer("spatial_merge_size", default=1, high=64)
 
 
@@ -41,20 +41,20 @@ PIXTRAL = EncoderSpec(
 )  # fmt: skip
 
 
-def _kernel(scope: Scope) -> int:
+def _kernel(scope: EncoderScope) -> int:
     kernel = scope.source.vision.integers("merge_kernel_size", low=1, longest=4) or (2, 2)
     return kernel[0] * kernel[-1]
 
 
-def _has_bias(scope: Scope) -> bool:
+def _has_bias(scope: EncoderScope) -> bool:
     return scope.source.vision.text("norm_type") != "rmsnorm"
 
 
-def _is_second(scope: Scope) -> bool:
+def _is_second(scope: EncoderScope) -> bool:
     return scope.source.vision.text("mm_projector_type").endswith("v2")
 
 
-def _is_first(scope: Scope) -> bool:
+def _is_first(scope: EncoderScope) -> bool:
     return not _is_second(scope)
 
 
@@ -120,17 +120,17 @@ _MUSE_TOKENS = max(4096, 96 // 2 * 144)
 """Of an image; of a video of 96 frames, two to a patch (vllm/transformers_utils/processors/muse_glimmer.py)."""
 
 
-def _either(name: str, flat: str, default: int) -> Entry:
+def _either(name: str, flat: str, default: int) -> SizeEntry:
     """Older files keep the encoder's sizes at the top, under names of their own."""
     return size(name, lambda scope: scope.source.config.integer(flat, default=default))
 
 
-def _muse_middle(scope: Scope) -> int:
+def _muse_middle(scope: EncoderScope) -> int:
     share = max(scope.source.config.number("vision_mlp_ratio", default=0.0), 0.0)
     return scope.source.vision.integer("intermediate_size", default=int(share * scope["width"]) or 8960)
 
 
-def _has_vision(scope: Scope) -> bool:
+def _has_vision(scope: EncoderScope) -> bool:
     """False for a config of the text model alone."""
     nested = scope.source.config.text("model_type") == "muse_glimmer"
     return scope.source.config.flag("has_vision", default=nested or bool(scope.source.vision))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.body import MOST_HEADS
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 Expression = int | str
@@ -21,7 +21,7 @@ _HIGHEST = {
 }  # fmt: skip
 """Larger numbers are damaged configs. Other sizes may have up to 2**34."""
 
-_DERIVED: dict[str, Expression | Callable[[Scope], int]] = {
+_DERIVED: dict[str, Expression | Callable[[EncoderScope], int]] = {
     "text": lambda scope: scope.source.hidden, "merge": 1, "frames": 1, "merged": "width*merge*merge",
     "grid": lambda scope: (scope["image"] // scope["patch"])**2, "values": "frames*patch*patch*3",
     "pixels": "image*image*3",
@@ -30,12 +30,12 @@ _DERIVED: dict[str, Expression | Callable[[Scope], int]] = {
 values: input values of a patch. pixels: those of an image."""
 
 
-class Scope:
+class EncoderScope:
     """The sizes of one encoder while it is read."""
 
-    source: Source
+    source: EncoderSource
 
-    def __init__(self, source: Source, sizes: Mapping[str, Entry], part: str = "") -> None:
+    def __init__(self, source: EncoderSource, sizes: Mapping[str, SizeEntry], part: str = "") -> None:
         self.source = source
         self._entries = sizes
         self._sizes: dict[str, int] = {}
@@ -84,7 +84,7 @@ class Scope:
             return self.source.config
         return reduce(Fields.child, part.split("."), self.source.config)
 
-    def holds(self, choice: Choice) -> bool:
+    def holds(self, choice: SizeChoice) -> bool:
         if isinstance(choice, bool):
             return choice
         if isinstance(choice, Flag):
@@ -92,7 +92,7 @@ class Scope:
         return choice(self)
 
 
-Default = Expression | Callable[["Scope"], int] | None
+Default = Expression | Callable[["EncoderScope"], int] | None
 
 
 class Size(NamedTuple):
@@ -113,8 +113,8 @@ class Flag(NamedTuple):
     part: str = ""
 
 
-Entry = Size | Expression | Callable[[Scope], int]
-Choice = bool | Flag | Callable[[Scope], bool]
+SizeEntry = Size | Expression | Callable[[EncoderScope], int]
+SizeChoice = bool | Flag | Callable[[EncoderScope], bool]
 
 
 def size(names: str, default: Default = None, part: str = "", *, low: int = 1, high: int = 0) -> Size:
@@ -126,7 +126,7 @@ def flag(names: str, part: str = "", *, default: bool = False) -> Flag:
     return Flag(tuple(names.split()), default, part)
 
 
-def vit(names: Mapping[str, str] | None = None, /, **sizes: Default) -> dict[str, Entry]:
+def vit(names: Mapping[str, str] | None = None, /, **sizes: Default) -> dict[str, SizeEntry]:
     """The sizes of a vision transformer, with what holds where a config is silent: by their usual names or `names`."""
     known = {**_USUAL, **(names or {})}
     return {name: size(known[name], default) for name, default in sizes.items()}
@@ -139,15 +139,15 @@ _USUAL = {
 }  # fmt: skip
 
 
-def ratio(default: float) -> Callable[[Scope], int]:
+def ratio(default: float) -> Callable[[EncoderScope], int]:
     """The feed-forward width as a multiple of the hidden size."""
     return lambda scope: int(scope["width"] * max(scope.source.vision.number("mlp_ratio", default=default), 0.0))
 
 
-def stated(name: str) -> Choice:
+def stated(name: str) -> SizeChoice:
     """That the config has this field, which it must."""
 
-    def choice(scope: Scope) -> bool:
+    def choice(scope: EncoderScope) -> bool:
         if not scope.source.config.has(name):
             raise scope.source.config.missing(name)
         return True

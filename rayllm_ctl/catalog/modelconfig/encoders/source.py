@@ -8,7 +8,7 @@ from rayllm_ctl.catalog.modelconfig.builder import Builder
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 
 
-class Source(NamedTuple):
+class EncoderSource(NamedTuple):
     """Where a row finds things: the whole config, its vision part, the decoder's hidden size, the builder."""
 
     config: Fields

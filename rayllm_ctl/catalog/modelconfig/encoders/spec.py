@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.builder import LayerBuilder
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Choice, Entry, Expression, Scope
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, Expression, SizeChoice, SizeEntry
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.model.plan.facts import Layer, MultiModalEncoder, Part, Split, Vector, VideoProfile
 
 
@@ -20,13 +20,13 @@ class Dense(NamedTuple):
 
     inputs: Expression
     outputs: Expression
-    bias: Choice = False
+    bias: SizeChoice = False
     split: Split = "none"
     float32: bool = False
     times: Expression = 1
-    when: Choice = True
+    when: SizeChoice = True
 
-    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+    def add(self, layer: LayerBuilder, scope: EncoderScope) -> None:
         for _ in range(scope[self.times]):
             layer.linear(
                 f"{self.inputs} to {self.outputs}",
@@ -44,10 +44,10 @@ class Norm(NamedTuple):
 
     size: Expression
     times: Expression = 1
-    bias: Choice = False
-    when: Choice = True
+    bias: SizeChoice = False
+    when: SizeChoice = True
 
-    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+    def add(self, layer: LayerBuilder, scope: EncoderScope) -> None:
         layer.norm(scope[self.size], scope[self.times], bias=scope.holds(self.bias))
 
 
@@ -58,9 +58,9 @@ class Mlp(NamedTuple):
     middle: Expression
     outputs: Expression
     bias: bool = False
-    when: Choice = True
+    when: SizeChoice = True
 
-    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+    def add(self, layer: LayerBuilder, scope: EncoderScope) -> None:
         middle = Part(scope[self.middle])
         layer.linear("gate_up_proj", scope[self.inputs], (middle, middle), bias=self.bias, quantizable=False)
         layer.linear("down_proj", middle.size, scope[self.outputs], "row", bias=self.bias, quantizable=False)
@@ -76,9 +76,9 @@ class Attention(NamedTuple):
     key: Expression = 0
     value: Expression = 0
     fused: bool = True
-    when: Choice = True
+    when: SizeChoice = True
 
-    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+    def add(self, layer: LayerBuilder, scope: EncoderScope) -> None:
         heads, kv_heads, outputs = scope[self.heads], scope[self.kv_heads], scope[self.outputs]
         key = scope[self.key] or max(1, outputs // heads)
         value = scope[self.value] or key
@@ -96,21 +96,21 @@ class Block(NamedTuple):
     not the block's. kv_heads: of grouped-query attention. head_norms: queries and keys are normalized head by head.
     """
 
-    gated: Choice = False
-    bias: Choice = True
-    mlp_bias: Choice | None = None
-    out_bias: Choice | None = None
-    norm_bias: Choice = True
+    gated: SizeChoice = False
+    bias: SizeChoice = True
+    mlp_bias: SizeChoice | None = None
+    out_bias: SizeChoice | None = None
+    norm_bias: SizeChoice = True
     norms: int = 2
-    split_attention: Choice = True
+    split_attention: SizeChoice = True
     split_mlp: bool = True
     inner: Expression = 0
     kv_heads: Expression = 0
     key_bias: bool = True
     head_norms: bool = False
-    when: Choice = True
+    when: SizeChoice = True
 
-    def add(self, layer: LayerBuilder, scope: Scope) -> None:
+    def add(self, layer: LayerBuilder, scope: EncoderScope) -> None:
         width, bias, kv_heads = scope["width"], scope.holds(self.bias), scope[self.kv_heads]
         inner = scope[self.inner] or width
         heads = scope["heads"] if inner % scope["heads"] == 0 else 1
@@ -142,7 +142,7 @@ def pair(
     middle: Expression,
     outputs: Expression,
     *,
-    bias: Choice = True,
+    bias: SizeChoice = True,
     split: bool = True,
     times: Expression = 1,
 ) -> tuple[Dense, Dense]:
@@ -152,12 +152,12 @@ def pair(
     return (first, second) if split else (first._replace(split="none"), second._replace(split="none"))
 
 
-def patches_in(*, bias: Choice = True) -> Dense:
+def patches_in(*, bias: SizeChoice = True) -> Dense:
     """The projection of patches."""
     return Dense("values", "width", bias)
 
 
-Limit = tuple[Expression, Expression, Expression] | Callable[[Scope], tuple[int, int, int]]
+Limit = tuple[Expression, Expression, Expression] | Callable[[EncoderScope], tuple[int, int, int]]
 """(tokens, patches, input values) of the largest item that vLLM profiles."""
 
 
@@ -169,7 +169,7 @@ class EncoderSpec(NamedTuple):
     where this config has no such encoder. float32: whether the blocks are of that type, whatever the model's is.
     """
 
-    sizes: Mapping[str, Entry]
+    sizes: Mapping[str, SizeEntry]
     limit: Limit
     stem: Steps = ()
     projector: Steps = ()
@@ -180,10 +180,10 @@ class EncoderSpec(NamedTuple):
     masked: bool = False
     kept: Expression = 0
     levels: Expression = 0
-    video: Callable[[Scope], VideoProfile] | None = None
+    video: Callable[[EncoderScope], VideoProfile] | None = None
     part: str = ""
-    present: Choice = True
-    float32: Choice = False
+    present: SizeChoice = True
+    float32: SizeChoice = False
 
 
 def of_tokens(tokens: Expression) -> Limit:
@@ -211,9 +211,9 @@ def of_queries(tokens: Expression) -> Limit:
     return tokens, "grid", "pixels"
 
 
-def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder | None:
+def read_encoder(spec: EncoderSpec, source: EncoderSource) -> MultiModalEncoder | None:
     """The encoder that `spec` describes, with the sizes of this config; None where it has none."""
-    scope = Scope(source, spec.sizes, spec.part)
+    scope = EncoderScope(source, spec.sizes, spec.part)
     if not scope.holds(spec.present):
         return None
     scope.read_all()
@@ -237,7 +237,7 @@ def read_encoder(spec: EncoderSpec, source: Source) -> MultiModalEncoder | None:
     )
 
 
-def _layer(steps: Steps, scope: Scope) -> Layer:
+def _layer(steps: Steps, scope: EncoderScope) -> Layer:
     layer = scope.source.builder.single("vision_tower.")
     for step in steps:
         if scope.holds(step.when):

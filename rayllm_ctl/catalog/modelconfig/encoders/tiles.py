@@ -6,8 +6,8 @@ vLLM: mllama.py, phi4mm.py, step_vl.py, step3p7.py, step3_vl.py, ovis.py, ovis2_
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.encoders.clip import CLIP_SIZES, CLIP_STEM_AND_NORM, feature_depth
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, ratio, size, vit
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, ratio, size, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     WHOLE,
     Block,
@@ -26,7 +26,7 @@ _TIMM_NAMES = {
 }  # fmt: skip
 
 
-def _shuffled(scope: Scope, share: float, tiles: int) -> tuple[int, int, int]:
+def _shuffled(scope: EncoderScope, share: float, tiles: int) -> tuple[int, int, int]:
     """`share`: of the positions along a side that pixel shuffle leaves."""
     return int(scope["grid"] * share * share) * tiles, scope["grid"] * tiles, scope["pixels"] * tiles
 
@@ -47,11 +47,11 @@ LLAMA4 = EncoderSpec(
 )  # fmt: skip
 
 
-def _intern_shuffle(scope: Scope) -> float:
+def _intern_shuffle(scope: EncoderScope) -> float:
     return scope.source.config.number("downsample_ratio", default=0.5)
 
 
-def _intern_depth(scope: Scope) -> int:
+def _intern_depth(scope: EncoderScope) -> int:
     chosen = Fields({"vision_feature_layer": scope.source.config.raw("select_layer")})
     return feature_depth(chosen, scope["layers"])
 
@@ -93,12 +93,12 @@ _STEP_LONGEST = 3024
 """Pixels of the longest side that an image keeps (vllm/transformers_utils/processors/step3_vl.py)."""
 _STEP_CROP = 504
 _STEP_CROPS = (_STEP_LONGEST // _STEP_CROP) ** 2
-_STEP_SIZES: dict[str, Entry] = {"side": f"{_STEP_CROP}/patch", "patches": f"side*side*{_STEP_CROPS}+grid"}
+_STEP_SIZES: dict[str, SizeEntry] = {"side": f"{_STEP_CROP}/patch", "patches": f"side*side*{_STEP_CROPS}+grid"}
 _STEP_LIMIT = ("patches/16", "patches", f"pixels+{_STEP_CROPS * 3 * _STEP_CROP * _STEP_CROP}")
 """An image gives an overview and crops, and a sixteenth of its patches as tokens."""
 
 
-def _is_scaled(scope: Scope) -> bool:
+def _is_scaled(scope: EncoderScope) -> bool:
     return bool(scope.source.vision.number("ls_init_value", "layer_scale_init_value", default=0.0))
 
 
@@ -135,7 +135,7 @@ STEP3 = EncoderSpec(
 )  # fmt: skip
 
 
-def _mllama_positions(scope: Scope) -> int:
+def _mllama_positions(scope: EncoderScope) -> int:
     """Tables of the patches of a tile, and of the tiles for each supported shape of an image."""
     listed = scope.source.vision.raw("supported_aspect_ratios")
     ratios = len(listed) if isinstance(listed, list) else 8
@@ -157,7 +157,7 @@ MLLAMA = EncoderSpec(
 )  # fmt: skip
 
 
-def _phi4_depth(scope: Scope) -> int:
+def _phi4_depth(scope: EncoderScope) -> int:
     chosen = scope.fields("img_processor").integer("layer_idx", default=-2, low=-27, high=26)
     return chosen + 1 + (27 if chosen < 0 else 0)
 
@@ -174,12 +174,12 @@ PHI4_IMAGE = EncoderSpec(
 _OVIS_PROJECTOR: Steps = (Dense("merged", "chosen"), Norm("chosen", bias=True), Dense("words", "text"))
 
 
-def _words(names: str, default: int, part: str, marks: int) -> dict[str, Entry]:
+def _words(names: str, default: int, part: str, marks: int) -> dict[str, SizeEntry]:
     return {"words": size(names, default, part, low=marks + 1), "chosen": lambda scope: scope["words"] - marks}
 
 
 _OVIS, _BACKBONE = "visual_tokenizer_config", "visual_tokenizer_config.backbone_config"
-_OVIS_SIZES: dict[str, Entry] = {"merge": size("hidden_stride", 1, _OVIS), **_words("vocab_size", 16384, _OVIS, 5)}
+_OVIS_SIZES: dict[str, SizeEntry] = {"merge": size("hidden_stride", 1, _OVIS), **_words("vocab_size", 16384, _OVIS, 5)}
 _OVIS_SIGLIP = EncoderSpec(
     {**CLIP_SIZES, **_OVIS_SIZES}, of_crops(10), CLIP_STEM_AND_NORM, _OVIS_PROJECTOR, part=_BACKBONE
 )
@@ -191,13 +191,13 @@ _OVIS_AIMV2 = EncoderSpec(
 )  # fmt: skip
 
 
-def ovis(source: Source) -> EncoderSpec:
+def ovis(source: EncoderSource) -> EncoderSpec:
     """Ovis 1.6 and 2: SigLIP or AIMv2 over up to nine crops and an overview."""
     backbone = source.config.child(_OVIS).child("backbone_config")
     return _OVIS_AIMV2 if backbone.text("model_type") == "aimv2" else _OVIS_SIGLIP
 
 
-def _ovis25_positions(scope: Scope) -> int:
+def _ovis25_positions(scope: EncoderScope) -> int:
     given = scope.source.vision.integer("num_patches", default=-1, low=-1)
     return given if given > 0 else scope["grid"]
 

@@ -6,8 +6,8 @@ Two convolutions thin mel frames out to 50 positions a second; a clip is 30 seco
 
 from __future__ import annotations
 
-from rayllm_ctl.catalog.modelconfig.encoders.sizes import Entry, Scope, flag, size, stated, vit
-from rayllm_ctl.catalog.modelconfig.encoders.source import Source
+from rayllm_ctl.catalog.modelconfig.encoders.sizes import EncoderScope, SizeEntry, flag, size, stated, vit
+from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     WHOLE,
     Block,
@@ -38,7 +38,7 @@ _OF_TRANSFORMERS: Steps = (WHOLE._replace(key_bias=False),)
 def _of_clips(stacked: str | int, clips: int = 1) -> Limit:
     """So many clips at once; `stacked` positions make one token."""
 
-    def limit(scope: Scope) -> tuple[int, int, int]:
+    def limit(scope: EncoderScope) -> tuple[int, int, int]:
         patches = clips * scope["positions"]
         return -(-patches // scope[stacked]), patches, 2 * patches * scope["bins"]
 
@@ -72,20 +72,20 @@ VOXTRAL = EncoderSpec(
 )  # fmt: skip
 
 
-def _has_layers(scope: Scope) -> bool:
+def _has_layers(scope: EncoderScope) -> bool:
     return scope["blocks"] > 0
 
 
-def _is_plain(scope: Scope) -> bool:
+def _is_plain(scope: EncoderScope) -> bool:
     return not _has_layers(scope)
 
 
-def _half(scope: Scope) -> int:
+def _half(scope: EncoderScope) -> int:
     gated = scope.source.config.text("projector_act", default="swiglu") == "swiglu"
     return scope["inner"] // 2 if gated else scope["inner"]
 
 
-def _normed(scope: Scope) -> int:
+def _normed(scope: EncoderScope) -> int:
     return scope["half"] if scope.source.config.flag("projector_ln_mid") else scope["text"]
 
 
@@ -129,7 +129,7 @@ KIMI_AUDIO = EncoderSpec(
     _of_clips(4), _STEM, (*pair("inputs", "text", "text", split=False), Norm("text", bias=True)), modality="audio",
 )  # fmt: skip
 
-_OMNI_SIZES: dict[str, Entry] = {
+_OMNI_SIZES: dict[str, SizeEntry] = {
     "width": size("d_model", 1280), "heads": size("encoder_attention_heads", 20),
     "middle": size("encoder_ffn_dim", 5120), "depth": size("encoder_layers num_hidden_layers", 32),
     "bins": size("num_mel_bins", 128), "out": size("output_dim", "text"),
@@ -157,5 +157,5 @@ _QWEN3_OMNI = EncoderSpec(
 )  # fmt: skip
 
 
-def qwen_omni(source: Source) -> EncoderSpec:
+def qwen_omni(source: EncoderSource) -> EncoderSpec:
     return _QWEN3_OMNI if source.vision.has("downsample_hidden_size") else _QWEN25_OMNI

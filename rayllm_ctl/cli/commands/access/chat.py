@@ -42,13 +42,13 @@ def command(
       RAYLLM_API_KEY=$(cat key) rayllm-ctl chat qwen3-32b "Why is the sky blue?"
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.access.chat import ask, choose, endpoint, require_key
+    from rayllm_ctl.workflows.access.chat import ask, choose_model, endpoint, require_key
 
     key = read_api_key(api_key_file)
     cluster = connect(kube)
     where = endpoint(cluster, name, kube.namespace or cluster.namespace)
     require_key(where, key)
-    chosen = choose(where, model)
+    chosen = choose_model(where, model)
     given = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     messages = [{"role": "system", "content": system}] if system else []

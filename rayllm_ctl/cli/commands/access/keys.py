@@ -101,7 +101,7 @@ def create(
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)
-    made = keys.create(
+    made = keys.create_key(
         cluster, store, ApiKey(key_name, expires=expires, models=models or None, requests=requests, tokens=tokens)
     )
     if output:
@@ -125,7 +125,7 @@ def list_keys(name: str | None, secret: str | None, output: str | None, kube: Ku
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)
-    found = keys.listed(cluster, store)
+    found = keys.list_api_keys(cluster, store)
     if output == "name":
         for key in found:
             click.echo(key.name)
@@ -146,7 +146,7 @@ def revoke(name: str | None, secret: str | None, key_name: str, kube: KubeFlags)
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)
-    notes = keys.revoke(cluster, store, key_name)
+    notes = keys.revoke_key(cluster, store, key_name)
     click.echo(f"key {key_name} removed from Secret {store.namespace}/{store.secret}", err=True)
     for note in notes:
         click.echo(note, err=True)

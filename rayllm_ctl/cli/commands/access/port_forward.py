@@ -29,11 +29,11 @@ def command(name: str, port: int, kube: KubeFlags) -> None:
       OPENAI_BASE_URL=http://127.0.0.1:8000/v1 python client.py
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.access.port_forward import forwarded, how_it_answers
+    from rayllm_ctl.workflows.access.port_forward import forward_api, how_it_answers
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
-    with forwarded(cluster, name, namespace, port, lambda line: click.echo(line, err=True)) as local:
+    with forward_api(cluster, name, namespace, port, lambda line: click.echo(line, err=True)) as local:
         if local.has_models:
             click.echo(local.url)
             click.echo(how_it_answers(local), err=True)

@@ -51,7 +51,7 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
     """
     from rayllm_ctl.cli.session import connect, object_name, print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.batch.status import WELL, one_job
+    from rayllm_ctl.workflows.batch.status import HEALTHY_JOB_STATES, one_job
 
     cluster = connect(kube)
     row = one_job(cluster, name, kube.namespace or cluster.namespace)
@@ -63,7 +63,7 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
         from rayllm_ctl.console.batch.status import job_status
 
         click.echo(job_status(name, row.namespace, row.health, printer(ctx)), nl=False)
-    ctx.exit(0 if row.health.state in WELL else 1)
+    ctx.exit(0 if row.health.state in HEALTHY_JOB_STATES else 1)
 
 
 @click.command(name="watch", short_help="Follow a job until it ends.")
@@ -124,7 +124,7 @@ def cancel(
     Rows that are done stay in the output: the same job, submitted again, goes on with what is missing.
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.batch.end import cancel as end
+    from rayllm_ctl.workflows.batch.end import cancel_job as end
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
@@ -150,7 +150,7 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
     again.
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.batch.end import resume as run_again
+    from rayllm_ctl.workflows.batch.end import resume_job as run_again
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
@@ -194,7 +194,7 @@ def download(name: str, folder: Path, kube: KubeFlags) -> None:
     Reads s3:// and gs:// from this machine, with the credentials of its environment; that takes the package pyarrow.
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.batch.output import download as copy
+    from rayllm_ctl.workflows.batch.output import download_output as copy
     from rayllm_ctl.workflows.batch.output import output_of
 
     cluster = connect(kube)

@@ -66,7 +66,7 @@ def command(
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.batch.submit import SubmitOptions, submit
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     if kuberay is not None and dry_run != "client":
         raise UsageError(

@@ -27,13 +27,13 @@ def command(ctx: click.Context, first: Path, second: Path, output: str | None) -
     A ratio is of SECOND to FIRST, with its bootstrap interval of 95 %. If that holds 1, the difference may be chance.
     """
     from rayllm_ctl.cli.session import print_data, printer
-    from rayllm_ctl.console.bench.compare import lines
+    from rayllm_ctl.console.bench.compare import comparison_lines
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.bench.compare import compare
+    from rayllm_ctl.workflows.bench.compare import compare_results
 
-    found = compare(first, second)
+    found = compare_results(first, second)
     if output == "json":
         print_data({"comparisons": to_json(found)}, output)
         return
-    for line in lines(found, printer(ctx)):
+    for line in comparison_lines(found, printer(ctx)):
         click.echo(line)

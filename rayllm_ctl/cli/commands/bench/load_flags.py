@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from rayllm_ctl.cli.api_key_input import api_keys_option
-from rayllm_ctl.cli.commands.bench.values import Amounts, Limits, TokenLength
+from rayllm_ctl.cli.commands.bench.values import Amounts, LoadLimits, TokenLength
 from rayllm_ctl.cli.values import Duration, KeyValue, SecretReference
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,7 +89,7 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
     click.option("--stream/--no-stream", default=True, help="Ask for streams; without, only whole answers are timed."),
     click.option(
         "--slo",
-        type=Limits(),
+        type=LoadLimits(),
         metavar="NAME=TIME,...",
         help="Limits that answers should keep: ttft=500ms,tpot=50ms,itl=200ms,e2e=10s,share=0.95.",
     ),
@@ -109,7 +109,7 @@ _PLACE: tuple[Callable[[Any], Any], ...] = (
 
 
 def load_options(function: F) -> F:
-    """What requests are sent, and how many: handed over under the names of workflows.benchflags.Flags."""
+    """What requests are sent, and how many: handed over under the names of workflows.bench.flags.Flags."""
     return _with(function, _LOAD)
 
 

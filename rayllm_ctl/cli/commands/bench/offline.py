@@ -50,13 +50,13 @@ def command(
     --concurrency is the size of the batches whose latency is measured, 8 by default. Ctrl-C ends the Job: what was
     measured so far is printed. The exit code is 1 where the latency could not be measured.
     """
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.console.bench.offline import offline_lines
     from rayllm_ctl.workflows.bench.offline import OfflineOptions, measure_offline
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
-    service = resolve(file, overrides, kube.namespace, FLAGS)
+    service = resolve_service(file, overrides, kube.namespace, FLAGS)
     render = RenderOptions(facts, accept_risk)
     options = OfflineOptions(requests, start_timeout, render)
     results = measure_offline(service, options, lambda: connect(kube), lambda text: click.echo(text, err=True))

@@ -45,7 +45,7 @@ def command(
     request failed, or a rate was sought and none keeps the limits.
     """
     from rayllm_ctl.cli.session import connect, print_data, printer
-    from rayllm_ctl.console.bench.results import lines, watching
+    from rayllm_ctl.console.bench.results import result_lines, watching
     from rayllm_ctl.workflows.bench.calibrate import store
     from rayllm_ctl.workflows.bench.flags import Flags
     from rayllm_ctl.workflows.bench.run import measure
@@ -56,7 +56,7 @@ def command(
     if output == "json":
         print_data(results.to_json(), output)
     else:
-        for line in lines(results, printer(ctx)):
+        for line in result_lines(results, printer(ctx)):
             click.echo(line)
     if flags.calibrate:
         click.echo(f"{flags.calibrate}: {store(flags.calibrate, results)}", err=True)

@@ -89,30 +89,30 @@ def command(
     same command again measures what is missing there. Ctrl-C removes the variant that runs, and prints what was
     measured so far. The exit code is 1 where a variant or a request failed, not for a variant that the planner rejects.
     """
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.console.bench.results import watching
-    from rayllm_ctl.console.bench.sweep import lines
+    from rayllm_ctl.console.bench.sweep import sweep_lines
     from rayllm_ctl.workflows.bench.flags import Flags
-    from rayllm_ctl.workflows.bench.sweep.plan import prepare
+    from rayllm_ctl.workflows.bench.sweep.plan import prepare_sweep
     from rayllm_ctl.workflows.bench.sweep.run import run_sweep
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     axes, fixed = axes_of(overrides, vary)
-    base = resolve(file, fixed, kube.namespace, FLAGS)
+    base = resolve_service(file, fixed, kube.namespace, FLAGS)
     load = Flags(
         **given, name=base.name, url=None, models=(), ca_file=None, insecure_skip_tls_verify=False, calibrate=None,
         api_key_file=api_key_file, keys=read_api_keys(api_key_file),
     )  # fmt: skip
     render = RenderOptions(facts, accept_risk, template_dir)
-    prepared = prepare(base, axes, load, render, output_dir)
+    prepared = prepare_sweep(base, axes, load, render, output_dir)
     outcome = run_sweep(
         prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx), lambda: watching(sys.stderr)
     )
     if output == "json":
         print_data({**outcome.sweep.to_json(), "interrupted": outcome.interrupted}, output)
     else:
-        for line in lines(outcome.sweep, printer(ctx)):
+        for line in sweep_lines(outcome.sweep, printer(ctx)):
             click.echo(line)
     if outcome.error is not None:
         raise outcome.error

@@ -62,7 +62,7 @@ def _length(kind: str, *parts: str) -> Length:
     return found
 
 
-class Limits(click.ParamType[Objective]):
+class LoadLimits(click.ParamType[Objective]):
     """ttft=500ms,tpot=50ms: limits that answers should keep."""
 
     name = "limits"

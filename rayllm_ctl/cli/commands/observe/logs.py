@@ -63,12 +63,12 @@ def command(
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.observe.logs.lines import LogLine
     from rayllm_ctl.workflows.observe.logs.read import log_lines
-    from rayllm_ctl.workflows.observe.logs.select import Part
+    from rayllm_ctl.workflows.observe.logs.select import LogPart
 
     chosen = [flag for flag, given in (("--engine", engine), ("--head", head), ("--operator", operator)) if given]
     if len(chosen) + (replica is not None) > 1:
         raise click.UsageError("--replica, --engine, --head and --operator exclude each other")
-    part: Part = "engine" if engine else "head" if head else "operator" if operator else "replicas"
+    part: LogPart = "engine" if engine else "head" if head else "operator" if operator else "replicas"
     lines = tail or (_ALL if grep and not follow else _TAIL)
     cluster = connect(kube)
     found = log_lines(

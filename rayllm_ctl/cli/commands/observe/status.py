@@ -66,7 +66,7 @@ def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None,
         from rayllm_ctl.console.observe.status import service_status
 
         click.echo(service_status(name, namespace, health, printer(ctx)), nl=False)
-    ctx.exit(0 if health.state in status.WELL else 1)
+    ctx.exit(0 if health.state in status.HEALTHY_STATES else 1)
 
 
 def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:

@@ -21,8 +21,8 @@ def command(field: str, recursive: bool) -> None:
       rayllm-ctl explain batchjob.spec.input      the same for a BatchJob
     """
     from rayllm_ctl.console.plan.explain import explanation, tree
-    from rayllm_ctl.specfile.explain import explain, kind_of
+    from rayllm_ctl.specfile.explain import explain, spec_kind
 
-    found, kind = explain(field), kind_of(field)
+    found, kind = explain(field), spec_kind(field)
     flags = FLAGS if kind == "LLMService" else {}
     click.echo("\n".join(tree(found) if recursive else explanation(found, flags, kind)).rstrip())

@@ -21,6 +21,6 @@ def recipe(image: str | None, vllm_version: str | None) -> None:
       rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm-gateway:2.60.0
     """
     from rayllm_ctl.model.spec.service import Engine
-    from rayllm_ctl.workflows.plan.image import recipe as dockerfile
+    from rayllm_ctl.workflows.plan.image import image_recipe as dockerfile
 
     click.echo(dockerfile(Engine(image=image, vllm_version=vllm_version)), nl=False)

@@ -34,17 +34,17 @@ def command(
       rayllm-ctl init --from-serve-config config.yaml --gpu H100-80GB > llms.yaml
     """
     from rayllm_ctl.cli.serve_config_flags import serve_file
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.workflows.plan.spec_file import spec_file
 
     given = serve_file(from_serve_config, None, file, None, overrides, namespace, flag="--from-serve-config")
     notes: tuple[str, ...] = ()
     if given is None:
-        service = resolve(file, overrides, namespace, FLAGS)
+        service = resolve_service(file, overrides, namespace, FLAGS)
     else:
-        from rayllm_ctl.workflows.render.serve_service import service_of
+        from rayllm_ctl.workflows.render.serve_service import served_service
 
-        service, notes = service_of(given)
+        service, notes = served_service(given)
     text, plan = spec_file(service, facts)
     for note in notes:
         click.echo(note, err=True)

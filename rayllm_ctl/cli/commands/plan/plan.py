@@ -41,7 +41,7 @@ def command(
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
     """
-    from rayllm_ctl.cli.service import may_be_batch, named_after, resolve
+    from rayllm_ctl.cli.service import may_be_batch, named_after, resolve_service
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.model.plan.totals import several_to_json
     from rayllm_ctl.model.text.json_form import to_json
@@ -59,7 +59,7 @@ def command(
     if facts.model_config is not None and file is None:
         # A plan needs no more of a model's name than something to call it.
         overrides = {"model.id": named_after(facts.model_config), **overrides}
-    service = resolve(file, overrides, flags=FLAGS)
+    service = resolve_service(file, overrides, flags=FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
     plan = make_plan(
         service,

@@ -22,7 +22,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 if TYPE_CHECKING:
-    from rayllm_ctl.workflows.render.service import Rendering, RenderOptions
+    from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 class _WithoutEnvironment(click.Command):
@@ -84,7 +84,8 @@ def command(
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.render.folders import write_folders
     from rayllm_ctl.workflows.render.manifests import chart_values
-    from rayllm_ctl.workflows.render.service import RenderOptions, rendering
+    from rayllm_ctl.workflows.render.service import rendering
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
     values = form == "helm-values"
     if output_dir is not None and output is not None:
@@ -120,7 +121,7 @@ def _rendered(
     file: Path | None, overrides: dict[str, Any], namespace: str | None, options: RenderOptions, *, plain: bool
 ) -> Rendering:
     """The service or batch job of a file and flags. plain: as manifests, and not as values of the chart."""
-    from rayllm_ctl.cli.service import may_be_batch, resolve
+    from rayllm_ctl.cli.service import may_be_batch, resolve_service
     from rayllm_ctl.workflows.render.service import rendering
 
     if file is not None and may_be_batch(file):
@@ -132,4 +133,4 @@ def _rendered(
             raise UsageError(f"--format helm-values and --template-dir do not apply to a BatchJob ({file})")
         if batch is not None:
             return batch_as_rendering(batch, options)
-    return rendering(resolve(file, overrides, namespace, FLAGS), options)
+    return rendering(resolve_service(file, overrides, namespace, FLAGS), options)

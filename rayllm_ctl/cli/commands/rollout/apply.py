@@ -59,12 +59,12 @@ def command(
 ) -> None:
     """Plan and apply the services of spec files. All files are read and planned before the first is applied."""
     from rayllm_ctl.cli.rollout import roll_out
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 
-    services = [resolve(file, {}, kube.namespace) for file in files]
+    services = [resolve_service(file, {}, kube.namespace) for file in files]
     render = RenderOptions(FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
     options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
     with show(ctx, output) as display:

@@ -70,12 +70,12 @@ def command(
       rayllm-ctl deploy --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
     from rayllm_ctl.cli.rollout import roll_out
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_manifests, show
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.rollout.fallback import deploy_or_roll_back
 
@@ -89,7 +89,7 @@ def command(
             "--rollback-on-failure cannot be combined with --no-wait or --dry-run: the failure is seen while waiting",
             hint="rayllm-ctl rollback NAME    # later",
         )
-    service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
+    service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
         file, overrides, kube.namespace, FLAGS
     )
     render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)

@@ -18,7 +18,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.observed.changes import Diff
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
 
 _RULES = (
     "new-cluster",
@@ -89,7 +89,7 @@ def command(
       rayllm-ctl diff --local main/qwen.yaml qwen.yaml -o markdown --fail-on new-cluster
     """
     ctx.obj["failed"] = DIFF_FAILED
-    from rayllm_ctl.workflows.render.service import RenderOptions
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
 
     render = RenderOptions(facts, accept_risk, template_dir)
@@ -108,10 +108,10 @@ def command(
             raise UsageError(f"--local compares two files and asks no cluster: {named} cannot be combined with it")
         found = _local(*local, replace(render, facts=replace(facts, named_only=True)))
     else:
-        from rayllm_ctl.cli.service import resolve
+        from rayllm_ctl.cli.service import resolve_service
         from rayllm_ctl.cli.session import connect
 
-        service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve(
+        service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
             file, overrides, kube.namespace, FLAGS
         )
         options = DiffOptions(force_conflicts, field_manager, render)
@@ -132,10 +132,10 @@ def command(
 
 def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
     from rayllm_ctl.workflows.rollout.diff import diff_files
-    from rayllm_ctl.workflows.rollout.manifest_files import read
+    from rayllm_ctl.workflows.rollout.manifest_files import read_manifest_files
 
-    before, _ = read(old, options)
-    after, seconds = read(new, options)
+    before, _ = read_manifest_files(old, options)
+    after, seconds = read_manifest_files(new, options)
     return diff_files(before, after, seconds)
 
 
@@ -144,7 +144,7 @@ def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
     from rayllm_ctl.console.rollout import diff as console
 
     if output == "json":
-        print_data(console.to_document(found), "json")
+        print_data(console.diff_document(found), "json")
     elif output == "markdown":
         click.echo(console.format_markdown(found), nl=False)
     elif found:

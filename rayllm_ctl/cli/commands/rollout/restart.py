@@ -47,12 +47,12 @@ def command(
     replica nothing answers meanwhile, which --accept-outage accepts.
     """
     from rayllm_ctl.cli.session import connect, print_meaning, show
-    from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare, restart
+    from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare_restart, restart
 
     options = RestartOptions(way, accept_outage, wait, timeout)
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
-    found = prepare(cluster, name, namespace, options)
+    found = prepare_restart(cluster, name, namespace, options)
     if found.diff is not None:
         print_meaning(ctx, found.diff)
     with show(ctx, output) as display:

@@ -21,10 +21,10 @@ def command(
 ) -> None:
     """Start the pods of the suspended service NAME again and wait until the model answers."""
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.workflows.rollout.suspend import prepare, resume
+    from rayllm_ctl.workflows.rollout.suspend import prepare_suspension, resume
 
     cluster = connect(kube)
-    found = prepare(cluster, name, kube.namespace or cluster.namespace)
+    found = prepare_suspension(cluster, name, kube.namespace or cluster.namespace)
     with show(ctx, output) as display:
         try:
             for event in resume(cluster, found, wait=wait, timeout=timeout):

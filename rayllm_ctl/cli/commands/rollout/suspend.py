@@ -25,10 +25,10 @@ def command(
     leaves it suspended.
     """
     from rayllm_ctl.cli.session import connect, show
-    from rayllm_ctl.workflows.rollout.suspend import prepare, suspend
+    from rayllm_ctl.workflows.rollout.suspend import prepare_suspension, suspend
 
     cluster = connect(kube)
-    found = prepare(cluster, name, kube.namespace or cluster.namespace)
+    found = prepare_suspension(cluster, name, kube.namespace or cluster.namespace)
     with show(ctx, output) as display:
         try:
             for event in suspend(cluster, found, wait=wait, timeout=timeout):

@@ -60,10 +60,11 @@ def command(
       rayllm-ctl check -n llm -f qwen.yaml
       rayllm-ctl check -n llm --security qwen3-32b
     """
-    from rayllm_ctl.cli.service import resolve
+    from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.render.service import RenderOptions, rendering
+    from rayllm_ctl.workflows.render.service import rendering
+    from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.setup.checks import check_cluster, check_service
     from rayllm_ctl.workflows.setup.security import check_security
 
@@ -72,7 +73,7 @@ def command(
         raise UsageError(
             "--security looks at a live service: -f, --offline and --template-dir cannot be combined with it"
         )
-    services = [rendering(resolve(file, {}, kube.namespace), render) for file in files]
+    services = [rendering(resolve_service(file, {}, kube.namespace), render) for file in files]
     cluster = connect(kube)
     named = next((one.namespace for one in services if one.namespace), None)
     namespace = kube.namespace or named or cluster.namespace

@@ -26,16 +26,16 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
     """
     from rayllm_ctl.cli.session import connect, print_data
     from rayllm_ctl.model.text.json_form import to_json
-    from rayllm_ctl.workflows.setup.versions import versions
+    from rayllm_ctl.workflows.setup.versions import tool_versions
 
     if client and name:
         raise UsageError("--client asks no cluster, and cannot tell the version of a service")
-    own = versions(None)
+    own = tool_versions(None)
     if output is None:
         click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
     try:
         cluster = None if client else connect(kube)
-        found = own if cluster is None else versions(cluster)
+        found = own if cluster is None else tool_versions(cluster)
     except UserError as error:
         if output:
             print_data(to_json(own), output)

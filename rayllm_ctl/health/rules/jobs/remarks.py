@@ -8,7 +8,7 @@ from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.rules.jobs.job import logs_hint, resume_hint
 
 
-def head_down(context: JobContext) -> Finding | None:
+def job_head_down(context: JobContext) -> Finding | None:
     """The head is missing or starts again while the driver should run on it."""
     job = context.job
     cluster = next((one for one in context.clusters if one.provisioned), None)
@@ -66,7 +66,7 @@ def given_up(context: JobContext) -> Finding | None:
     )
 
 
-def suspended(context: JobContext) -> Finding | None:
+def job_suspended(context: JobContext) -> Finding | None:
     """It is suspended: by a queue such as Kueue, or by somebody."""
     job = context.job
     if job is None or not job.suspended:

@@ -9,7 +9,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import deleted_on_purpose
 from rayllm_ctl.health.objects import fields
-from rayllm_ctl.health.objects.events import Event
+from rayllm_ctl.health.objects.events import ObjectEvent
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
@@ -146,13 +146,13 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     )
 
 
-def _attempts(deleted: list[tuple[Event, re.Match[str]]]) -> list[tuple[Event, re.Match[str]]]:
+def _attempts(deleted: list[tuple[ObjectEvent, re.Match[str]]]) -> list[tuple[ObjectEvent, re.Match[str]]]:
     """Those of `deleted` that failed one after another; pods that ran at the same time and ended count as one.
 
     Workers that start together on a busy node end together where they need longer than the 30 s that Ray gives a node
     to start; KubeRay replaces them.
     """
-    attempts: list[tuple[Event, re.Match[str]]] = []
+    attempts: list[tuple[ObjectEvent, re.Match[str]]] = []
     for event, found in deleted:
         ended = attempts[-1][0].last if attempts else None
         started = _started(event.message)

@@ -7,7 +7,7 @@ import re
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding
-from rayllm_ctl.health.objects.events import Event
+from rayllm_ctl.health.objects.events import ObjectEvent
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.kube.quantities import format_duration
@@ -75,7 +75,7 @@ def with_answer(context: ServiceContext, pod: Pod, found: Finding) -> Finding:
     return found
 
 
-def _extended(found: Finding, told: str, event: Event, hint: str) -> Finding:
+def _extended(found: Finding, told: str, event: ObjectEvent, hint: str) -> Finding:
     cause = found.cause
     evidence = cause.evidence if event.quoted() in cause.evidence else (*cause.evidence, event.quoted()[:500])
     hints = (hint, *cause.hint) if hint else cause.hint
@@ -84,7 +84,7 @@ def _extended(found: Finding, told: str, event: Event, hint: str) -> Finding:
     )
 
 
-def _refusal(context: ServiceContext, pod: Pod) -> Event | None:
+def _refusal(context: ServiceContext, pod: Pod) -> ObjectEvent | None:
     """The newest event in which an autoscaler says that it adds no node for the pod."""
     about = context.events.of("Pod", pod.name, *_NO, "FailedScheduling")
     said = [one for one in about if one.reason in _NO or one.message.startswith(_KARPENTER)]

@@ -27,7 +27,7 @@ _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def access_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     yield from _exposure(service.exposure)
     if service.upgrade.strategy == INCREMENTAL and service.exposure != Exposure():

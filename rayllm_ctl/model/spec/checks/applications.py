@@ -14,7 +14,7 @@ _OF_THE_MODELS = ("/v1", "/-")
 """Below these the ingress of the models and Serve itself answer."""
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def application_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     at: Path = ("spec", "applications")
     if service.applications and service.mode == "raycluster":

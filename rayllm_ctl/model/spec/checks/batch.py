@@ -50,7 +50,7 @@ ONE_ANSWER = ("n", "best_of")
 
 _NO_COLUMN = ("logprobs", "prompt_logprobs", "stream", "output_kind")
 """Sampling parameters for what the output has no column for. The driver rejects the same ones
-(rayllm_ctl/serving/batch/sampling.py)."""
+(rayllm_ctl/serving/batch/inference/sampling.py)."""
 
 
 def validate_batch(batch: BatchJob) -> list[Problem]:

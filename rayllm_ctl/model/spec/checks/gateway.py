@@ -50,7 +50,7 @@ PARAMETERS = frozenset(
 """Of OpenAI's API, of vLLM 0.29 (SamplingParams, ChatCompletionRequest) and of Transformers' GenerationConfig."""
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def gateway_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with it, in the order of the spec file."""
     gateway = service.gateway
     if gateway is None:

@@ -28,7 +28,7 @@ _SMALLEST = 0.0001
 """Ray counts resources in units of this size (src/ray/common/constants.h, kResourceUnitScaling)."""
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def pod_field_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     yield from _storage(service.storage)
     scheduling = service.scheduling

@@ -35,7 +35,7 @@ but not the templates in a RayCluster: their pods could never be created."""
 _REQUIRED_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def pod_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with the pods' options, and with what their level of security forbids."""
     level = service.security.pod_security
     for role, pod in (("head", service.pods.head), ("worker", service.pods.worker)):

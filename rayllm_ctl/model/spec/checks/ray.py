@@ -11,7 +11,7 @@ from rayllm_ctl.model.text.patterns import REDIS_ADDRESS
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def ray_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     found = list(_ray(service.ray))
     yield from found

@@ -39,18 +39,18 @@ def validate(service: LLMService) -> list[Problem]:
     """All that is wrong with `service`, in the order of the spec file; empty if it is valid."""
     return [
         *_metadata(service),
-        *severalmodels.problems(service, _of_one_model),
+        *severalmodels.shared_problems(service, _of_one_model),
         *(_of_one_model(service) if service.model is not NO_MODEL else _engine(service)),
         *transformersfields.version_problems(service),
         *mode_problems(service),
-        *podfields.problems(service),
+        *podfields.pod_field_problems(service),
         *serve_problems(service.serve),
-        *gatewayfields.problems(service),
-        *podchecks.problems(service),
-        *groupfields.problems(service),
-        *applicationfields.problems(service),
-        *accessfields.problems(service),
-        *rayfields.problems(service),
+        *gatewayfields.gateway_problems(service),
+        *podchecks.pod_problems(service),
+        *groupfields.worker_group_problems(service),
+        *applicationfields.application_problems(service),
+        *accessfields.access_problems(service),
+        *rayfields.ray_problems(service),
         *patch_problems(service.patches),
     ]
 
@@ -58,7 +58,7 @@ def validate(service: LLMService) -> list[Problem]:
 def _of_one_model(service: LLMService) -> Iterator[Problem]:
     yield from _model(service)
     yield from _engine(service)
-    yield from transformersfields.problems(service)
+    yield from transformersfields.transformers_problems(service)
     yield from _placement(service)
     yield from _replicas(service.replicas)
     yield from _load(service.load)

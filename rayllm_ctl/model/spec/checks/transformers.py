@@ -33,7 +33,7 @@ _OF_VLLM = (
 """Settings of vLLM that Transformers lacks: attribute, key, why, and what to set instead."""
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def transformers_problems(service: LLMService) -> Iterator[Problem]:
     """What is wrong with the engine of one model."""
     if service.engine.kind == "vllm":
         yield from _on_vllm(service)

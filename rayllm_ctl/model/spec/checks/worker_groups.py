@@ -11,7 +11,7 @@ from rayllm_ctl.model.text.patterns import DNS_LABEL
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 
-def problems(service: LLMService) -> Iterator[Problem]:
+def worker_group_problems(service: LLMService) -> Iterator[Problem]:
     """All that is wrong with them, in the order of the spec file."""
     names: set[str] = {service.accelerator.kind}
     for index, group in enumerate(service.worker_groups):

@@ -12,7 +12,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.bench.sweep import Record, Sweep, Variant, in_words, is_variant_name
+from rayllm_ctl.model.bench.sweep import Sweep, Variant, VariantRecord, in_words, is_variant_name
 from rayllm_ctl.model.text.yaml_text import flow
 
 _FILE = "sweep.json"
@@ -40,17 +40,17 @@ class Folder:
         self.id = str(data["id"])
         self.service, self.vary = str(data["service"]), tuple(data["vary"])
 
-    def read(self, name: str) -> Record | None:
+    def read(self, name: str) -> VariantRecord | None:
         """What is known of a variant. Raises UsageError for a file that is not of a sweep."""
         data = _read(self.path / f"{name}.json")
         if data is None:
             return None
         try:
-            return Record.from_json(data)
+            return VariantRecord.from_json(data)
         except (KeyError, TypeError):
             raise _not_ours(self.path / f"{name}.json") from None
 
-    def measured(self, variant: Variant, record: Record) -> Record | None:
+    def measured(self, variant: Variant, record: VariantRecord) -> VariantRecord | None:
         """The result of a variant, if there is one. `record`: with the spec and load that it has to have."""
         found = self.read(variant.name)
         if found is None or found.state != "measured":
@@ -64,7 +64,7 @@ class Folder:
             raise _other(self.path / f"{variant.name}.json", f"a result of {in_words(variant.values)}", differences)
         return found
 
-    def write(self, record: Record) -> None:
+    def write(self, record: VariantRecord) -> None:
         """Keep what is known of a variant."""
         _write(self.path / f"{record.variant}.json", record.to_json())
 

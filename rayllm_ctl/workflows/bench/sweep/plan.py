@@ -12,25 +12,26 @@ from typing import Any
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.loadtest.settings import Objective, Settings, Target
-from rayllm_ctl.model.bench.sweep import Axis, Record, Variant, in_words
+from rayllm_ctl.model.bench.sweep import Axis, Variant, VariantRecord, in_words
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.vary import variants
 from rayllm_ctl.specfile.write import to_document
-from rayllm_ctl.workflows.bench.flags import Flags, check, loads, prompts_of, tokenizer_of
+from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
-from rayllm_ctl.workflows.render.service import Rendering, RenderOptions, rendering_of
+from rayllm_ctl.workflows.render.service import rendering_of
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedVariant:
     """A variant. record: what is known of it by now. rendering: None where it is not to be deployed."""
 
     variant: Variant
-    record: Record
+    record: VariantRecord
     rendering: Rendering | None
 
 
@@ -44,12 +45,12 @@ class Prepared:
     service: str
     namespace: str | None
     vary: tuple[str, ...]
-    variants: tuple[Planned, ...]
+    variants: tuple[PlannedVariant, ...]
     folder: Folder
     left: Rendering | None = None
 
 
-def prepare(
+def prepare_sweep(
     base: LLMService, axes: Sequence[Axis], load: Flags, options: RenderOptions, output_dir: Path | None
 ) -> Prepared:
     """Plan and render every variant that was not measured yet, and open the folder of the results.
@@ -64,14 +65,14 @@ def prepare(
             "there is nothing to vary",
             hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
         )
-    check(load)
+    check_flags(load)
     what = _load_data(load)
     found = variants(base, axes)
     vary = tuple(axis.name for axis in axes)
     folder_path = output_dir or Path(f"{base.name}-sweep")
     # The newest version of KubeRay rejects least; deploy checks for the one that runs.
     how = replace(options, kuberay=VERSIONS[-1])
-    waiting = [Record(one.name, one.values, "waiting", to_document(one.service), what) for one in found]
+    waiting = [VariantRecord(one.name, one.values, "waiting", to_document(one.service), what) for one in found]
     planned = [_plan(one, record, how, load) for one, record in zip(found, waiting, strict=True)]
     if not any(one.rendering for one in planned):
         lines = [f"{in_words(one.record.values)}: {one.record.message}" for one in planned]
@@ -86,33 +87,33 @@ def prepare(
     )  # fmt: skip
 
 
-def _known(one: Planned, folder: Folder) -> Planned:
+def _known(one: PlannedVariant, folder: Folder) -> PlannedVariant:
     """With the result that the folder has."""
     found = folder.measured(one.variant, one.record)
     if found is not None:
-        return Planned(one.variant, found, None)
+        return PlannedVariant(one.variant, found, None)
     if one.rendering is None:
         folder.write(one.record)
     return one
 
 
-def _plan(variant: Variant, record: Record, options: RenderOptions, load: Flags) -> Planned:
+def _plan(variant: Variant, record: VariantRecord, options: RenderOptions, load: Flags) -> PlannedVariant:
     try:
         plan = make_plan(variant.service, options.facts)
         record = replace(record, gpus=_gpus(plan))
         try:
             require_runnable(plan, accept_risk=options.accept_risk)
         except UserError:
-            return Planned(variant, _rejected(record, plan), None)
+            return PlannedVariant(variant, _rejected(record, plan), None)
         rendered = rendering_of(variant.service, plan, options)
     except UserError as error:
         error.message = f"{in_words(variant.values)}: {error.message}"
         raise
     _require_key(variant.service, load)
-    return Planned(variant, record, rendered)
+    return PlannedVariant(variant, record, rendered)
 
 
-def _rejected(record: Record, plan: Plan) -> Record:
+def _rejected(record: VariantRecord, plan: Plan) -> VariantRecord:
     code = plan.reasons[0].code if plan.reasons else plan.verdict
     message = "; ".join(reason.message for reason in plan.reasons) or f"the plan is {plan.verdict}"
     if plan.verdict == "risky":

@@ -14,23 +14,23 @@ from rayllm_ctl.errors import INTERRUPTED, ClusterError, ConflictError, UsageErr
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.loadtest.settings import Report
 from rayllm_ctl.model.bench.load import Results
-from rayllm_ctl.model.bench.sweep import Record, Sweep, in_words
+from rayllm_ctl.model.bench.sweep import Sweep, VariantRecord, in_words
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed, Ready, Rendered
 from rayllm_ctl.model.kube.labels import SWEEP
 from rayllm_ctl.model.observed.health import Health
 from rayllm_ctl.workflows.bench.flags import Flags
 from rayllm_ctl.workflows.bench.run import measure
-from rayllm_ctl.workflows.bench.sweep.plan import Planned, Prepared
+from rayllm_ctl.workflows.bench.sweep.plan import PlannedVariant, Prepared
 from rayllm_ctl.workflows.bench.sweep.service import (
     delete_command,
     place,
-    remove,
+    remove_service,
     require_cluster,
     require_left_here,
     require_own,
 )
 from rayllm_ctl.workflows.bench.sweep.signals import Interrupts
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy, runs_a_service
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 Show = Callable[[], AbstractContextManager[Callable[[Event], None]]]
 """Draws the events of one phase."""
 
-Watch = Callable[[], AbstractContextManager[Report]]
+WatchLoads = Callable[[], AbstractContextManager[Report]]
 """Draws the progress of one load test."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """What a sweep has come to. error: what ended it early, after an interrupt None."""
 
     sweep: Sweep
@@ -53,8 +53,13 @@ class Outcome:
 
 
 def run_sweep(
-    prepared: Prepared, load: Flags, timeout: float | None, connect: Callable[[], Cluster], show: Show, watch: Watch
-) -> Outcome:
+    prepared: Prepared,
+    load: Flags,
+    timeout: float | None,
+    connect: Callable[[], Cluster],
+    show: Show,
+    watch: WatchLoads,
+) -> SweepOutcome:
     """Measure what the folder lacks. timeout: seconds for each variant to become ready; None: the plan's limit.
 
     A variant that does not become ready, or cannot be measured, is a record. Ctrl-C and SIGTERM end the sweep once the
@@ -65,7 +70,7 @@ def run_sweep(
     """
     todo = [one for one in prepared.variants if one.rendering is not None]
     if not todo and prepared.left is None:
-        return Outcome(_sweep(prepared, {}))
+        return SweepOutcome(_sweep(prepared, {}))
     cluster = connect()
     namespace = prepared.namespace or cluster.namespace
     require_left_here(cluster, namespace, prepared.folder)
@@ -89,17 +94,17 @@ class _Run:
         cluster: Cluster,
         namespace: str,
         show: Show,
-        watch: Watch,
+        watch: WatchLoads,
         interrupts: Interrupts,
     ) -> None:
         self._prepared, self._load, self._timeout = prepared, load, timeout
         self._cluster, self._namespace = cluster, namespace
         self._show, self._watch, self._interrupts = show, watch, interrupts
-        self._done: dict[str, Record] = {}
+        self._done: dict[str, VariantRecord] = {}
         self._left: Rendering | None = None
-        self._current: Planned | None = None
+        self._current: PlannedVariant | None = None
 
-    def all(self, todo: list[Planned]) -> Outcome:
+    def all(self, todo: list[PlannedVariant]) -> SweepOutcome:
         """Measure the variants until the last one, an interrupt, or an error that the next ones would meet as well."""
         error: UserError | None = None
         try:
@@ -131,9 +136,9 @@ class _Run:
         interrupted, current = self._interrupts.count > 0, self._current
         if interrupted and current is not None:
             self._done.setdefault(current.variant.name, replace(current.record, state="interrupted"))
-        return Outcome(_sweep(self._prepared, self._done), interrupted, error)
+        return SweepOutcome(_sweep(self._prepared, self._done), interrupted, error)
 
-    def _one(self, one: Planned) -> None:
+    def _one(self, one: PlannedVariant) -> None:
         assert one.rendering is not None
         # Again, for somebody may have made one of this name since.
         require_own(self._cluster, one.rendering.name, self._namespace, self._prepared.folder.id)
@@ -144,18 +149,18 @@ class _Run:
         self._left = one.rendering
         self._prepared.folder.note_left(place(self._cluster, one.variant.name, self._namespace))
         self._current = one
-        record = self._measured(one, one.rendering)
+        record = self._measure(one, one.rendering)
         if record is not None:
             self._prepared.folder.write(record)
             self._done[one.variant.name] = record
         self._remove()
 
-    def _measured(self, one: Planned, rendering: Rendering) -> Record | None:
+    def _measure(self, one: PlannedVariant, rendering: Rendering) -> VariantRecord | None:
         """The variant's record; None after an interrupt. Raises UserError for what the next one would meet as well."""
         health: list[Health] = []
         record = one.record
         try:
-            record = replace(record, startup_seconds=self._deployed(rendering, health))
+            record = replace(record, startup_seconds=self._deploy(rendering, health))
             results = self._results(rendering.name)
         except (ClusterError, UsageError):
             raise
@@ -171,7 +176,7 @@ class _Run:
         why = "; ".join(f"{kind}: {text}" for kind, text in kinds.items())
         return replace(record, state="failed", code="NoAnswer", message=f"no request was answered: {why}")
 
-    def _deployed(self, rendering: Rendering, health: list[Health]) -> float:
+    def _deploy(self, rendering: Rendering, health: list[Health]) -> float:
         """Seconds from the apply until the service is ready. `health` takes what is seen of it until then."""
         options = DeployOptions(
             timeout=self._timeout, annotations={SWEEP: self._prepared.folder.id}, upgrade=None, record=False
@@ -208,7 +213,7 @@ class _Run:
             return
         try:
             with self._interrupts.held(), self._show() as tell:
-                for event in remove(self._cluster, self._left, self._namespace, self._prepared.folder.id):
+                for event in remove_service(self._cluster, self._left, self._namespace, self._prepared.folder.id):
                     tell(event)
         except UserError as error:
             left, self._left = self._left, None
@@ -237,7 +242,7 @@ class _Run:
             tell(Noted(text))
 
 
-def _failed(record: Record, error: UserError, health: Health | None) -> Record:
+def _failed(record: VariantRecord, error: UserError, health: Health | None) -> VariantRecord:
     """health: the last that was seen of a service that did not become ready; its first cause is the reason."""
     causes = health.causes if health is not None and not isinstance(error, ConflictError) else ()
     if causes:
@@ -247,6 +252,6 @@ def _failed(record: Record, error: UserError, health: Health | None) -> Record:
     return replace(record, state="failed", code=code, message=error.message)
 
 
-def _sweep(prepared: Prepared, done: dict[str, Record]) -> Sweep:
+def _sweep(prepared: Prepared, done: dict[str, VariantRecord]) -> Sweep:
     records = (done.get(one.variant.name, one.record) for one in prepared.variants)
     return Sweep(prepared.service, prepared.vary, tuple(records))

@@ -18,7 +18,7 @@ from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.kube.labels import SWEEP
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, Left
-from rayllm_ctl.workflows.render.service import Rendering
+from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.delete import delete
 
@@ -83,7 +83,7 @@ def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
         )
 
 
-def remove(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+def remove_service(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
     """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
     require_own(cluster, one.name, namespace, sweep)
     yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)

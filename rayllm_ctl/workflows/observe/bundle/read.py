@@ -22,7 +22,7 @@ ARCHIVES = (".tar.gz", ".tgz")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Path]:
+def open_bundle(path: Path) -> Iterator[Path]:
     """The folder of a bundle, while the block lasts. Raises UsageError when an archive holds none."""
     if path.is_dir():
         yield path

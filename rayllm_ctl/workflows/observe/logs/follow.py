@@ -19,7 +19,7 @@ from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
 from rayllm_ctl.workflows.observe.logs.position import TailPosition, TimePosition
-from rayllm_ctl.workflows.observe.logs.select import Choice
+from rayllm_ctl.workflows.observe.logs.select import LogChoice
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster.snapshot.log_sources import Found, LogSource
@@ -68,7 +68,7 @@ class _Log:
                 response.shutdown()
 
 
-def follow_logs(choice: Choice, found: Found, tail: int | None) -> Iterator[LogLine | LogNote]:
+def follow_logs(choice: LogChoice, found: Found, tail: int | None) -> Iterator[LogLine | LogNote]:
     """The lines of what was `found`, from `tail` lines before its end, and of what comes later, from its beginning.
 
     Ends when the service, or the one pod that was chosen, is gone. Raises UserError where a right is missing.
@@ -86,7 +86,7 @@ def follow_logs(choice: Choice, found: Found, tail: int | None) -> Iterator[LogL
 class _Follower:
     """A daemon thread per log and one that looks for logs put what they get into one queue."""
 
-    def __init__(self, choice: Choice, tail: int | None, first: Found) -> None:
+    def __init__(self, choice: LogChoice, tail: int | None, first: Found) -> None:
         self._choice = choice
         self._tail = tail
         self._unread_at_first = frozenset(first.unread)

@@ -13,7 +13,7 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.observe.logs.follow import follow_logs
 from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
-from rayllm_ctl.workflows.observe.logs.select import Choice, Part
+from rayllm_ctl.workflows.observe.logs.select import LogChoice, LogPart
 from rayllm_ctl.workflows.services import kind_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def log_lines(
     cluster: Cluster,
     name: str,
     namespace: str,
-    part: Part,
+    part: LogPart,
     *,
     pod: str | None = None,
     tail: int | None = None,
@@ -48,7 +48,7 @@ def log_lines(
     with explained(cluster, namespace, RAY_SERVICE.rights_for("logs")):
         kind = kind_of(cluster, name, namespace)
         workload = require(cluster, kind, name, namespace)
-        choice = Choice(cluster, kind, name, namespace, part, pod, previous)
+        choice = LogChoice(cluster, kind, name, namespace, part, pod, previous)
         found = choice.find(workload)
         follow = follow and not previous
         if not found.sources and not (follow and pod is None and part != "operator"):

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.snapshot.log_sources import Found
 
-Part = Literal["replicas", "engine", "head", "operator"]
+LogPart = Literal["replicas", "engine", "head", "operator"]
 
 _MOST_HINTS = 5
 
 
 @dataclass(frozen=True)
-class Choice:
+class LogChoice:
     """The logs of `part` of a service, or of `pod` alone. previous: of the previous run of containers.
 
     container: whether that of `pod` is meant too, beside the replicas in it; None: only while it has none.
@@ -31,7 +31,7 @@ class Choice:
     kind: WorkloadKind
     name: str
     namespace: str
-    part: Part
+    part: LogPart
     pod: str | None = None
     previous: bool = False
     container: bool | None = None

@@ -17,7 +17,7 @@ from rayllm_ctl.workflows.rollout.scale import worker_bounds
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig.bounds import ScalableModel
 
-Replicas = Mapping[str, int]
+ReplicaCounts = Mapping[str, int]
 """Replicas by model."""
 
 
@@ -51,7 +51,7 @@ class Fitting:
             model: max(one.bounds.low, min(self.now.get(model, 0), one.bounds.high)) for model, one in self.new.items()
         }
 
-    def check(self, first: Replicas | None, second: Replicas) -> Checked:
+    def check(self, first: ReplicaCounts | None, second: ReplicaCounts) -> Checked:
         """Whether `second` has a place beside `first`; None: once the RayCluster that runs is gone."""
         gone: set[str] = set()
         for group, workers in self._workers.items():
@@ -78,7 +78,9 @@ class Fitting:
                 return first, second
         return None
 
-    def _raise(self, replicas: dict[str, int], model: str, limit: int, first: Replicas, second: Replicas) -> None:
+    def _raise(
+        self, replicas: dict[str, int], model: str, limit: int, first: ReplicaCounts, second: ReplicaCounts
+    ) -> None:
         """Raise one number in `replicas`, which is `first` or `second`, as far as there is a place."""
         while replicas[model] < limit:
             replicas[model] += 1
@@ -86,7 +88,7 @@ class Fitting:
                 replicas[model] -= 1
                 return
 
-    def _second(self, replicas: Replicas) -> Mapping[str, Any]:
+    def _second(self, replicas: ReplicaCounts) -> Mapping[str, Any]:
         """The second RayCluster with so many replicas."""
         config = self._manifest["spec"]["rayClusterConfig"]
         wanted: dict[str, Bounds] = {}
@@ -111,4 +113,6 @@ def _group(service: LiveService, manifest: Mapping[str, Any], model: ScalableMod
 
 
 def _models(service: LiveService, manifest: Mapping[str, Any]) -> list[ScalableModel]:
-    return bounds.models(document.read(str(manifest["spec"].get("serveConfigV2") or ""), service.label).data)
+    return bounds.models(
+        document.read_serve_document(str(manifest["spec"].get("serveConfigV2") or ""), service.label).data
+    )

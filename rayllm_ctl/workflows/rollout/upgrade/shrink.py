@@ -22,9 +22,9 @@ from rayllm_ctl.model.events import Checked, Event, Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
-from rayllm_ctl.workflows.rollout.apply import applied_step
+from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.scale import scaled_service
-from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, Replicas, ray_cluster
+from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, ReplicaCounts, ray_cluster
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -113,7 +113,7 @@ def shrinking(
 
 def _steps(
     cluster: Cluster, service: LiveService, manifest: Mapping[str, Any], fitting: Fitting,
-    first: Replicas, second: Replicas,
+    first: ReplicaCounts, second: ReplicaCounts,
 ) -> Shrink:  # fmt: skip
     """The manifests of both steps."""
     own = own_manifest(service, known_revisions(cluster, service))
@@ -159,7 +159,7 @@ def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mappi
     return own_manifest(service, known_revisions(cluster, service))
 
 
-def shrunk(
+def shrink_replicas(
     cluster: Cluster, service: LiveService, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
 ) -> Iterator[Event]:
     """Keep fewer replicas, and wait until their GPUs are free. limit: seconds.
@@ -168,7 +168,7 @@ def shrunk(
     """
 
     def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
-        return applied_step(cluster, service.kind, manifest, limit, stop, force=force)
+        return apply_step(cluster, service.kind, manifest, limit, stop, force=force)
 
     if plan.smaller != plan.own:
         yield from bounded(plan.smaller)

@@ -58,7 +58,7 @@ class UpgradeOptions:
     said: bool = False
 
 
-def upgrading(
+def choose_upgrade(
     cluster: Cluster, live: Object, now: Current, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
     options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
@@ -129,7 +129,7 @@ def _surge(
     return Upgrade(first)
 
 
-def restarting(
+def choose_restart(
     cluster: Cluster, service: LiveService, diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
     """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. Raises as upgrading does.

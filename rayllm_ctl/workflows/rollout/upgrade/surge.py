@@ -30,7 +30,7 @@ def raised(
     """
     _, manifest = workload(manifests)
     old, new = (
-        document.read(str(side["spec"].get("serveConfigV2") or ""), service.label).data
+        document.read_serve_document(str(side["spec"].get("serveConfigV2") or ""), service.label).data
         for side in (service.item, manifest)
     )
     before = {(one.id, one.name) for one in bounds.models(old)}

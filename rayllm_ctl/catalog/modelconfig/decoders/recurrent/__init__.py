@@ -1,0 +1,1 @@
+"""Architectures some of whose layers keep a state: Mamba, delta nets, lightning attention."""

@@ -1,0 +1,1 @@
+"""From rows to answers: the Ray Data pipeline, its stages, and what an engine is asked."""

@@ -1,0 +1,1 @@
+"""HTTP beside bodies: addresses, CORS, `Expect`, request ids, server-sent events, errors of the application."""

@@ -1,0 +1,63 @@
+"""What is rendered, how, and what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+from rayllm_ctl.model.plan.plan import Plan, StartupPlan
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.workflows.render.check import check_manifests, check_objects
+
+
+@dataclass(frozen=True)
+class ServeFile:
+    """What to deploy: the file, the folder with its code, and what was said of pods, image and scheduling."""
+
+    file: Path
+    code: Path | None
+    service: LLMService
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """facts: where those of the plan come from. template_dir: the
+    user's own templates, for models only. kuberay: the version that manifests are checked for.
+    """
+
+    facts: FactSources = FactSources()
+    accept_risk: bool = False
+    template_dir: Path | None = None
+    kuberay: str = DEFAULT
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """The manifests of a service, and what to know of them. `plan` is that of a model.
+
+    token_by_default: Ray asks for a token, and the spec file says nothing of it. start: of the models of a Serve
+    configuration file, which have no plan together.
+    """
+
+    name: str
+    namespace: str | None
+    manifests: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+    plan: Plan | None
+    token_by_default: bool = False
+    start: StartupPlan | None = None
+
+    @property
+    def startup(self) -> StartupPlan | None:
+        """How long it takes until the service is ready; None where that is not planned."""
+        return self.plan.startup if self.plan is not None else self.start
+
+    def check(self, kuberay: str) -> None:
+        """Raise UserError where a version of KubeRay (one of `kuberay_versions.VERSIONS`) rejects the manifests."""
+        if self.plan is not None:
+            check_manifests(self.manifests, self.plan, kuberay)
+        else:
+            check_objects(self.manifests, kuberay)

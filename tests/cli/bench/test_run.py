@@ -1,0 +1,177 @@
+"""`bench` as a user meets it, against a server with known behaviour."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl import __version__
+from rayllm_ctl.model.bench.service import LoadLook, during
+from tests.cli.conftest import Run
+from tests.loadtest.server import KnownServer, behaviour
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KnownServer]:
+    with KnownServer() as running:
+        yield running
+
+
+def test_one_load_in_full(run: Run, server: KnownServer) -> None:
+    result = run("bench", "--url", server.url, "--model", behaviour(), "--requests", "6", "--concurrency", "2")
+    assert result.code == 0, str(result)
+    assert "2 in flight" in result.out
+    assert "6 answered in" in result.out
+    assert "as the server counts" in result.out
+    assert "256 tokens, answers of 128 tokens, seed 0" in result.out
+    assert f"UTC, rayllm-ctl {__version__}, vLLM unknown, Ray unknown" in result.out
+    for label in ("TTFT", "TPOT", "ITL", "end to end", "■"):
+        assert label in result.out
+
+
+def test_several_loads_are_a_table_and_failures_are_named(run: Run, server: KnownServer) -> None:
+    loads = ("--requests", "3", "--concurrency", "1,2")
+    result = run("bench", "run", "--url", server.url, "--model", behaviour(status=429), *loads)
+    assert result.code == 1
+    assert result.out.count("in flight") == 4
+    assert '✗ 2 in flight: 3 × http_429: {"error": {"message": "no"}}' in result.out
+
+
+def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: Path) -> None:
+    args = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
+    result = run(*args, "--slo", "ttft=5s,share=0.5", "--rate", "50", "--arrivals", "constant")
+    found = json.loads(result.out)
+    assert found["requests"] == {"total": 4, "succeeded": 4, "failed": 0, "unfinished": 0}
+    assert {"requestsPerSecond", "inputTokensPerSecond", "outputTokensPerSecond"} == set(found["throughput"])
+    assert set(found["latencySeconds"]) == {"ttft", "tpot", "itl", "e2e"}
+    assert set(found["latencySeconds"]["e2e"]) == {"mean", "p50", "p90", "p95", "p99", "max"}
+    assert (found["errors"], found["goodput"]["met"], found["load"]["rate"]) == ({}, True, 50.0)
+    assert found["prompts"] == {
+        "input": {"kind": "fixed", "low": 256}, "output": {"kind": "fixed", "low": 128}, "prefix": 0, "prefixes": 1,
+        "seed": 0, "tokenizer": None,
+    }  # fmt: skip
+    assert found["request"] == {"api": "chat", "stream": True, "fields": {}}
+    assert found["versions"] == {"rayllm-ctl": __version__, "vllm": None, "ray": None}
+    assert datetime.fromisoformat(found["startedAt"]) <= datetime.now(UTC)
+    assert sum(second["succeeded"] for second in found["timeline"]) == len(found["samples"]["e2e"]) == 4
+    (tmp_path / "a.json").write_text(result.out)
+    compared = run("bench", "compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"))
+    assert compared.code == 0
+    assert "end to end" in compared.out
+    assert "1.000" in compared.out
+
+
+def test_results_of_other_lengths_are_not_compared_without_a_word(
+    run: Run, server: KnownServer, tmp_path: Path
+) -> None:
+    base = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
+    for name, flags in {
+        "a": ("--input-tokens", "32", "--output-tokens", "8"),
+        "b": ("--input-tokens", "lognormal:300:0.6:2000", "--seed", "3"),
+        "c": ("--prompts", str(tmp_path / "prompts.jsonl")),
+    }.items():
+        (tmp_path / "prompts.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+        result = run(*base, *flags)
+        assert result.code == 0, result.err
+        (tmp_path / name).write_text(result.out)
+    compared = run("bench", "compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert "prompts.input is 32 in the first and lognormal:300:0.6:2000 in the second" in compared.out
+    assert "another load" in compared.out
+    assert json.loads(run("bench", "compare", str(tmp_path / "a"), str(tmp_path / "b"), "-o", "json").out)[
+        "comparisons"
+    ][0]["sameLoad"] is False  # fmt: skip
+    rows = json.loads((tmp_path / "c").read_text())["prompts"]
+    assert (rows["rows"], len(rows["sha256"])) == (2, 64)
+
+
+def test_a_report_needs_nothing_else(run: Run, server: KnownServer, tmp_path: Path) -> None:
+    loads = ("--requests", "4", "--concurrency", "1,2", "-o", "json")
+    found = json.loads(run("bench", "--url", server.url, "--model", behaviour(), *loads).out)
+    assert [one["service"] for one in found["runs"]] == [None, None]
+    found["runs"][1]["service"] = during([(0.0, LoadLook(replicas=1, wanted=2)), (2.0, LoadLook(replicas=2))], 0.0, 3.0)
+    (tmp_path / "r.json").write_text(json.dumps(found))
+    page, images = tmp_path / "new" / "page.html", tmp_path / "images"
+    result = run("bench", "report", str(tmp_path / "r.json"), "--output", str(page), "--images", str(images))
+    assert result.code == 0, str(result)
+    text = page.read_text()
+    assert text.count("<svg") == 5
+    assert "2 in flight: replicas 1 → 2 (after 2s)" in text
+    assert text.count("nothing: the plan of a server at --url is not known") == 1
+    assert "2 in flight" in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+    assert not re.search(r'(src|href)="(?!#)', text)
+    names = {
+        f"{name}.{form}" for name in ("end-to-end", "ttft", "loads", "timeline", "service-2") for form in ("png", "svg")
+    }
+    assert {path.name for path in images.iterdir()} == names
+    assert (images / "ttft.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_prompts_of_a_file_and_fields_reach_the_server(run: Run, server: KnownServer, tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_text('{"prompt": "Hello", "max_tokens": 3}\n{"prompt": "World"}\n')
+    before = len(server.bodies)
+    flags = ("--prompts", str(tmp_path / "prompts"), "--set", "temperature=0", "--output-tokens", "9")
+    result = run("bench", "--url", server.url, "--model", behaviour(), "--requests", "2", "--concurrency", "1", *flags)
+    assert result.code == 0, str(result)
+    first, second = server.bodies[before:]
+    assert (first["messages"][0]["content"], first["max_tokens"], first["temperature"]) == ("Hello", 3, 0)
+    assert (second["messages"][0]["content"], second["max_tokens"]) == ("World", 9)
+
+
+URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ((), "there is nothing to measure"),
+        (("x", *URL), "both NAME and --url were given"),
+        ((*URL, "--rate", "1", "--concurrency", "2"), "exclude each other"),
+        ((*URL, "--concurrency", "0"), "whole numbers greater than 0"),
+        ((*URL, "--find-max"), "--find-max needs the limits to keep"),
+        ((*URL, "--slo", "ttft"), "ttft"),
+        ((*URL, "--slo", "speed=1s"), '"speed=1s" is not one of'),
+        ((*URL, "--input-tokens", "uniform:5"), "expected N, uniform:MIN:MAX"),
+        ((*URL, "--arrivals", "burst", "--rate", "1"), "need each other"),
+        ((*URL, "--prefix-tokens", "256"), "leaves nothing of prompts of 256 tokens"),
+        ((*URL, "--local"), "--local is for NAME"),
+        ((*URL, "--api-key-secret", "a/b"), "--api-key-secret is for load from inside the cluster"),
+        (("--url", "ftp://x/v1"), "not an http or https address"),
+        (("--url", "http://u:p@x/v1"), "scheme, host, port and path alone"),
+        (("x", "--ca-file", __file__), "are for --url"),
+        ((*URL, "--ca-file", __file__), "are for https"),
+        (("--url", "https://127.0.0.1:9/v1", "--model", "m", "--ca-file", __file__), "has no usable certificates"),
+        (("--url", "http://x:y/v1"), "not an http or https address"),
+        ((*URL, "--duration", "0s"), "--duration has to be longer than 0"),
+        ((*URL, "--slo", "ttft=0"), "longer than 0"),
+    ],
+)
+def test_flags_that_cannot_work(run: Run, flags: tuple[str, ...], says: str) -> None:
+    result = run("bench", "run", *flags)
+    assert result.code == 2, str(result)
+    assert says in result.err
+    assert "u:p" not in result.err
+
+
+def test_a_key_of_a_file_is_not_for_the_job(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-1\n")
+    result = run("bench", "x", "--api-key-file", str(tmp_path / "key"))
+    assert result.code == 2
+    assert "--api-key-file is for load from this machine" in result.err
+    assert "sk-1" not in result.err
+
+
+def test_a_server_that_is_not_there(run: Run) -> None:
+    result = run("bench", *URL, "--requests", "2")
+    assert result.code == 1
+    assert "2 × connect: Connection refused" in result.out
+    unknown = run("bench", "--url", "http://127.0.0.1:9/v1")
+    assert unknown.code == 1
+    assert "GET http://SERVER/v1/models failed" in unknown.err

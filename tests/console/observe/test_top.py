@@ -1,0 +1,70 @@
+"""The table of replicas, once and redrawn."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from rayllm_ctl.console.observe.top import LoadDisplay, load_table
+from rayllm_ctl.console.style import Printer
+from rayllm_ctl.model.observed.health import QueueState
+from rayllm_ctl.model.observed.ray_metrics import PodGPUs
+from rayllm_ctl.model.observed.top import ReplicaLoad, ServiceLoad
+from tests.conftest import Golden
+from tests.console.sample import Screen
+
+MIB = 2**20
+BUSY = ReplicaLoad(
+    "Qwen/Qwen3-32B", "zd25t3t0", 1024, 17, 81234.56, 99.94, 0.8149, PodGPUs(4, 0.913, 291_736 * MIB, 326_236 * MIB),
+    "qwen3-32b-x7k2p-gpu-worker-9dq4c", "gpu-h100-7",
+)  # fmt: skip
+UNKNOWN = ReplicaLoad("tiny", "atsywcrc", None, None, None, None, None, None, "w2", None)
+SERVER = ReplicaLoad("tiny", None, 0, 0, 0.0, 0.0, 0.0, None, "own-server-worker-2v7zq", "n2")
+
+
+def test_tables(golden: Golden) -> None:
+    several = ServiceLoad((BUSY, UNKNOWN), QueueState(3, 12, 100), ("why",))
+    unread = ServiceLoad(None, problems=("Serve's state could not be read: no answer within 4 s",))
+    loads = (several, ServiceLoad((SERVER,)), ServiceLoad((), QueueState(0, 0)), unread)
+    golden.check("top.txt", "\n".join(map(load_table, loads)))
+
+
+def test_blocks_without_a_terminal() -> None:
+    out, err = Screen(), Screen()
+    clock = iter([datetime(2026, 11, 21, 10, 40, 2), datetime(2026, 11, 21, 10, 40, 4)]).__next__
+    with LoadDisplay(Printer.on(out), Printer.on(err), clock=clock) as display:
+        for load in (ServiceLoad((), problems=("a", "b")), ServiceLoad((), problems=("b", "c"))):
+            display.show(load)
+            display.note(load.problems)
+    assert out.getvalue() == "10:40:02\nno running replicas\n\n10:40:04\nno running replicas\n\n"
+    assert err.getvalue() == "a\nb\nc\n"
+
+
+def test_it_is_redrawn_on_a_terminal_with_problems_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    out, err = Screen(terminal=True), Screen(terminal=True)
+    with LoadDisplay(Printer.on(out, environment={}), Printer.on(err, environment={})) as display:
+        display.show(ServiceLoad((SERVER,)))
+        display.note(["the reason"])
+        display.show(ServiceLoad(()))
+    drawn = out.getvalue()
+    assert drawn.index("own-server-worker-2v7zq") < drawn.index("the reason") < drawn.index("no running replicas")
+    assert "\x1b[2K" in drawn, "lines are erased"
+    assert err.getvalue() == ""
+
+
+def test_problems_stay_on_standard_error_where_that_is_no_terminal() -> None:
+    out, err = Screen(terminal=True), Screen()
+    with LoadDisplay(Printer.on(out, environment={}), Printer.on(err)) as display:
+        display.show(ServiceLoad(()))
+        display.note(["the reason"])
+    assert err.getvalue() == "the reason\n"
+    assert "the reason" not in out.getvalue()
+
+
+def test_a_terminal_in_ci_is_not_redrawn() -> None:
+    out = Screen(terminal=True)
+    with LoadDisplay(Printer.on(out, environment={}), Printer.on(Screen()), live=False) as display:
+        display.show(ServiceLoad(()))
+    assert "\x1b" not in out.getvalue()
