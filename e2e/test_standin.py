@@ -269,9 +269,11 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
 def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, spec: Spec) -> None:
     """Beside the two GPUs of the first RayCluster there are six, as many as the three replicas of the second need."""
     shared.run("delete", NAME, "-n", shared.namespace)
-    shared.run("deploy", *spec.flags(FIXED, tensor=2, maxModelLen=1024), "-n", shared.namespace)
+    shared.run("deploy", *spec.flags(FIXED, tensor=2, maxModelLen=1024, maxNumSeqs=256), "-n", shared.namespace)
     first = cluster(shared)
-    flags = spec.flags({"min": 3, "max": 3}, tensor=2, maxModelLen=1024, env={**ENVIRONMENT, "COLOR": "green"})
+    flags = spec.flags(
+        {"min": 3, "max": 3}, tensor=2, maxModelLen=1024, maxNumSeqs=256, env={**ENVIRONMENT, "COLOR": "green"}
+    )
     changing = shared.start("deploy", *flags, "-n", shared.namespace, "--timeout", "300s")
     workers_of_first: set[str] = set()
 
