@@ -268,7 +268,7 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
 
 def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, spec: Spec) -> None:
     """Beside the two GPUs of the first RayCluster there are six, as many as the three replicas of the second need."""
-    shared.run("delete", NAME, "-n", shared.namespace)
+    shared.run("delete", NAME, "-n", shared.namespace, "--ignore-not-found")
     shared.run("deploy", *spec.flags(FIXED, tensor=2, maxModelLen=1024, maxNumSeqs=256), "-n", shared.namespace)
     first = cluster(shared)
     flags = spec.flags(
