@@ -291,7 +291,8 @@ def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, sp
         return first not in {one["metadata"]["name"] for one in shared.items("rayclusters")}
 
     shared.wait("the first RayCluster is gone", gone, timeout=120)
-    assert [gpus(pod) for pod in workers(shared)] == [2, 2, 2]
+    of_second = shared.items("pods", f"ray.io/cluster={cluster(shared)},ray.io/node-type=worker")
+    assert [gpus(pod) for pod in of_second] == [2, 2, 2]
 
 
 def test_the_pods_of_idle_replicas_end_at_once(shared: Bench) -> None:
