@@ -268,10 +268,12 @@ def test_a_second_ray_cluster_gets_its_gpus_from_the_first(shared: Bench, spec: 
 
 def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, spec: Spec) -> None:
     """Beside the two GPUs of the first RayCluster there are six, as many as the three replicas of the second need."""
-    shared.run("delete", NAME, "-n", shared.namespace)
-    shared.run("deploy", *spec.flags(FIXED, tensor=2, maxModelLen=1024), "-n", shared.namespace)
+    shared.run("delete", NAME, "-n", shared.namespace, "--ignore-not-found")
+    shared.run("deploy", *spec.flags(FIXED, tensor=2, maxModelLen=1024, maxNumSeqs=256), "-n", shared.namespace)
     first = cluster(shared)
-    flags = spec.flags({"min": 3, "max": 3}, tensor=2, maxModelLen=1024, env={**ENVIRONMENT, "COLOR": "green"})
+    flags = spec.flags(
+        {"min": 3, "max": 3}, tensor=2, maxModelLen=1024, maxNumSeqs=256, env={**ENVIRONMENT, "COLOR": "green"}
+    )
     changing = shared.start("deploy", *flags, "-n", shared.namespace, "--timeout", "300s")
     workers_of_first: set[str] = set()
 
@@ -289,7 +291,8 @@ def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, sp
         return first not in {one["metadata"]["name"] for one in shared.items("rayclusters")}
 
     shared.wait("the first RayCluster is gone", gone, timeout=120)
-    assert [gpus(pod) for pod in workers(shared)] == [2, 2, 2]
+    of_second = shared.items("pods", f"ray.io/cluster={cluster(shared)},ray.io/node-type=worker")
+    assert [gpus(pod) for pod in of_second] == [2, 2, 2]
 
 
 def test_the_pods_of_idle_replicas_end_at_once(shared: Bench) -> None:

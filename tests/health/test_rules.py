@@ -15,8 +15,9 @@ from rayllm_ctl.health.rules import (
     LAST_RULES,
     POD_RULES,
     SERVICE_RULES,
+    head,
 )
-from tests.health.cases import NAME, NAMESPACE, case_folders, expected, load_case
+from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 
@@ -64,3 +65,12 @@ def test_every_code_is_documented() -> None:
     causes = DOCUMENT.read_text(encoding="utf-8").partition("## Causes")[2].partition("\n## ")[0]
     documented = set(re.findall(r"^\| `(\w+)` \|", causes, re.M))
     assert documented == CODES
+
+
+def test_of_two_heads_the_one_that_is_not_ready_is_to_be_deleted() -> None:
+    context = ServiceContext(load_case(SAMPLES / "second-head-that-never-becomes-ready"), NAME, NAMESPACE)
+    [cluster] = context.clusters
+    found = head.second_head(context, cluster)
+    assert found is not None
+    assert found.cause.hint == (f"kubectl delete pod demo-bcdfg-head-ccccc -n {NAMESPACE}",)
+    assert "2 head pods, demo-bcdfg-head-aaaaa and demo-bcdfg-head-ccccc" in found.cause.message

@@ -47,6 +47,7 @@ CLUSTER_RULES: tuple[ClusterRule, ...] = (
     refusals.service_account_missing,
     refusals.invalid_cluster,
     refusals.refused,
+    head.second_head,
 )
 """Why pods of a cluster are not even made."""
 

@@ -1,4 +1,5 @@
-"""The head of a cluster that served, when it is missing or starts anew and nothing else says why."""
+"""The head of a cluster: a second one, and the head of a cluster that served, when it is missing or starts anew and
+nothing else says why."""
 
 from __future__ import annotations
 
@@ -13,6 +14,25 @@ from rayllm_ctl.model.kube import kuberay
 
 _REPLACED = 20.0
 """Seconds by which a head pod is younger than its cluster if it is not the cluster's first."""
+
+
+def second_head(context: ServiceContext, cluster: RayCluster) -> Finding | None:
+    """KubeRay reconciles no RayCluster with two head pods. It makes two itself where its cache lacks the first one
+    (reconcilePods of 1.6.2 lists the pods before it waits for its own changes to arrive)."""
+    heads = [pod for pod in cluster.live_pods if pod.head]
+    if len(heads) < 2:
+        return None
+    kept, *extra = sorted(heads, key=lambda pod: (not pod.ready, pod.created.timestamp() if pod.created else 0.0))
+    names = " and ".join(pod.name for pod in (kept, *extra))
+    return finding(
+        "OperatorNotReconciling",
+        cluster.subject,
+        f"{cluster.name} has {len(heads)} head pods, {names}; until one is left KubeRay changes and replaces nothing",
+        headline=f"KubeRay does not reconcile {cluster.name}: it has {len(heads)} head pods",
+        evidence=tuple(f"{pod.subject}: {'ready' if pod.ready else 'not ready'}" for pod in (kept, *extra)),
+        hint=(f"kubectl delete pod {' '.join(pod.name for pod in extra)} -n {context.namespace}",),
+        since=max((pod.created for pod in heads if pod.created), default=None),
+    )
 
 
 def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
