@@ -10,7 +10,7 @@ from typing import Any
 from rayllm_ctl.cluster.api import credentials
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.kubeconfig import Chosen, choose, find_files
-from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig, in_cluster, no_service_account
+from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig, from_service_account, no_service_account
 from rayllm_ctl.errors import UsageError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -63,7 +63,7 @@ def _from_kubeconfig(chosen: Chosen, request_timeout: float, notify: Callable[[s
 
 def _from_service_account(request_timeout: float) -> Cluster:
     who = "the pod's service account"
-    transport = in_cluster(who)
+    transport = from_service_account(who)
     try:
         namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except OSError as error:

@@ -89,7 +89,7 @@ def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], issued:
         return _transport(configuration, who)
 
 
-def in_cluster(who: str) -> Transport:
+def from_service_account(who: str) -> Transport:
     """A Transport with the service account of the pod that this runs in. UsageError where it cannot be used."""
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, load_incluster_config

@@ -19,7 +19,7 @@ from rayllm_ctl.cluster import connect
 from rayllm_ctl.cluster.api.credentials import Issued
 from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig
 from rayllm_ctl.errors import ClusterError, UsageError
-from tests.cluster.test_credentials import credential, plugin
+from tests.cluster.api.test_credentials import credential, plugin
 
 
 def made(user: Mapping[str, object] | None = None, /, **cluster: object) -> Transport:
