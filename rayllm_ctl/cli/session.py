@@ -38,7 +38,10 @@ def object_name(kind: str, name: str) -> str:
     """An object as `-o name` prints it: rayservice.ray.io/qwen, configmap/qwen."""
     from rayllm_ctl.model.kube.api_kinds import kind as kind_of
 
-    group = kind_of(kind).group
+    return _resource_name(kind, kind_of(kind).group, name)
+
+
+def _resource_name(kind: str, group: str, name: str) -> str:
     return f"{kind.lower()}{f'.{group}' if group else ''}/{name}"
 
 
@@ -67,7 +70,8 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
         )
     elif output == "name":
         for manifest in manifests:
-            click.echo(object_name(manifest["kind"], manifest["metadata"]["name"]))
+            group = manifest["apiVersion"].rpartition("/")[0]
+            click.echo(_resource_name(manifest["kind"], group, manifest["metadata"]["name"]))
     else:
         from rayllm_ctl.model.text.yaml_text import dump_all
 

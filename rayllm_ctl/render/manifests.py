@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rayllm_ctl.model.kube.api_kinds import other_kinds
+from rayllm_ctl.model.kube.labels import OTHER_KINDS
 from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.render.owntemplates import added, explained
@@ -49,7 +51,7 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
         with explained(template_dir):
             rendered = [*_objects(values, template_dir).values(), *added(template_dir, values)]
     assert plan.deployment is not None  # or there would be no values
-    return _changed(rendered, plan.deployment)
+    return _with_other_kinds(_changed(rendered, plan.deployment))
 
 
 def laid_out(plan: Plan) -> dict[str, Manifest]:
@@ -71,3 +73,20 @@ def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest
     if patches:
         manifests = patched(manifests, patches)
     return manifests
+
+
+def _with_other_kinds(manifests: list[Manifest]) -> list[Manifest]:
+    """`manifests` of which the service names the kinds that only the user's templates have: `delete` looks for them."""
+    others = other_kinds(manifests)
+    if not others:
+        return manifests
+    value = ",".join(f"{version}/{name}" for version, name in sorted(others))
+    return [
+        _annotated(item, OTHER_KINDS, value) if item["kind"] in ("RayService", "RayCluster") else item
+        for item in manifests
+    ]
+
+
+def _annotated(manifest: Manifest, key: str, value: str) -> Manifest:
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), key: value}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from rayllm_ctl.model.spec.gateway import Gateway
 from rayllm_ctl.model.spec.service import Adapter, Engine, LLMService, Model
 from rayllm_ctl.model.spec.several_models import has_ingress
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
 PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
 
@@ -200,3 +202,9 @@ def test_the_documented_table_is_the_catalogs() -> None:
         name = f"{release.ray} (default)" if release is DEFAULT else release.ray
         seen = "yes" if release.verified else "no"
         assert f"| {name} | {release.vllm} | `{release.image}` | {seen} |" in text
+
+
+def test_the_extra_for_the_pods_has_their_versions() -> None:
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    pinned = [line.partition(";")[0] for line in project["optional-dependencies"]["serving"] if "==" in line]
+    assert pinned == [f"ray[llm]=={DEFAULT.ray}", f"vllm=={DEFAULT.vllm}"]

@@ -195,6 +195,8 @@ class FakeAPI:
                     return made
         if request.path == "/version":
             return 200, {"gitVersion": "v1.36.2"}
+        if request.path.startswith("/apis/") and request.path.count("/") == 3:
+            return self._discovered(request.path.removeprefix("/apis/"))
         match = _PATH.fullmatch(request.path)
         kind = _RESOURCES.get((match["group"] or "", match["plural"])) if match else None
         if match is None or kind is None or kind.name not in self.installed:
@@ -253,6 +255,15 @@ class FakeAPI:
         if request.method == "DELETE":
             return self._delete(request, kind, key)
         return 200, self._objects[key]
+
+    def _discovered(self, api_version: str) -> Answer:
+        """The kinds of an API version, each with its status."""
+        kinds = [kind for kind in _RESOURCES.values() if kind.api_version == api_version]
+        found = [
+            {"name": kind.plural + subresource, "kind": kind.name, "namespaced": kind.namespaced}
+            for kind in kinds if kind.name in self.installed for subresource in ("/status", "")
+        ]  # fmt: skip
+        return (200, {"kind": "APIResourceList", "resources": found}) if found else (404, b"404 page not found\n")
 
     def _missing(self, kind: Kind, name: str) -> Answer:
         return status(404, f'{kind.resource} "{name}" not found', "NotFound", name=name, kind=kind.plural)

@@ -14,6 +14,7 @@ from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.apply.replicas import GRACE_SECONDS, Ending
 from rayllm_ctl.cluster.apply.revisions import delete_revisions, revisions
+from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds
 from rayllm_ctl.cluster.lookup.services import find, not_found
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.errors import UserError, WaitTimeoutError
@@ -49,15 +50,14 @@ def delete_service(
         raise not_permitted(cluster, namespace, lacking)
     left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
+    history, unread = _history(cluster, name, namespace)
+    learn_other_kinds(cluster, [*filter(None, [service]), *(item for one in history for item in one.manifests)])
     found = inventory(cluster, name, namespace)
     if found.unread:
         yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
     doomed = _doomed(found.entries, service)
-    history: list[Revision] = []
-    try:
-        history = revisions(cluster, name, namespace)
-    except ForbiddenError as error:
-        yield Noted(f"not permitted to {error.right}: the history of {name} is not deleted")
+    if unread:
+        yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
     if not doomed and not history and not left.pods():
         if ignore_not_found:
             return
@@ -79,6 +79,14 @@ def delete_service(
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
         yield from _wait(left, doomed, deadline, timeout)
+
+
+def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision], str]:
+    """The revisions of a service, and the right that reading them lacks."""
+    try:
+        return revisions(cluster, name, namespace), ""
+    except ForbiddenError as error:
+        return [], error.right
 
 
 def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:

@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
+from rayllm_ctl.model.kube.api_kinds import applied_kinds, kind
 from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
 
 
@@ -51,13 +51,13 @@ def inventory(cluster: Cluster, name: str, namespace: str, without: Collection[s
     """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without: kinds that do not
     matter.
     """
-    kinds = [one for one in APPLIED if one not in without]
+    kinds = [one for one in applied_kinds() if one not in without]
     return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
 
 
 def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
     """What rayllm-ctl applied for the batch job `name`."""
-    return _listed(cluster, namespace, f"{BATCH}={name}", APPLIED)
+    return _listed(cluster, namespace, f"{BATCH}={name}", applied_kinds())
 
 
 def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str]) -> Inventory:

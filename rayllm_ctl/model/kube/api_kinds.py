@@ -1,13 +1,17 @@
-"""The kinds of objects that are read and written, and their REST paths: a table instead of a discovery request."""
+"""The kinds of objects that are read and written, and their REST paths: a table instead of a discovery request.
+
+Kinds that only a user's templates have, such as KEDA's ScaledObject, are looked up in the cluster and added here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.labels import OTHER_KINDS
 from rayllm_ctl.model.kube.names import nearest
 
 
@@ -106,23 +110,56 @@ APPLIED = (
 
 _BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}
 
+_ADDED: dict[str, Kind] = {}
+"""Kinds beyond the table, by name. They are those of one cluster: a process talks to no other."""
+
+
+def add_kind(found: Kind) -> None:
+    """Make a kind known that the cluster serves."""
+    _ADDED[found.name] = found
+
+
+def applied_kinds() -> tuple[str, ...]:
+    """APPLIED, and before it what was added: it may depend on anything."""
+    return (*(name for name, what in _ADDED.items() if what.namespaced), *APPLIED)
+
+
+def other_kinds(manifests: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The apiVersion and kind of each manifest that is not of the table, and those that a service's annotation names.
+
+    What the table has under another apiVersion is not among them: `kind_of` rejects it.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for item in manifests:
+        named = str(((item.get("metadata") or {}).get("annotations") or {}).get(OTHER_KINDS, ""))
+        pairs = [(version, name) for version, _, name in (entry.rpartition("/") for entry in named.split(","))]
+        pairs.append((str(item.get("apiVersion") or ""), str(item.get("kind") or "")))
+        found |= dict.fromkeys((version, name) for version, name in pairs if version and name and name not in _BY_NAME)
+    return list(found)
+
 
 def kind(name: str) -> Kind:
-    """The kind called `name` ("RayService"). KeyError if the table does not have it."""
-    return _BY_NAME[name]
+    """The kind called `name` ("RayService"). KeyError if neither the table has it nor the cluster was asked for it."""
+    return _BY_NAME.get(name) or _ADDED[name]
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """The kind of a manifest. UserError if it names none, or one that is not in the table."""
+    """The kind of a manifest. UserError if it names none, or one that is not known."""
     api_version, name = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
-    found = KINDS.get((api_version, name))
-    if found:
+    found = KINDS.get((api_version, name)) or _ADDED.get(name)
+    if found and found.api_version == api_version:
         return found
     if not (api_version and name):
         raise UserError("a manifest has no apiVersion or no kind", hint="every Kubernetes object needs both")
-    meant = _BY_NAME.get(name) or _BY_NAME.get(nearest(name, _BY_NAME) or "")
-    hint = f"did you mean {meant.name} of {meant.api_version}?" if meant else f"use kubectl apply for {name} objects"
+    meant = table_name(name)
+    hint = f"did you mean {meant}?" if meant else f"use kubectl apply for {name} objects"
     raise UserError(f"{name} of {api_version} is not a kind that rayllm-ctl applies", hint=hint)
+
+
+def table_name(name: str) -> str:
+    """The kind of the table that `name` may stand for, as in `Deployment of apps/v1`; empty if there is none."""
+    meant = _BY_NAME.get(name) or _BY_NAME.get(nearest(name, _BY_NAME) or "")
+    return f"{meant.name} of {meant.api_version}" if meant else ""
 
 
 def label(what: Kind, name: str | None, namespace: str | None) -> str:

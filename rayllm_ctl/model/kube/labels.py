@@ -52,6 +52,9 @@ INGRESS = "rayllm.io/ingress"
 HTTP_ROUTE = "rayllm.io/httproute"
 """The same for an HTTPRoute."""
 
+OTHER_KINDS = "rayllm.io/other-kinds"
+"""Annotation of the object of a service: kinds beyond the table of api_kinds that a user's templates add."""
+
 SWEEP = "rayllm.io/sweep"
 """Annotation of all objects that a sweep applied: its id. It deletes no others."""
 

@@ -11,6 +11,7 @@ from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.managed_fields import applied_manifest, managers, was_applied
 from rayllm_ctl.cluster.apply.revisions import revisions
+from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds
 from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
@@ -87,6 +88,7 @@ def applied_manifests(
     last, own = _last(known), own_manifest(service, known)
     used = json.dumps(own)
     found = [own]
+    learn_other_kinds(cluster, [service.item])
     listed = inventory(cluster, service.name, service.namespace)
     for item in listed.objects:
         if item["kind"] == own["kind"]:

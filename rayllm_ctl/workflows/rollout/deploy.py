@@ -12,6 +12,7 @@ from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Inventory, entry, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
+from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
 from rayllm_ctl.cluster.preflight.preflight import Preflight, preflight
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
@@ -121,6 +122,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     kind, manifest = workload(one.manifests)
     dry = options.dry_run == "server"
     name = manifest["metadata"]["name"]
+    require_other_kinds(cluster, one.manifests)
     found = yield from _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options))
     live, version = found.existing, found.kuberay
     one, untokened = fitted(one, version, live)
@@ -133,6 +135,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     planned = one.plan.deployment if one.plan else None
     if planned is not None:
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
+    learn_other_kinds(cluster, [live] if live is not None else [])
     applied = options.applied if options.applied is not None else inventory(cluster, name, namespace, KEPT)
     gone, unknown = leftovers(applied, one.manifests, name, namespace, kept=KEPT)
     surplus = list(map(entry, gone))

@@ -14,6 +14,7 @@ from rayllm_ctl.cluster.apply.apply import would_apply
 from rayllm_ctl.cluster.apply.bounds import bounds_patch
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
+from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight.preflight import preflight
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
@@ -111,7 +112,9 @@ def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace:
     """The service of `manifests` as it is now. Raises UserError where they cannot be applied at all; see preflight."""
     kind, manifest = workload(manifests)
     name = manifest["metadata"]["name"]
+    require_other_kinds(cluster, manifests)
     found = preflight(cluster, kind.name, name, namespace, apply_rights(kind, manifests))
+    learn_other_kinds(cluster, [found.existing] if found.existing is not None else [])
     return Current(found.existing, found.kuberay, inventory(cluster, name, namespace, KEPT))
 
 
