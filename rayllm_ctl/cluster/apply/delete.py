@@ -10,10 +10,10 @@ from typing import Any
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
-from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.inventory import Entry, entry, inventory
 from rayllm_ctl.cluster.apply.replicas import GRACE_SECONDS, Ending
 from rayllm_ctl.cluster.apply.revisions import delete_revisions, revisions
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.cluster.lookup.services import find, not_found
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.errors import UserError, WaitTimeoutError
@@ -44,9 +44,7 @@ def delete_service(
     WaitTimeoutError that names what is left and why.
     """
     deadline = time.monotonic() + timeout
-    lacking = missing(cluster, namespace, kind.rights_for("delete").needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)
+    require_rights(cluster, namespace, kind.rights_for("delete").needed)
     left = _Leftovers(cluster, kind, name, namespace)
     service = left.service()
     found = inventory(cluster, name, namespace)
