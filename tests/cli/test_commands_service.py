@@ -168,7 +168,7 @@ def test_an_interrupted_wait_says_what_goes_on(
 def test_a_deletion_waits_until_the_pods_are_gone(
     run: Run, api: FakeAPI, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rayllm_ctl.cluster.apply.delete.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("rayllm_ctl.cluster.apply.leftovers.POLL_SECONDS", 0.05)
     run(*DEPLOY)
 
     def drain(_request: Request) -> None:
@@ -191,5 +191,5 @@ def test_an_interrupted_deletion_says_that_it_goes_on(
 
     # The module's own clock: threads of other tests go on sleeping.
     clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
-    monkeypatch.setattr("rayllm_ctl.cluster.apply.delete.time", clock)
+    monkeypatch.setattr("rayllm_ctl.cluster.apply.leftovers.time", clock)
     golden.check("commands/delete-interrupted.txt", str(run("delete", "tiny")))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, ForbiddenError, NotFoundError
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
+from rayllm_ctl.cluster.lookup.services import find_object
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.observed.batch_status import SETTINGS
@@ -23,13 +23,8 @@ def is_batch(item: Mapping[str, Any]) -> bool:
 
 def find_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
     """The RayJob of a batch job; None if there is none. UserError where KubeRay is not installed."""
-    try:
-        found = cluster.get(KIND, name, namespace)
-    except NotFoundError as error:
-        if error.about:
-            return None
-        raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
-    return found if is_batch(found) else None
+    job = find_object(cluster, KIND, name, namespace)
+    return job if job is not None and is_batch(job) else None
 
 
 def require_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:

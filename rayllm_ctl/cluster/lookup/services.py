@@ -23,7 +23,19 @@ def find_object(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[
     except NotFoundError as error:
         if error.about:
             return None
-        raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        raise _not_installed() from error
+
+
+def list_objects(cluster: Cluster, kind: str, namespace: str | None, label_selector: str = "") -> list[dict[str, Any]]:
+    """The objects of one of KubeRay's kinds in `namespace` (None: in all). UserError where KubeRay is not installed."""
+    try:
+        return cluster.list(kind, namespace, label_selector=label_selector)
+    except NotFoundError as error:
+        raise _not_installed() from error
+
+
+def _not_installed() -> UserError:
+    return UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY)
 
 
 def require(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any]:

@@ -5,22 +5,19 @@ All objects and pods of a job carry one label, which finds them without the name
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
 from rayllm_ctl.cluster.api.watch import Subscription
 from rayllm_ctl.cluster.lookup.jobs import KIND, find_job, is_batch, settings_map
+from rayllm_ctl.cluster.lookup.services import list_objects
+from rayllm_ctl.cluster.snapshot.collector import SnapshotCollector, claims_of
 from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, tails
-from rayllm_ctl.cluster.snapshot.nodes import live_pods, short_node
-from rayllm_ctl.cluster.snapshot.service import SLOW_SECONDS, claims_of, tidy
-from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.observed.health import Snapshot
@@ -35,17 +32,13 @@ Found = tuple[str, str, Snapshot]
 """Name, namespace and Snapshot of a job."""
 
 
-class JobCollector:
+class JobCollector(SnapshotCollector):
     """Collects the same batch job again and again, asking less often for what changes slowly."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
-        self._cluster = cluster
-        self._name = name
-        self._namespace = namespace
+        super().__init__(cluster, name, namespace)
         self._label = f"{BATCH}={name}"
-        self._kept: dict[str, tuple[float, Objects]] = {}
         self._settings: dict[str, Objects] = {}
-        self._reader = Reader(cluster)
 
     def collect(self) -> Snapshot:
         """A Snapshot of now; without the RayJob where there is none.
@@ -59,15 +52,17 @@ class JobCollector:
             job = find_job(self._cluster, self._name, self._namespace)
             if job is None:
                 others = self._keep("jobs", partial(self._list, KIND, BATCH))
-                return self._snapshot([*others, *listed.result()], {})
+                return self._snapshot([*others, *listed.result()], {}, {})
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
             events = tasks.submit(self._keep, "events", self._events)
             settings = tasks.submit(self._settings_of, job)
             pods = [*listed.result(), *self._shared_pods(job)]
             logs = failed_logs(self._reader, pods, tasks) | _submitter_logs(self._reader, pods, tasks, LOG_LINES)
-            around_pods = self._nodes(pods) + self._claims(pods)
+            claims = {name for pod in pods for name in claims_of(pod)}
+            around_pods = self._nodes(tasks, pods) + self._claims(tasks, claims)
             parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
-            return self._snapshot([job, *pods, *parts, *settings.result(), *around_pods], logs)
+            parts += [*settings.result(), *(item for part in around_pods for item in part.result())]
+            return self._snapshot([job, *pods, *parts], {}, logs)
 
     def subscriptions(self) -> list[Subscription]:
         """What to watch for changes of this job and of nothing else."""
@@ -75,10 +70,6 @@ class JobCollector:
             Subscription(KIND, field_selector=f"metadata.name={self._name}"),
             Subscription("Pod", label_selector=self._label),
         ]
-
-    def _snapshot(self, objects: Objects, logs: Mapping[str, str]) -> Snapshot:
-        notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
-        return Snapshot(tuple(tidy(objects)), datetime.now(UTC), {}, logs, notes, unread)
 
     def _pods(self, ray_cluster: str | None) -> Objects:
         return self._list("Pod", self._label if ray_cluster is None else kuberay.part_of([ray_cluster]))
@@ -107,43 +98,8 @@ class JobCollector:
             self._settings[uid] = [item for item in read if item]
         return self._settings[uid]
 
-    def _surroundings(self) -> Objects:
-        """The operator, and the namespace with its limits."""
-        found: Objects = []
-        for kind in ("Deployment", "Pod"):
-            read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
-        found += self._list("ResourceQuota") + self._list("LimitRange")
-        return found + self._reader.get("Namespace", self._namespace)
-
-    def _nodes(self, pods: Objects) -> Objects:
-        """The nodes of the job's pods; all nodes and what they hold while a pod waits for one."""
-        if any(not pod["spec"].get("nodeName") for pod in pods):
-            return self._keep("nodes", self._all_nodes)
-        hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
-        return [node for host in hosts for node in self._keep(f"node {host}", partial(self._node, host))]
-
     def _node(self, name: str) -> Objects:
-        return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
-
-    def _all_nodes(self) -> Objects:
-        nodes = [short_node(node) for node in self._reader.list("Node")]
-        return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
-
-    def _claims(self, pods: Objects) -> Objects:
-        names = sorted({claim for pod in pods for claim in claims_of(pod)})
-        return [
-            item for name in names for item in self._reader.get("PersistentVolumeClaim", name, self._namespace)
-        ]  # fmt: skip
-
-    def _list(self, kind: str, labels: str = "") -> Objects:
-        return self._reader.list(kind, self._namespace, labels)
-
-    def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
-        kept = self._kept.get(key)
-        if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
-            kept = self._kept[key] = (time.monotonic(), read())
-        return kept[1]
+        return self._keep(f"node {name}", partial(super()._node, name))
 
 
 def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
@@ -159,10 +115,7 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
         operator = [
             tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
         ]
-        try:
-            jobs = [job for job in cluster.list(KIND, namespace, label_selector=BATCH) if is_batch(job)]
-        except NotFoundError as error:
-            raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        jobs = [job for job in list_objects(cluster, KIND, namespace, BATCH) if is_batch(job)]
         parts: dict[tuple[str, str], Objects] = {_key(job): [job] for job in jobs}
         for item in (item for part in listed for item in part.result()):
             owner = item["metadata"]["namespace"], item["metadata"]["labels"][BATCH]

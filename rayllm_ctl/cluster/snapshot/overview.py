@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
+from rayllm_ctl.cluster.lookup.services import list_objects
 from rayllm_ctl.cluster.snapshot.exposure import in_front_of, list_exposure
-from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
@@ -51,10 +50,7 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
         operator = [
             tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
         ]
-        try:
-            found = [(first, cluster.list(first.name, namespace))]
-        except NotFoundError as error:
-            raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        found = [(first, list_objects(cluster, first.name, namespace))]
         found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
         owners = _Owners(found)
         exposure = tasks.submit(list_exposure, reader, [item for _, item in owners.services.values()], namespace)

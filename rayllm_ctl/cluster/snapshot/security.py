@@ -11,7 +11,7 @@ from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
 from rayllm_ctl.cluster.api.service_proxy import ServiceError, request_json
 from rayllm_ctl.cluster.ray.gateway import gateway_of
-from rayllm_ctl.cluster.snapshot.service import tidy
+from rayllm_ctl.cluster.snapshot.collector import tidy
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.rbac import binds, is_default

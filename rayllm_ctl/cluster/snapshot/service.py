@@ -6,34 +6,28 @@ Only the service's own object has to be readable. What else cannot be read is le
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import INSTALL_KUBERAY, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
 from rayllm_ctl.cluster.api.watch import Subscription, Watch
+from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.ray import serve
 from rayllm_ctl.cluster.ray.queue import queue_source
+from rayllm_ctl.cluster.snapshot.collector import SnapshotCollector, claims_of
 from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, whole_logs
 from rayllm_ctl.cluster.snapshot.events import OwnEvents, is_well
 from rayllm_ctl.cluster.snapshot.exposure import in_front_of
-from rayllm_ctl.cluster.snapshot.nodes import live_pods, short_node
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates, denied
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.written import keep_times
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
-
-SLOW_SECONDS = 15.0
-"""How long a Collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
 
 RECENT_SECONDS = 5.0
 """How long what cannot be watched is taken to be as it was, when something else has changed."""
@@ -47,7 +41,7 @@ def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> 
     return Collector(cluster, kind, name, namespace).collect()
 
 
-class Collector:
+class Collector(SnapshotCollector):
     """Collects the same service again and again, asking less often for what changes slowly.
 
     following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
@@ -65,14 +59,10 @@ class Collector:
         following: bool = False,
         watch: Watch | None = None,
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster, name, namespace)
         self.kind = kind
-        self._name = name
-        self._namespace = namespace
         self._following = following
         self._watch = watch
-        self._kept: dict[str, tuple[float, Objects]] = {}
-        self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
         self._events = OwnEvents(self._events_of)
         self._serve = ServeStates(cluster)
@@ -125,12 +115,6 @@ class Collector:
         objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
         return self._snapshot(objects, answers, last.logs, last.queue)
 
-    def _snapshot(
-        self, objects: Objects, answers: Mapping[str, Any], logs: Mapping[str, str], queue: Mapping[str, Any]
-    ) -> Snapshot:
-        notes, unread = tuple(sorted(self._reader.notes)), frozenset(self._reader.unread)
-        return Snapshot(tuple(tidy(objects)), datetime.now(UTC), answers, logs, notes, unread, queue)
-
     def _namesakes(self) -> Objects:
         """The services of the namespace: one of them may have been meant."""
         return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
@@ -160,12 +144,7 @@ class Collector:
         if self._watch is not None:
             self._watch.objects(self.subscriptions()[0])  # What is asked for now is at least as new.
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
-        workload: dict[str, Any] | None = None
-        try:
-            workload = self._cluster.get(self.kind.name, self._name, self._namespace)
-        except NotFoundError as error:
-            if not error.about:
-                raise UserError("KubeRay is not installed in this cluster", hint=INSTALL_KUBERAY) from error
+        workload = find(self._cluster, kind, self._name, self._namespace)
         owned = self._owned_by(workload, made.result() if made else [])
         if self._following:
             self._seen_clusters = owned.cluster_names
@@ -186,9 +165,7 @@ class Collector:
         endpoints = tasks.submit(self._list, "EndpointSlice", self._endpoints)
         pods = self._pods(owned)
         claims = {claim for pod in pods for claim in claims_of(pod)}
-        listed += [
-            tasks.submit(self._reader.get, "PersistentVolumeClaim", claim, self._namespace) for claim in sorted(claims)
-        ]
+        listed += self._claims(tasks, claims)
         events: list[Objects] | None = None
         if self._following:
             named = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
@@ -216,32 +193,6 @@ class Collector:
 
     def _events_of(self, subject: str) -> Objects:
         return self._list("Event", "", f"involvedObject.name={subject}")
-
-    def _surroundings(self) -> Objects:
-        """The operator, and the namespace with its limits."""
-        found: Objects = []
-        for kind in ("Deployment", "Pod"):
-            read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
-        found += self._list("ResourceQuota") + self._list("LimitRange")
-        return found + self._reader.get("Namespace", self._namespace)
-
-    def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
-        """The nodes of the service's pods; all nodes and what they hold while a pod waits for one."""
-        if any(not pod["spec"].get("nodeName") for pod in pods):
-            return [tasks.submit(self._all_nodes, {pod["metadata"]["uid"] for pod in pods})]
-        hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
-        return [tasks.submit(self._node, host) for host in hosts]
-
-    def _node(self, name: str) -> Objects:
-        return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
-
-    def _all_nodes(self, known: set[str]) -> Objects:
-        def read() -> Objects:
-            nodes = [short_node(node) for node in self._reader.list("Node")]
-            return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
-
-        return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
 
     def _serve_states(self, tasks: Tasks, owned: OwnedResources, pods: Objects) -> Mapping[str, Mapping[str, Any]]:
         if self.kind.is_cluster:
@@ -289,27 +240,12 @@ class Collector:
             watched = self._watch.objects(Subscription(kind, label_selector, field_selector))
             if watched is not None:
                 return watched
-        return self._reader.list(kind, self._namespace, label_selector, field_selector)
-
-    def _keep(self, key: str, read: Callable[[], Objects]) -> Objects:
-        kept = self._kept.get(key)
-        if kept is None or time.monotonic() - kept[0] > SLOW_SECONDS:
-            kept = self._kept[key] = (time.monotonic(), read())
-        return kept[1]
+        return super()._list(kind, label_selector, field_selector)
 
 
 def _workload_and_clusters(owned: OwnedResources) -> Objects:
     own = [dict(owned.workload)] if owned.workload is not None else []
     return own if owned.is_cluster else [*own, *owned.clusters]
-
-
-def tidy(objects: Objects) -> Objects:
-    """Each object once, in its first and fullest form, of managedFields only the times."""
-    unique: dict[tuple[str, str], dict[str, Any]] = {}
-    for item in objects:
-        keep_times(item)
-        unique.setdefault((item["kind"], item["metadata"]["uid"]), item)
-    return list(unique.values())
 
 
 def _overlooked(workload: Mapping[str, Any] | None) -> bool:
@@ -323,11 +259,3 @@ def _is_starting(pod: Mapping[str, Any]) -> bool:
     """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
     return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not is_well(pod)
-
-
-def claims_of(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The PersistentVolumeClaims that a pod mounts."""
-    for volume in pod["spec"].get("volumes") or ():
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim:
-            yield claim

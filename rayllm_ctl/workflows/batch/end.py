@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete_job import delete_job, remove_job
 from rayllm_ctl.cluster.apply.inventory import entry
 from rayllm_ctl.cluster.lookup.jobs import require_job
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.kinds.rayjob import JOB_RIGHTS, JobActivity
+from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.workflows.batch.status import one_job
 
@@ -45,7 +45,7 @@ def cancel_job(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
     """Delete batch job `name` and what was applied for it; see cluster.jobdelete. Its output stays."""
-    _require(cluster, namespace, "cancel")
+    require_rights(cluster, namespace, JOB_RIGHTS["cancel"].needed)
     yield from delete_job(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
 
 
@@ -55,7 +55,7 @@ def resume_job(cluster: Cluster, name: str, namespace: str, *, timeout: float) -
 
     Raises NotFoundError when there is no such job, UserError while it runs or where KubeRay rejects its spec.
     """
-    _require(cluster, namespace, "resume")
+    require_rights(cluster, namespace, JOB_RIGHTS["resume"].needed)
     job = require_job(cluster, name, namespace)
     ended = how_it_ended(cluster, job, namespace)
     _reject_unfinished(job, ended, name, namespace)
@@ -99,10 +99,3 @@ def _reject_unfinished(job: Mapping[str, Any], ended: str, name: str, namespace:
             f"{name} has not ended: its RayJob is {state}",
             hint=(f"rayllm-ctl batch watch {where}", f"rayllm-ctl batch cancel {where}"),
         )
-
-
-def _require(cluster: Cluster, namespace: str, activity: JobActivity) -> None:
-    """Ask for all rights before anything is deleted."""
-    lacking = missing(cluster, namespace, JOB_RIGHTS[activity].needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)

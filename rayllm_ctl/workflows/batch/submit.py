@@ -8,14 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import applied_by_us, entry
+from rayllm_ctl.cluster.apply.leftovers import Leftovers
 from rayllm_ctl.cluster.apply.prune import prune
 from rayllm_ctl.cluster.lookup.services import find_object
 from rayllm_ctl.cluster.preflight.preflight import preflight
 from rayllm_ctl.console.batch.plan import takes
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.events import Checked, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
 from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
@@ -142,24 +144,14 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
         yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")
         return
     yield replacement_note(name, ended)
-    cluster.delete(RAY_JOB, name, namespace, uid=existing["metadata"]["uid"])
-    _wait_until_gone(cluster, existing, namespace)
-    yield Applied(RAY_JOB, name, namespace, "deleted")
-
-
-def _wait_until_gone(cluster: Cluster, existing: Mapping[str, Any], namespace: str) -> None:
-    metadata = existing["metadata"]
-    end = time.monotonic() + DELETION_SECONDS
-    while (found := find_object(cluster, RAY_JOB, metadata["name"], namespace)) is not None:
-        if found["metadata"]["uid"] != metadata["uid"]:
-            raise UserError(f"rayjob/{metadata['name']} was created by another client", hint="run the command again")
-        if time.monotonic() > end:
-            raise UserError(
-                f"rayjob/{metadata['name']} has ended and cannot be replaced: it is not deleted after "
-                f"{DELETION_SECONDS:.0f} s",
-                hint=f"kubectl get rayjob {metadata['name']} -n {namespace} -o yaml    # its finalizers",
-            )
-        time.sleep(0.5)
+    ended_job = [entry(existing)]
+    deadline = time.monotonic() + DELETION_SECONDS
+    for _ in delete_all(cluster, ended_job):
+        pass  # reported when it is gone: the API server deletes its pods first
+    left = Leftovers(cluster, name, namespace, f"kubectl get rayjob {name} -n {namespace} -o yaml    # its finalizers")
+    yield from left.wait(ended_job, deadline, DELETION_SECONDS)
+    if find_object(cluster, RAY_JOB, name, namespace) is not None:
+        raise UserError(f"rayjob/{name} was created by another client", hint="run the command again")
 
 
 def _old_config_maps(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import explained, missing, not_permitted
+from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.api.watch import Subscription, Watch
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.cluster.snapshot.service import Collector, collect
@@ -50,9 +51,7 @@ def events_of(cluster: Cluster, name: str, namespace: str) -> list[ServiceEvent]
 def follow_events(cluster: Cluster, name: str, namespace: str) -> Iterator[list[ServiceEvent]]:
     """The events so far, then new ones, and those that were repeated, as they come; without end. Raises as above."""
     # Asked beforehand: a watch that is denied after a list that was not is tried again for a while.
-    lacking = missing(cluster, namespace, RAY_SERVICE.rights_for("follow-events").needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)
+    require_rights(cluster, namespace, RAY_SERVICE.rights_for("follow-events").needed)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("events")):
         seen = _look(cluster, name, namespace)
         yield explained_events(seen.events, seen.causes)
@@ -79,9 +78,7 @@ def _look(cluster: Cluster, name: str, namespace: str) -> _Seen:
     kind = kind_of(cluster, name, namespace)
     snapshot = collect(cluster, kind, name, namespace)
     if "Event" in snapshot.unread:
-        lacking = missing(cluster, namespace, kind.rights_for("events").needed)
-        if lacking:
-            raise not_permitted(cluster, namespace, lacking)
+        require_rights(cluster, namespace, kind.rights_for("events").needed)
         raise UserError(next(note for note in snapshot.notes if note.startswith("events ")))
     health = kind.diagnose(snapshot, name, namespace)
     clusters = tuple(dict(item) for item in snapshot.objects if _is_made_for(item, name))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.revisions import revisions
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import ConflictError, OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import workload
@@ -93,9 +93,7 @@ def _restored(
 def _before(cluster: Cluster, event: Rendered) -> _Before:
     kind, manifest = workload(event.manifests)
     namespace = str(manifest["metadata"].get("namespace") or cluster.namespace)
-    lacking = missing(cluster, namespace, kind.rights_for("record").needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)
+    require_rights(cluster, namespace, kind.rights_for("record").needed)
     service = _Before(manifest["metadata"]["name"], namespace, 0)
     found = _revisions(cluster, service)
     return _Before(service.name, namespace, found[-1].number if found else 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.restart import restart_workers
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
@@ -62,9 +62,7 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("restart"))
     kind = service.kind
     rights = kind.rights_for("restart", "follow")
-    lacking = missing(cluster, namespace, rights.needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)
+    require_rights(cluster, namespace, rights.needed)
     seconds = start_seconds(known_revisions(cluster, service))
     if kind.is_cluster:
         if options.way != "auto":
@@ -104,9 +102,7 @@ def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterat
     how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
     upgrade = yield from choose_restart(cluster, service, found.diff, how)
     if upgrade.shrink is not None:
-        lacking = missing(cluster, service.namespace, service.kind.rights_for("bounds").needed)
-        if lacking:
-            raise not_permitted(cluster, service.namespace, lacking)
+        require_rights(cluster, service.namespace, service.kind.rights_for("bounds").needed)
         yield from _with_fewer_replicas(cluster, service, found.manifest, upgrade.shrink, limit)
     else:
         yield from _beside(cluster, service, found.manifest, upgrade.replaced, limit if options.wait else None)

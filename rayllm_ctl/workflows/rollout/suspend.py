@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import missing, not_permitted
 from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
@@ -38,9 +38,7 @@ class Suspension:
 def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
     """The service `name`. Raises NotFoundError, and UserError where KubeRay cannot suspend it now."""
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("suspend"))
-    lacking = missing(cluster, namespace, service.kind.rights_for("suspend").needed)
-    if lacking:
-        raise not_permitted(cluster, namespace, lacking)
+    require_rights(cluster, namespace, service.kind.rights_for("suspend").needed)
     if not service.kind.is_cluster:
         version = kuberay_version(cluster)
         if version is not None and parse_version(version) < _SUSPENDS:

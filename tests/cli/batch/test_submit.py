@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
+from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.specfile.explain import explain
 from tests.cli.conftest import Run
-from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.fakeapi import FakeAPI, Request
 from tests.conftest import Golden
 from tests.specfile.test_explain import below
 
@@ -196,6 +197,34 @@ def test_submit_applies_and_submits_again_what_has_ended(run: Run, api: FakeAPI)
     # The code is the same; the settings of the first run are gone.
     assert len(api.names("ConfigMap")) == 2
     assert set(api.names("ConfigMap")) != set(old)
+
+
+def test_a_job_that_cannot_be_deleted_is_not_replaced(run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayllm_ctl.workflows.batch.submit.DELETION_SECONDS", 0.0)
+    assert run(*SUBMIT).code == 0
+    held = {**api.stored("RayJob", "job")["metadata"], "finalizers": ["example.com/held"]}
+    api.update("kuberay-operator", "RayJob", "job", status={"jobDeploymentStatus": "Failed"}, metadata=held)
+    result = run(*SUBMIT, "--max-tokens", "5")
+    assert result.code == 3
+    assert "job still exists after" in result.err
+    assert "RayJob job: finalizers example.com/held; being deleted since" in result.err
+    assert "kubectl get rayjob job -n llm -o yaml" in result.err
+    assert api.count("PATCH", "/rayjobs/job") == 1
+
+
+def test_a_job_that_another_client_has_created_is_not_changed(run: Run, api: FakeAPI) -> None:
+    assert run(*SUBMIT).code == 0
+    api.update("kuberay-operator", "RayJob", "job", status={"jobDeploymentStatus": "Failed"})
+
+    def create_again(_request: Request) -> None:
+        if api.count("DELETE", "/rayjobs/job") and not api.names("RayJob"):
+            api.put(kind="RayJob", metadata={"name": "job", "labels": {BATCH: "job"}})
+
+    api.answer("GET", "/rayjobs/job", create_again)
+    result = run(*SUBMIT, "--max-tokens", "5")
+    assert result.code == 1
+    assert "rayjob/job was created by another client" in result.err
+    assert api.count("PATCH", "/rayjobs/job") == 1
 
 
 def test_a_service_of_the_same_name_is_deleted_without_the_job(run: Run, api: FakeAPI) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.api.errors import NotFoundError
-from rayllm_ctl.cluster.apply import delete as module
+from rayllm_ctl.cluster.apply import leftovers as module
 from rayllm_ctl.cluster.apply import replicas as ending
 from rayllm_ctl.cluster.apply.delete import delete_service
 from rayllm_ctl.cluster.apply.inventory import inventory

@@ -84,3 +84,10 @@ def test_what_yaml_cannot_hold_is_refused(value: Any) -> None:
 
 def test_exponents_are_numbers_for_every_reader() -> None:
     assert dump([1e-5, 1e-7, 1.5e16, 1e22]) == "- 0.00001\n- 1.0e-7\n- 15000000000000000.0\n- 1.0e+22\n"
+
+
+def test_readable_text_stays_readable_and_text_that_hides_or_reorders_is_escaped() -> None:
+    assert dump({"template": "Hello 😀\n中文\n"}) == "template: |\n  Hello 😀\n  中文\n"
+    assert dump({"a": "user\u202enimda", "b": "zero\u200bwidth"}) == (
+        'a: "user\\u202enimda"\nb: "zero\\u200bwidth"\n'
+    )  # fmt: skip

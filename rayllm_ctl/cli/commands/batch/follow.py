@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.errors import BATCH_FAILED, INTERRUPTED, UserError
+from rayllm_ctl.errors import BATCH_FAILED
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.observed.batch_status import BatchHealth
@@ -26,17 +26,15 @@ def follow_to_end(
     uid: str = "",
 ) -> int:
     """Show a job until it ends; the exit code. For `watch`, and `submit --wait`: see workflows.batchwait."""
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.workflows.batch.wait import EXIT_CODE, wait_for_job
 
     ctx.obj["failed"] = BATCH_FAILED  # 1 says that too many rows have an error
     events = wait_for_job(cluster, name, namespace, timeout, uid=uid)
-    try:
+    follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
+    undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # end it"
+    with interruptible(f"the job {name} goes on", follow, undo):
         ended = show(ctx, events, output)
-    except KeyboardInterrupt:
-        follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
-        undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # end it"
-        message = f"interrupted: the job {name} goes on"
-        raise UserError(message, hint=(follow, undo), exit_code=INTERRUPTED) from None
     return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
 
 

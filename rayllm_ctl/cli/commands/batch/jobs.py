@@ -10,7 +10,6 @@ from rayllm_ctl.cli.commands.batch.follow import follow_to_end, show
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.errors import INTERRUPTED, UserError
 
 _KIND = "RayJob"
 
@@ -123,18 +122,16 @@ def cancel(
 
     Rows that are done stay in the output: the same job, submitted again, goes on with what is missing.
     """
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.end import cancel_job as end
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     events = end(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
-    try:
+    again = f"rayllm-ctl batch cancel {name} -n {namespace}    # wait for its end"
+    with interruptible(f"the deletion of {name} continues", again):
         show(ctx, events, output)
-    except KeyboardInterrupt:
-        again = f"rayllm-ctl batch cancel {name} -n {namespace}    # wait for its end"
-        message = f"interrupted: the deletion of {name} continues"
-        raise UserError(message, hint=again, exit_code=INTERRUPTED) from None
 
 
 @click.command(name="resume", short_help="Run a job that has ended again, for what is missing.")
@@ -149,22 +146,18 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
     KubeRay runs no RayJob twice, so it is replaced by the same one. Rows with an error are done: they are not tried
     again.
     """
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.end import resume_job as run_again
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
-    try:
+    with interruptible(
+        f"{name} may be deleted and not be created again yet",
+        f"rayllm-ctl batch resume {name} -n {namespace}",
+        "where there is no such job any more: run its rayllm-ctl batch submit again",
+    ):
         show(ctx, run_again(cluster, name, namespace, timeout=timeout), output)
-    except KeyboardInterrupt:
-        raise UserError(
-            f"interrupted: {name} may be deleted and not be created again yet",
-            hint=(
-                f"rayllm-ctl batch resume {name} -n {namespace}",
-                "where there is no such job any more: run its rayllm-ctl batch submit again",
-            ),
-            exit_code=INTERRUPTED,
-        ) from None
 
 
 @click.command(name="head", short_help="Print the first rows of the output.")

@@ -7,7 +7,6 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.errors import INTERRUPTED, UserError
 
 
 @click.command(short_help="Delete a service and wait until its pods are gone.")
@@ -28,19 +27,14 @@ def command(
     kube: KubeFlags,
 ) -> None:
     """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.delete import delete
 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
-    with show(ctx, output) as display:
-        try:
-            for event in delete(
-                cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
-            ):  # fmt: skip
-                display.handle(event)
-        except KeyboardInterrupt:
-            again = f"rayllm-ctl delete {name} -n {namespace}    # wait for its end"
-            raise UserError(
-                f"interrupted: the deletion of {name} continues", hint=again, exit_code=INTERRUPTED
-            ) from None
+    events = delete(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
+    again = f"rayllm-ctl delete {name} -n {namespace}    # wait for its end"
+    with show(ctx, output) as display, interruptible(f"the deletion of {name} continues", again):
+        for event in events:
+            display.handle(event)

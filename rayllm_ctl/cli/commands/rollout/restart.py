@@ -7,7 +7,6 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.wait_flags import wait_options
-from rayllm_ctl.errors import INTERRUPTED, UserError
 from rayllm_ctl.model.observed.changes import Way
 
 
@@ -46,6 +45,7 @@ def command(
     In mode raycluster the worker pods are deleted one at a time, and each is waited for, with --no-wait too. With one
     replica nothing answers meanwhile, which --accept-outage accepts.
     """
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare_restart, restart
 
@@ -55,12 +55,7 @@ def command(
     found = prepare_restart(cluster, name, namespace, options)
     if found.diff is not None:
         print_meaning(ctx, found.diff)
-    with show(ctx, output) as display:
-        try:
-            for event in restart(cluster, found, options):
-                display.handle(event)
-        except KeyboardInterrupt:
-            follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"
-            raise UserError(
-                f"interrupted: what has been restarted of {name} goes on starting", hint=follow, exit_code=INTERRUPTED
-            ) from None
+    follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"
+    with show(ctx, output) as display, interruptible(f"what has been restarted of {name} goes on starting", follow):
+        for event in restart(cluster, found, options):
+            display.handle(event)

@@ -7,7 +7,6 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.wait_flags import wait_options
-from rayllm_ctl.errors import INTERRUPTED, UserError
 
 
 @click.command(short_help="Start a suspended service again.")
@@ -20,17 +19,13 @@ def command(
     ctx: click.Context, name: str, wait: bool, timeout: float | None, output: str | None, kube: KubeFlags
 ) -> None:
     """Start the pods of the suspended service NAME again and wait until the model answers."""
+    from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.suspend import prepare_suspension, resume
 
     cluster = connect(kube)
     found = prepare_suspension(cluster, name, kube.namespace or cluster.namespace)
-    with show(ctx, output) as display:
-        try:
-            for event in resume(cluster, found, wait=wait, timeout=timeout):
-                display.handle(event)
-        except KeyboardInterrupt:
-            follow = f"rayllm-ctl watch {name} -n {found.service.namespace}     # follow it"
-            raise UserError(
-                f"interrupted: the cluster goes on with {name}", hint=follow, exit_code=INTERRUPTED
-            ) from None
+    follow = f"rayllm-ctl watch {name} -n {found.service.namespace}     # follow it"
+    with show(ctx, output) as display, interruptible(f"the cluster goes on with {name}", follow):
+        for event in resume(cluster, found, wait=wait, timeout=timeout):
+            display.handle(event)

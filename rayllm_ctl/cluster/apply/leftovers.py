@@ -1,0 +1,112 @@
+"""Wait until objects that are being deleted are gone, and report what is left of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.apply.inventory import Entry
+from rayllm_ctl.errors import WaitTimeoutError
+from rayllm_ctl.model.events import Applied, Noted
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.quantities import format_duration
+
+POLL_SECONDS = 1.0
+"""Between two looks at what is left. No watch: pods have to be found by the name of a RayCluster that is gone."""
+
+
+class Leftovers:
+    """What is still there of a service or batch job `name` that is being deleted: here, only the deleted objects.
+
+    look: a command that lists it.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, namespace: str, look: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.namespace = namespace
+        self._look = look
+
+    def parts(self) -> list[dict[str, Any]]:
+        """RayClusters and pods that controllers made, which have to be gone as well."""
+        return []
+
+    def notes(self, parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:  # noqa: ARG002  for subclasses
+        """What to report of `parts`; what was reported before is not repeated."""
+        yield from ()
+
+    def final_notes(self) -> Iterator[str]:
+        """What to report when all is gone."""
+        yield from ()
+
+    def wait(self, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
+        """Wait until the `doomed` objects and all parts are gone. WaitTimeoutError after `deadline` names what is left.
+
+        timeout: seconds from the beginning to `deadline`, for the message.
+        """
+        pending = list(doomed)
+        reported: set[str] = set()
+        pods_before: int | None = None
+        while True:
+            left = {item: found for item in pending if (found := self._find(item)) is not None}
+            for item in pending:
+                if item not in left:
+                    yield Applied(item.kind, item.name, item.namespace, "deleted")
+            pending = list(left)
+            parts = self.parts()
+            for note in self.notes(parts):
+                if note not in reported:
+                    reported.add(note)
+                    yield Noted(note)
+            if not left and not parts:
+                yield from map(Noted, self.final_notes())
+                return
+            pods = sum(part["kind"] == "Pod" and not cleans_up(part) for part in parts)
+            if pods not in (0, pods_before):
+                yield Noted(f"waiting for {pods} pod{'s' if pods > 1 else ''} of {self.name} to terminate")
+            pods_before = pods
+            if time.monotonic() >= deadline:
+                raise self._timed_out([*left.values(), *parts], timeout)
+            time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))
+
+    def _find(self, item: Entry) -> dict[str, Any] | None:
+        try:
+            found = self.cluster.get(item.kind, item.name, item.namespace)
+        except NotFoundError:
+            return None
+        return found if found["metadata"]["uid"] == item.uid else None
+
+    def _timed_out(self, still: Sequence[Mapping[str, Any]], timeout: float) -> WaitTimeoutError:
+        lines = [f"  {_why_left(item)}" for item in still]
+        hints = [self._look]
+        if any("finalizers" in item["metadata"] for item in still):
+            hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
+        hints.append("the deletion continues; run the command again to wait for it")
+        return WaitTimeoutError(
+            "\n".join([f"{self.name} still exists after {format_duration(timeout)}; what is left:", *lines]),
+            hint=tuple(hints),
+        )
+
+
+def cleans_up(item: Mapping[str, Any]) -> bool:
+    """Whether a pod is that of the Job which clears the Redis of a RayCluster."""
+    return bool((item["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
+
+
+def _why_left(item: Mapping[str, Any]) -> str:
+    """An object that a deletion has left, and what holds it."""
+    metadata = item["metadata"]
+    reasons = []
+    if metadata.get("finalizers"):
+        reasons.append(f"finalizers {', '.join(metadata['finalizers'])}")
+    if item["kind"] == "Pod":
+        node = (item.get("spec") or {}).get("nodeName")
+        reasons.append(f"on node {node}" if node else "not scheduled")
+    if "deletionTimestamp" in metadata:
+        reasons.append(f"being deleted since {metadata['deletionTimestamp']}")
+    else:
+        reasons.append("not being deleted yet")
+    return f"{item['kind']} {metadata['name']}: {'; '.join(reasons)}"
