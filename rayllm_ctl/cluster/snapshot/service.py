@@ -6,11 +6,12 @@ Only the service's own object has to be readable. What else cannot be read is le
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -53,6 +54,7 @@ class Collector:
     following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
     of pods that are gone; a follower has seen those pods and remembers their names.
     watch: is told what to follow, and then has the objects that need not be asked for.
+    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Collector:
         *,
         following: bool = False,
         watch: Watch | None = None,
+        around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
     ) -> None:
         self._cluster = cluster
         self.kind = kind
@@ -71,6 +74,7 @@ class Collector:
         self._namespace = namespace
         self._following = following
         self._watch = watch
+        self._around = around
         self._kept: dict[str, tuple[float, Objects]] = {}
         self._reader = Reader(cluster)
         self._seen_clusters: frozenset[str] = frozenset()
@@ -219,12 +223,15 @@ class Collector:
 
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
+        around, self._around = self._around, {}  # they are as old as this collector
         found: Objects = []
         for kind in ("Deployment", "Pod"):
             read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
+            known = around.get(kind)
+            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
         found += self._list("ResourceQuota") + self._list("LimitRange")
-        return found + self._reader.get("Namespace", self._namespace)
+        own = around.get("Namespace")
+        return [*found, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
 
     def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
         """The nodes of the service's pods; all nodes and what they hold while a pod waits for one."""
