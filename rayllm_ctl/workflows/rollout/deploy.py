@@ -129,10 +129,10 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if (planned := _planned(one)) is not None:
         yield from gatewaysecrets.check(cluster, planned, namespace)
     applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
-    surplus = yield from _surplus(service, one, applied)
-    upgrade = yield from _choose_upgrade(service, one, applied, options)
+    surplus = yield from find_surplus(service, one, applied)
+    upgrade = yield from choose_upgrade(service, one, applied, options)
     if options.dry_run == "server":
-        yield from _check_apply(service, one, surplus, options)
+        yield from check_apply(service, one, surplus, options)
         return
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
@@ -145,10 +145,10 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # the change itself, which is shown, follows
-    yield from _apply_steps(service, one, surplus, upgrade, limit, options, stop)
+    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
 
 
-def _surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
+def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
     """What an earlier deployment applied and this one does not, which the user may delete."""
     gone, unknown = leftovers(applied, one.manifests, service.name, service.namespace, kept=KEPT)
     surplus = list(map(entry, gone))
@@ -158,7 +158,7 @@ def _surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generat
     return surplus
 
 
-def _choose_upgrade(
+def choose_upgrade(
     service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change reaches a service that runs. Raises as `upgrading` does."""
@@ -176,18 +176,18 @@ def _choose_upgrade(
     return (yield from upgrading(service, service.item, one.manifests, applied, start_seconds(one), how))
 
 
-def _target(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
+def target_of(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
     """The manifests as they are applied."""
     return [annotated(placed(item, service.namespace), options.annotations) for item in one.manifests]
 
 
-def _check_apply(
+def check_apply(
     service: ServiceRef, one: Rendering, surplus: Sequence[Entry], options: DeployOptions
 ) -> Iterator[Applied]:
     """What the API server says of an apply; nothing is written."""
     for event, _ in apply(
         service.cluster,
-        _target(service, one, options),
+        target_of(service, one, options),
         dry_run="server",
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
@@ -196,13 +196,13 @@ def _check_apply(
     yield from prune(service.cluster, surplus, dry_run=True)
 
 
-def _apply_steps(
+def apply_steps(
     service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
     options: DeployOptions, stop: Stop | None,
 ) -> Iterator[Event]:  # fmt: skip
     """Apply the service, with another number of replicas first where the upgrade takes two steps, and wait for each."""
     cluster, kind = service.cluster, service.kind
-    target = _target(service, one, options)
+    target = target_of(service, one, options)
     steps = [target]
     if upgrade.first is not None:
         first = annotated(placed(upgrade.first, service.namespace), options.annotations)
@@ -211,7 +211,7 @@ def _apply_steps(
     kept: Kept | None = None
     before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
-        done, stored = yield from _apply_step(service, manifests, options)
+        done, stored = yield from apply_step(service, manifests, options)
         if number == 0:
             for event in prune(cluster, surplus):
                 yield event
@@ -233,7 +233,7 @@ def _apply_steps(
             return
 
 
-def _apply_step(
+def apply_step(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]], options: DeployOptions
 ) -> Generator[Applied, None, tuple[list[Applied], dict[str, Any]]]:
     """Apply the objects of one step; what was done, and the object of the service as it is stored now."""
