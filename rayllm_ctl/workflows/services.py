@@ -1,25 +1,67 @@
-"""Which kind of object the service of a name is."""
+"""The service of a name: its kind, and what a command reads of it once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError
 from rayllm_ctl.cluster.lookup.services import find
+from rayllm_ctl.cluster.preflight.preflight import preflight
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
-from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.model.workload import Right, WorkloadKind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.cluster.api.permissions import Permissions
+
+
+@dataclass(frozen=True)
+class ServiceRef:
+    """A service as the cluster has it, read once for all that a command does.
+
+    item: its object, None: there is none. kuberay: the version of the operator, empty: unknown. around: by kind, the
+    operator's Deployments and the namespace, as far as they may be read. permissions: what the user may do in the
+    namespace. checks: of KubeRay and the namespace.
+    """
+
+    cluster: Cluster
+    kind: WorkloadKind
+    name: str
+    namespace: str
+    item: dict[str, Any] | None
+    kuberay: str
+    around: Mapping[str, Sequence[dict[str, Any]]]
+    permissions: Permissions
+    checks: tuple[Checked, ...]
+
+
+def read_service(
+    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, needed: Sequence[Right],
+    item: dict[str, Any] | None = None,
+) -> ServiceRef:  # fmt: skip
+    """The service `name` of a kind. item: its object, where it has just been read.
+
+    Raises UserError where the cluster cannot take it, or the user lacks a right that is needed; see preflight.
+    """
+    found = preflight(cluster, kind.name, name, namespace, needed, existing=item)
+    return ServiceRef(
+        cluster, kind, name, namespace, found.existing, found.kuberay, found.around, found.permissions, found.checks
+    )
 
 
 def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
-    """The kind of the service `name`: the first whose object of that name is a service.
+    """The kind of the service `name`; see find_service."""
+    return find_service(cluster, name, namespace)[0]
+
+
+def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any] | None]:
+    """The kind of the service `name`, the first whose object of that name is a service, and that object.
 
     Without an object, pods tell of a RayCluster that was deleted: they outlive it. What is not there at all counts as a
     RayService, the kind of which most services are. Raises ForbiddenError where RayServices cannot be read and there is
@@ -33,14 +75,14 @@ def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
             unread = unread or (error if kind is RAY_SERVICE else None)
             continue
         if found is not None and kind.is_service(found):
-            return kind
+            return kind, found
     if unread is not None:
         raise unread
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:
         pods = []  # nobody who needs them goes on without the right to list them
-    return RAY_CLUSTER if pods else RAY_SERVICE
+    return RAY_CLUSTER if pods else RAY_SERVICE, None
 
 
 def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:

@@ -87,7 +87,7 @@ def test_each_needed_right_is_checked_beforehand(run: Run, api: FakeAPI) -> None
     for right in rights.needed:
         api.granted = grants(*rights.needed) - grants(right)
         with pytest.raises(ClusterError, match=f"not permitted to {format_right(right)} in namespace llm"):
-            preflight(connect(), RAY_SERVICE.name, "tiny", "llm", rights)
+            preflight(connect(), RAY_SERVICE.name, "tiny", "llm", rights.needed)
 
 
 def test_without_serve_the_state_says_what_could_not_be_read(run: Run, api: FakeAPI) -> None:

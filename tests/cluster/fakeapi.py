@@ -31,7 +31,7 @@ Answer = tuple[int, Any]
 Grant = tuple[str, str, bool]
 """Verb, resource (pods, pods/log, rayservices.ray.io), and whether it is for all namespaces."""
 
-_ALWAYS = ("/version", "selfsubjectaccessreviews", "selfsubjectreviews")
+_ALWAYS = ("/version", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 """What every user may ask."""
 
 _SAVED = ("requests", "namespaces", "_objects", "_owners", "_history", "_rules", "_version")
@@ -72,8 +72,9 @@ def status(code: int, message: str, reason: str = "", **details: Any) -> Answer:
 class FakeAPI:
     """The state of the server; `url` is where it listens. Methods may be called from any thread.
 
-    granted: the rights of the user, all if None; denied: rights that a request lacked. applied: a controller that is
-    told of every object that a client applied.
+    granted: the rights of the user, all if None; denied: rights that a request lacked. lists_rules: whether it can list
+    the rules of a user, as it cannot where a webhook authorizes. applied: a controller that is told of every object
+    that a client applied.
     """
 
     url: str = ""
@@ -84,6 +85,7 @@ class FakeAPI:
     page_limit: int | None = None
     granted: set[Grant] | None = None
     denied: list[Grant] = field(default_factory=list)
+    lists_rules: bool = True
     applied: Callable[[dict[str, Any]], None] = lambda _item: None
     ending: threading.Event = field(default_factory=threading.Event)
     _objects: dict[Key, dict[str, Any]] = field(default_factory=dict)
@@ -227,12 +229,24 @@ class FakeAPI:
         resource += f".{asked['group']}" if asked["group"] else ""
         return 201, {"status": {"allowed": self._allows((asked["verb"], resource, not asked["namespace"]))}}
 
+    def _rules_review(self) -> Answer:
+        rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+        if self.granted is not None:
+            parted = [(verb, resource.partition(".")) for verb, resource, _ in sorted(self.granted)]
+            rules = [{"verbs": [verb], "apiGroups": [group], "resources": [name]} for verb, (name, _, group) in parted]
+        if not self.lists_rules:
+            error = "webhook authorizer does not support user rule resolution"
+            return 201, {"status": {"resourceRules": rules, "incomplete": True, "evaluationError": error}}
+        return 201, {"status": {"resourceRules": rules, "incomplete": False}}
+
     def _serve(
         self, request: Request, kind: Kind, namespace: str | None, name: str | None
     ) -> Answer | queue.Queue[Any]:
         if name is None:
             if kind.name == "SelfSubjectAccessReview":
                 return self._review(request.json())
+            if kind.name == "SelfSubjectRulesReview":
+                return self._rules_review()
             if kind.name == "SelfSubjectReview":
                 return 201, {"status": {"userInfo": {"username": "alice@example.com"}}}
             if request.method == "POST":

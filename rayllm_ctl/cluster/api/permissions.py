@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.model.kube.api_kinds import kind
 from rayllm_ctl.model.workload import Right, Rights
 
 
-def missing(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> list[Right]:
-    """Those of `rights` that the user lacks in `namespace`, in the same order.
+class Permissions:
+    """What the user may do in one namespace, each right asked for once.
 
-    One SelfSubjectAccessReview per right, in parallel: a SelfSubjectRulesReview would be one request, but is incomplete
-    where a webhook authorizes (GKE, EKS).
+    A SelfSubjectRulesReview tells most of it in one request. It is relied on for the rights that it grants, and only
+    where it is complete: a webhook that authorizes (GKE, EKS) lists no rules, and may deny what RBAC grants. All other
+    rights are asked for one by one, in parallel, with SelfSubjectAccessReviews; among them those in other namespaces
+    and in all of them, as the rules do not tell a RoleBinding from a ClusterRoleBinding.
     """
-    with Tasks() as tasks:
-        allowed = tasks.map(lambda right: _allowed(cluster, namespace, right), rights)
-        return [right for right, yes in zip(rights, allowed, strict=True) if not yes]
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._known: dict[Right, bool] = {}
+        self._rules: Sequence[Mapping[str, Any]] | None = None
+
+    def missing(self, rights: Sequence[Right]) -> list[Right]:
+        """Those of `rights` that the user lacks, in the same order."""
+        self._read_rules([right for right in rights if self._is_local(right) and right not in self._known])
+        self._known |= {right: True for right in rights if right not in self._known and self._is_granted(right)}
+        asked = [right for right in dict.fromkeys(rights) if right not in self._known]
+        with Tasks() as tasks:
+            answers = tasks.map(lambda right: _allowed(self._cluster, self._namespace, right), asked)
+        self._known |= dict(zip(asked, answers, strict=True))
+        return [right for right in rights if not self._known[right]]
+
+    def learn(self, right: Right, allowed: bool) -> None:
+        """Take over what a request has shown, which then need not be asked for."""
+        self._known[right] = allowed
+
+    def _read_rules(self, unknown: Sequence[Right]) -> None:
+        """Read the rules of the namespace once, if they may spare more than the one request that they cost."""
+        if self._rules is None and len(unknown) > 1:
+            self._rules = _rules(self._cluster, self._namespace)
+
+    def _is_local(self, right: Right) -> bool:
+        """Whether the rules of the namespace tell of this right."""
+        return kind(right.kind).namespaced and not right.everywhere and right.namespace in ("", self._namespace)
+
+    def _is_granted(self, right: Right) -> bool:
+        return self._is_local(right) and any(_grants(rule, right) for rule in self._rules or ())
+
+
+def missing(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> list[Right]:
+    """Those of `rights` that the user lacks in `namespace` now, in the same order."""
+    return Permissions(cluster, namespace).missing(rights)
 
 
 def format_right(right: Right) -> str:
@@ -82,3 +119,33 @@ def _allowed(cluster: Cluster, namespace: str, right: Right) -> bool:
     }  # fmt: skip
     answer = cluster.create(body, "SelfSubjectAccessReview")
     return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _rules(cluster: Cluster, namespace: str) -> Sequence[Mapping[str, Any]]:
+    """The rules that apply to the user in `namespace`; none unless they are all that decides."""
+    body = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace},
+    }  # fmt: skip
+    try:
+        status = cluster.create(body, "SelfSubjectRulesReview").get("status") or {}
+    except ApiError:
+        return ()
+    if status.get("incomplete") is not False or status.get("evaluationError"):
+        return ()
+    return status.get("resourceRules") or ()
+
+
+def _grants(rule: Mapping[str, Any], right: Right) -> bool:
+    """Whether a rule grants a right on all objects of its kind, as RBAC evaluates it
+    (pkg/apis/rbac/v1/evaluation_helpers.go of Kubernetes).
+    """
+    what = kind(right.kind)
+    resources = {"*", f"{what.plural}/{right.subresource}" if right.subresource else what.plural}
+    if right.subresource:
+        resources.add(f"*/{right.subresource}")
+    return (
+        not rule.get("resourceNames")
+        and not {"*", right.verb}.isdisjoint(rule.get("verbs") or ())
+        and not {"*", what.group}.isdisjoint(rule.get("apiGroups") or ())
+        and not resources.isdisjoint(rule.get("resources") or ())
+    )

@@ -6,7 +6,7 @@ Conflicts are forced only where the user opted in, and unknown fields are reject
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -37,18 +37,21 @@ def apply(
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
     unchanged: Mapping[str, int] | None = None,
+    absent: Collection[tuple[str, str]] = (),
 ) -> Iterator[tuple[Applied, dict[str, Any]]]:
     """Apply `manifests` in the order they need; yield what became of each, and the object as it is stored now.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
-    is written. unchanged: by kind, the metadata.generation that an object must still have. Raises ConflictError (it has
-    another one, or another manager owns a field that would change) and UserError for what the API server rejects;
-    objects before the rejected one stay applied, and a second run goes on from there.
+    is written. unchanged: by kind, the metadata.generation that an object must still have. absent: kind and name of
+    objects that were not there a moment ago, and are not read again. Raises ConflictError (it has another one, or
+    another manager owns a field that would change) and UserError for what the API server rejects; objects before the
+    rejected one stay applied, and a second run goes on from there.
     """
     dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
         generation = (unchanged or {}).get(str(manifest.get("kind")))
-        before, after, created = _patch(cluster, manifest, dry, force_conflicts, field_manager, generation)
+        new = (str(manifest.get("kind")), str((manifest.get("metadata") or {}).get("name"))) in absent
+        before, after, created = _patch(cluster, manifest, dry, force_conflicts, field_manager, generation, new)
         if created:
             action = "created"
         else:
@@ -84,8 +87,9 @@ def _patch(
     force_conflicts: bool,
     field_manager: str,
     generation: int | None = None,
+    new: bool = False,
 ) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
-    """The object before and after the apply of `manifest`, and whether that created it."""
+    """The object before and after the apply of `manifest`, and whether that created it. new: there was none before."""
     what = kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
@@ -96,7 +100,7 @@ def _patch(
     query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
     query += [("dryRun", "All")] if dry else []
     try:
-        before = _before(cluster, what, name, namespace)
+        before = None if new else _before(cluster, what, name, namespace)
         if generation is not None:
             manifest = _only_if(before, manifest, generation, label(what, name, namespace))
         after, created = cluster.patch(

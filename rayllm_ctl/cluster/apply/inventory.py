@@ -47,11 +47,13 @@ class Inventory:
         return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
 
 
-def inventory(cluster: Cluster, name: str, namespace: str, without: Collection[str] = ()) -> Inventory:
-    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without: kinds that do not
-    matter.
+def inventory(
+    cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None
+) -> Inventory:
+    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without, only: kinds that do not
+    matter, and those that do.
     """
-    kinds = [one for one in applied_kinds() if one not in without]
+    kinds = [one for one in applied_kinds() if (only is None or one in only) and one not in without]
     return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
 
 

@@ -2,68 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
-from rayllm_ctl.cluster.api.permissions import format_right, missing, not_permitted
+from rayllm_ctl.cluster.api.permissions import Permissions, format_right, not_permitted
 from rayllm_ctl.cluster.lookup.services import find_object
-from rayllm_ctl.cluster.preflight.versions import kuberay_version
+from rayllm_ctl.cluster.preflight.versions import operators, version_of
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Checked
-from rayllm_ctl.model.workload import Rights
+from rayllm_ctl.model.workload import Right, Rights
+
+GET_NAMESPACE = Right("get", "Namespace")
+LIST_OPERATORS = Right("list", "Deployment", everywhere=True)
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a cluster has. existing: the object that is to be applied, as it is now; None: there is none. kuberay: the
-    version of the operator; empty: unknown.
+    """What a cluster has. checks: of KubeRay and the namespace. existing: the object that is to be applied, as it is
+    now; None: there is none. around: by kind, the Deployments of KubeRay operators and the namespace, as far as they
+    may be read. kuberay: the version of the operator; empty: unknown. permissions: what the user may do in the
+    namespace.
     """
 
     checks: tuple[Checked, ...]
     existing: dict[str, Any] | None
+    around: Mapping[str, list[dict[str, Any]]]
     kuberay: str
+    permissions: Permissions
 
 
-def preflight(cluster: Cluster, kind: str, name: str, namespace: str, rights: Rights) -> Preflight:
-    """Whether `cluster` can take an object of one of KubeRay's kinds.
+def check_rights(permissions: Permissions, rights: Rights) -> Checked:
+    """Which of `rights` the user lacks."""
+    lacking = permissions.missing((*rights.needed, *rights.display))
+    if not lacking:
+        return Checked("permissions", True)
+    return Checked("permissions", None, f"not permitted to {', '.join(map(format_right, lacking))}")
 
-    Raises UserError for what rules it out: no KubeRay, no such namespace, a right that is needed and missing.
+
+def preflight(
+    cluster: Cluster,
+    kind: str,
+    name: str,
+    namespace: str,
+    needed: Sequence[Right],
+    *,
+    existing: dict[str, Any] | None = None,
+) -> Preflight:
+    """Whether `cluster` can take an object of one of KubeRay's kinds. existing: that object, where it has been read.
+
+    Raises UserError for what rules it out: no KubeRay, no such namespace, one of the rights `needed` is missing.
     """
+    permissions = Permissions(cluster, namespace)
     with Tasks() as tasks:
-        version = tasks.submit(kuberay_version, cluster)
-        found = tasks.submit(find_object, cluster, kind, name, namespace)
-        place = tasks.submit(_namespace, cluster, namespace)
-        lacking = missing(cluster, namespace, (*rights.needed, *rights.display))
-        fatal = [right for right in lacking if right in rights.needed]
+        listed = tasks.submit(operators, cluster)
+        found = None if existing is not None else tasks.submit(find_object, cluster, kind, name, namespace)
+        own = tasks.submit(_namespace, cluster, namespace)
+        lacking = tasks.submit(permissions.missing, needed)
+        unread: ForbiddenError | None = None
         try:
-            existing = found.result()
-        except ForbiddenError:
-            existing = None  # the rights say it completely
-        checked_place = place.result()
-        if fatal:
+            existing = found.result() if found is not None else existing
+        except ForbiddenError as error:
+            unread = error
+        place = own.result()
+        if fatal := lacking.result():
             raise not_permitted(cluster, namespace, fatal)
-        running = version.result() or ""
+        if unread is not None:
+            raise unread
+        deployments = listed.result()
+    permissions.learn(LIST_OPERATORS, deployments is not None)
+    permissions.learn(GET_NAMESPACE, place is not None)
+    around: dict[str, list[dict[str, Any]]] = {}
+    if deployments is not None:
+        around["Deployment"] = deployments
+    if place is not None:
+        around["Namespace"] = [place]
+    running = version_of(deployments or ()) or ""
+    checked_place = Checked("namespace", True, namespace)
+    if place is None:
+        checked_place = Checked("namespace", None, f"{namespace} (not permitted to get namespaces)")
     operator = Checked("KubeRay", True, running)
     if not running:
         operator = Checked("KubeRay", None, "installed; the version of its operator is unknown")
-    permissions = Checked("permissions", True)
-    if lacking:
-        permissions = Checked("permissions", None, f"not permitted to {', '.join(map(format_right, lacking))}")
-    return Preflight((operator, checked_place, permissions), existing, running)
+    return Preflight((operator, checked_place), existing, around, running, permissions)
 
 
-def _namespace(cluster: Cluster, namespace: str) -> Checked:
+def _namespace(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
+    """The namespace; None where it may not be read. Raises UserError where nothing can be created in it."""
     try:
-        phase = (cluster.get("Namespace", namespace).get("status") or {}).get("phase")
+        found = cluster.get("Namespace", namespace)
     except NotFoundError as error:
         raise UserError(
             f"namespace {namespace} does not exist", hint=f"kubectl create namespace {namespace}"
         ) from error
     except ForbiddenError:
-        return Checked("namespace", None, f"{namespace} (not permitted to get namespaces)")
-    if phase == "Terminating":
+        return None
+    if (found.get("status") or {}).get("phase") == "Terminating":
         raise UserError(f"namespace {namespace} is being deleted", hint=f"kubectl get namespace {namespace} -o yaml")
-    return Checked("namespace", True, namespace)
+    return {"apiVersion": "v1", "kind": "Namespace", **found}

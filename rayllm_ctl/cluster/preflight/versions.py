@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -23,10 +23,19 @@ def kuberay_version(cluster: Cluster) -> str | None:
 
     It stands in the tag of the operator's image, else (latest, a digest) in the labels of its Helm chart.
     """
+    return version_of(operators(cluster) or ())
+
+
+def operators(cluster: Cluster) -> list[dict[str, Any]] | None:
+    """The Deployments of KubeRay operators; None where they may not be listed."""
     try:
-        deployments = cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
+        return cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
     except ForbiddenError:
         return None
+
+
+def version_of(deployments: Iterable[Mapping[str, Any]]) -> str | None:
+    """The version of the first operator that tells it."""
     for deployment in deployments:
         found = _of_image(deployment) or _of_label(deployment)
         if found:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -22,12 +23,22 @@ SLOW_SECONDS = 15.0
 
 
 class SnapshotCollector:
-    """Reads the parts of a Snapshot, and keeps those that change slowly for a while."""
+    """Reads the parts of a Snapshot, and keeps those that change slowly for a while.
 
-    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
+    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        namespace: str,
+        around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
+    ) -> None:
         self._cluster = cluster
         self._name = name
         self._namespace = namespace
+        self._around = around
         self._kept: dict[str, tuple[float, Objects]] = {}
         self._reader = Reader(cluster)
 
@@ -43,12 +54,15 @@ class SnapshotCollector:
 
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
+        around, self._around = self._around, {}  # they are as old as this collector
         found: Objects = []
         for kind in ("Deployment", "Pod"):
             read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator")
+            known = around.get(kind)
+            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
         found += self._list("ResourceQuota") + self._list("LimitRange")
-        return found + self._reader.get("Namespace", self._namespace)
+        own = around.get("Namespace")
+        return [*found, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
 
     def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
         """The nodes of `pods`; all nodes and what they hold while a pod waits for one."""

@@ -6,9 +6,10 @@ Only the service's own object has to be readable. What else cannot be read is le
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -47,6 +48,7 @@ class Collector(SnapshotCollector):
     following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
     of pods that are gone; a follower has seen those pods and remembers their names.
     watch: is told what to follow, and then has the objects that need not be asked for.
+    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago.
     """
 
     def __init__(
@@ -58,8 +60,9 @@ class Collector(SnapshotCollector):
         *,
         following: bool = False,
         watch: Watch | None = None,
+        around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
     ) -> None:
-        super().__init__(cluster, name, namespace)
+        super().__init__(cluster, name, namespace, around)
         self.kind = kind
         self._following = following
         self._watch = watch

@@ -96,6 +96,7 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", "ns"),
     ("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", "cluster"),
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", "cluster"),
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", "cluster"),
     ("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", "ns"),
     ("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", "ns"),
     ("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", "ns"),

@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.apply.inventory import applied_by_us, entry
 from rayllm_ctl.cluster.apply.leftovers import Leftovers
 from rayllm_ctl.cluster.apply.prune import prune
 from rayllm_ctl.cluster.lookup.services import find_object
-from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.preflight.preflight import check_rights, preflight
 from rayllm_ctl.console.batch.plan import takes
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
@@ -75,9 +75,9 @@ def _apply(
     dry = options.dry_run == "server"
     kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
     rights = submit_rights(kinds, pool=batch.cluster is not None)
-    found = preflight(cluster, RAY_JOB, batch.name, namespace, rights)
+    found = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
     existing = found.existing
-    for checked in found.checks:
+    for checked in (*found.checks, check_rights(found.permissions, rights)):
         yield checked
         if checked is found.checks[0] and found.kuberay:
             if made.token_by_default and (why := lacking(found.kuberay)):

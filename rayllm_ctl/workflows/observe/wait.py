@@ -6,9 +6,10 @@ Kubernetes objects announce their changes by watch; Serve's own state can only b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from threading import Event as Stop
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
@@ -98,16 +99,17 @@ def wait_ready(
     timeout: float,
     *,
     stop: Stop | None = None,
+    around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
 ) -> Iterator[Observed | Noted | Ready]:
     """Follow the service of the object `applied`, as the API server stored it, until it is Ready.
 
-    Raises UserError at once when the service cannot become ready (a terminal cause, it was deleted), ConflictError when
-    another client has changed it since, WaitTimeoutError with the last state when `timeout` seconds have passed. After
-    `stop` it ends without a Ready.
+    around: see Collector. Raises UserError at once when the service cannot become ready (a terminal cause, it was
+    deleted), ConflictError when another client has changed it since, WaitTimeoutError with the last state when
+    `timeout` seconds have passed. After `stop` it ends without a Ready.
     """
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
     last: Health | None = None
-    for seen in looks_at(cluster, kind, name, namespace, timeout, stop):
+    for seen in looks_at(cluster, kind, name, namespace, timeout, stop, around):
         if isinstance(seen, Noted):
             yield seen
             continue
@@ -140,16 +142,21 @@ def timed_out(
 
 
 def looks_at(
-    cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None
-) -> Iterator[Look | Noted]:
-    """The looks at a service. kind None: that of the object of its name, looked for until there is one."""
+    cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None,
+    around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
+) -> Iterator[Look | Noted]:  # fmt: skip
+    """The looks at a service. kind None: that of the object of its name, looked for until there is one. around: see
+    Collector.
+    """
     begin = time.monotonic()
     collector: Collector | None = None
 
     def look(changes: Watch, changed: bool) -> Look:
-        nonlocal collector
+        nonlocal collector, around
         found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
-        collector = collector or Collector(cluster, found, name, namespace, following=True, watch=changes)
+        if collector is None:
+            collector = Collector(cluster, found, name, namespace, following=True, watch=changes, around=around)
+            around = {}  # too old for another one
         snapshot = collector.refresh() if changed else None
         health = found.diagnose(snapshot, name, namespace) if snapshot else None
         if snapshot is None or health is None or health.state not in _EXPLAINED:

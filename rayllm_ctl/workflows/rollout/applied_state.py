@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError
@@ -12,13 +12,13 @@ from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.managed_fields import applied_manifest, managers, was_applied
 from rayllm_ctl.cluster.apply.revisions import revisions
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds
-from rayllm_ctl.cluster.lookup.services import require
+from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.workload import Rights, WorkloadKind
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -48,8 +48,10 @@ class LiveService:
 def live_service(cluster: Cluster, name: str, namespace: str, rights: Rights) -> LiveService:
     """The service `name`; NotFoundError, with the nearest name, if there is none. rights: what the command needs."""
     with explained(cluster, namespace, rights):
-        kind = kind_of(cluster, name, namespace)
-        return LiveService(kind, require(cluster, kind, name, namespace))
+        kind, found = find_service(cluster, name, namespace)
+        if found is None:
+            raise not_found(cluster, kind, name, namespace)
+        return LiveService(kind, found)
 
 
 def known_revisions(cluster: Cluster, service: LiveService) -> list[Revision]:
@@ -83,16 +85,16 @@ def applied_manifests(
 ) -> tuple[list[dict[str, Any]], Inventory]:
     """The manifests that rayllm-ctl applied for a service, its own first, and the inventory that they are from.
 
+    It has the kinds that the history names; all kinds where the newest revision is not what is applied now.
     ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
     """
     last, own = _last(known), own_manifest(service, known)
     used = json.dumps(own)
     found = [own]
     learn_other_kinds(cluster, [service.item])
-    listed = inventory(cluster, service.name, service.namespace)
+    only = _recorded_kinds(service, known)
+    listed = inventory(cluster, service.name, service.namespace, (own["kind"],), only=only)
     for item in listed.objects:
-        if item["kind"] == own["kind"]:
-            continue
         if item["kind"] == "ConfigMap" and json.dumps(item["metadata"]["name"]) not in used:
             continue
         manifest = _manifest(item, last)
@@ -104,6 +106,14 @@ def applied_manifests(
 def start_seconds(known: Sequence[Revision]) -> float:
     """Seconds that the last plan of a service gives a start, as its history says."""
     return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
+
+
+def _recorded_kinds(service: LiveService, known: Sequence[Revision]) -> Collection[str] | None:
+    """The kinds of which rayllm-ctl may have applied objects for a service; None: any of them."""
+    recorded = _last(known).get((service.kind.name, service.name))
+    if recorded is None or not was_applied(service.item, recorded):
+        return None
+    return {str(item["kind"]) for one in known for item in one.manifests}
 
 
 def _last(known: Sequence[Revision]) -> dict[tuple[str, str], Mapping[str, Any]]:

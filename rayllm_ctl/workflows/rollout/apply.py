@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from threading import Event as Stop
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes.compare import compare_manifests
@@ -39,12 +40,13 @@ def apply_step(
 def propagate_and_wait(
     cluster: Cluster, kind: WorkloadKind, before: Mapping[str, Any] | None, stored: dict[str, Any], kept: Kept | None,
     limit: float | None, stop: Stop | None, *, kuberay: str = "", last: bool = True,
+    around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
 ) -> Iterator[Event]:  # fmt: skip
     """Carry what was applied to what runs, and wait for it. before, stored: the object as the API server had it and has
-    it now.
+    it now; before None: it was created.
 
     limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
-    another step follows.
+    another step follows. around: see Collector.
     """
     unsettled = False
     if not kind.is_cluster:
@@ -58,11 +60,12 @@ def propagate_and_wait(
         then = "" if limit is not None else "; deploy again to lower it then"
         for group, workers in left.items():
             yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
-        yield from propagate_service(cluster, kind, stored)
+        if before is not None or stored["spec"].get("serveService"):  # else it cannot be there, or have other options
+            yield from propagate_service(cluster, kind, stored)
     if limit is None:
         return
     with keep_propagating(cluster, kind, stored) if unsettled else nullcontext(()) as settled:
-        events = wait_ready(cluster, kind, stored, limit, stop=stop)
+        events = wait_ready(cluster, kind, stored, limit, stop=stop, around=around)
         yield from record_outcome(cluster, kept, events if last else _between(events))
     yield from settled
 

@@ -9,40 +9,41 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
-from rayllm_ctl.cluster.apply.inventory import Inventory, entry, inventory
+from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, entry, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
-from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
-from rayllm_ctl.cluster.preflight.preflight import Preflight, preflight
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
-from rayllm_ctl.cluster.snapshot.nodes import all_nodes
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.kinds import WORKLOADS, workload
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import RESTARTER
-from rayllm_ctl.model.observed.changes import Way
+from rayllm_ctl.model.kube.revisions import Revision
+from rayllm_ctl.model.observed.changes import Diff, Way
+from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
-from rayllm_ctl.workflows.render.ray_token import fitted
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
-from rayllm_ctl.workflows.rollout.diff import Current, planned_start_seconds
+from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
+from rayllm_ctl.workflows.rollout.prerequisites import check_service, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
 from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
-from rayllm_ctl.workflows.services import reject_other_kind
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+_FORESIGHT = (Right("list", "Node"), Right("list", "Pod", everywhere=True), Right("get", "Service", "proxy"))
+"""What is read to tell what a change does to a service that runs, and whether a second RayCluster has a place."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class DeployOptions:
     where no cluster is asked. accept_outage: also apply what stops a service that answers. upgrade: how a change is to
     reach what runs; None: it is applied whatever it does. said: what the change does has been said. annotations: of
     every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
-    the change. unchanged: by kind, the metadata.generation that an object must still have. applied: the inventory of
-    the service, where it has been read already.
+    the change. unchanged: by kind, the metadata.generation that an object must still have. service, applied, revisions,
+    diff: the service that is deployed, its inventory, its history and what changes, where a command knows them already.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -69,7 +70,10 @@ class DeployOptions:
     record: bool = True
     change: str = ""
     unchanged: Mapping[str, int] = field(default_factory=dict)
+    service: ServiceRef | None = None
     applied: Inventory | None = None
+    revisions: Sequence[Revision] | None = None
+    diff: Diff | None = None
 
 
 def deploy(
@@ -119,93 +123,149 @@ def _said(one: Rendering) -> Iterator[Event | Rendered]:
 
 def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
     namespace = one.namespace or cluster.namespace
-    kind, manifest = workload(one.manifests)
-    dry = options.dry_run == "server"
-    name = manifest["metadata"]["name"]
+    rights = _rights(one, namespace, options)
     require_other_kinds(cluster, one.manifests)
-    found = yield from _check(cluster, kind, manifest, namespace, _rights(kind, one, namespace, options))
-    live, version = found.existing, found.kuberay
-    one, untokened = fitted(one, version, live)
-    if untokened:
-        yield Checked("token authentication", None, untokened)
-        kind, manifest = workload(one.manifests)
-    if version:
-        yield from check_version(version, one)
-    yield from check_surroundings(cluster, one, manifest, namespace)
-    planned = one.plan.deployment if one.plan else None
-    if planned is not None:
+    service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
+    yield from check_service(service, one, rights)
+    one = yield from fit(service, one)
+    if (planned := _planned(one)) is not None:
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
-    learn_other_kinds(cluster, [live] if live is not None else [])
-    applied = options.applied if options.applied is not None else inventory(cluster, name, namespace, KEPT)
-    gone, unknown = leftovers(applied, one.manifests, name, namespace, kept=KEPT)
-    surplus = list(map(entry, gone))
-    if unknown and live is not None:
-        yield Noted(unknown)
-    require_deletable(cluster, surplus, namespace)
-    upgrade = Upgrade()
-    if live is not None and options.upgrade is not None:
-        how = UpgradeOptions(
-            options.upgrade, options.accept_outage or dry, options.wait or dry, options.force_conflicts, options.said
-        )
-        upgrade = yield from choose_upgrade(
-            cluster, live, Current(live, version, applied), one.manifests, planned_start_seconds(one), how
-        )
-    limit = options.timeout if options.timeout is not None else _limit(one)
-    if planned is not None and not dry:
+    learn_other_kinds(cluster, [service.item] if service.item is not None else [])
+    applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
+    surplus = yield from find_surplus(service, one, applied)
+    upgrade = yield from prepare_upgrade(service, one, applied, options)
+    if options.dry_run == "server":
+        yield from check_apply(service, one, surplus, options)
+        return
+    if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
-    target = [annotated(placed(item, namespace), options.annotations) for item in one.manifests]
-    state = AppliedState(kind, name, namespace, target, _planned_limit(one))
-    steps = [target]
-    if upgrade.shrink is not None and live is not None and not dry:
-        service = LiveService(kind, dict(live))
-        yield from shrink_replicas(cluster, service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
+    limit = options.timeout if options.timeout is not None else _limit(one)
+    if upgrade.shrink is not None and service.item is not None:
+        live = LiveService(service.kind, service.item)
+        yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
-    if upgrade.first is not None and not dry:
-        first = annotated(placed(upgrade.first, namespace), options.annotations)
-        steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
-    if upgrade.restart is not None and not dry:
+    if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # the change itself, which is shown, follows
+    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
+
+
+def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
+    """What an earlier deployment applied and this one does not, which the user may delete."""
+    gone, unknown = leftovers(applied, one.manifests, service.name, service.namespace, kept=KEPT)
+    surplus = list(map(entry, gone))
+    if unknown and service.item is not None:
+        yield Noted(unknown)
+    require_deletable(service.cluster, surplus, service.namespace)
+    return surplus
+
+
+def prepare_upgrade(
+    service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
+) -> Generator[Noted, None, Upgrade]:
+    """How the change reaches a service that runs. Raises as `choose_upgrade` does."""
+    if service.item is None or options.upgrade is None:
+        return Upgrade()
+    dry = options.dry_run == "server"
+    how = UpgradeOptions(
+        options.upgrade,
+        options.accept_outage or dry,
+        options.wait or dry,
+        options.force_conflicts,
+        options.said,
+        options.diff,
+    )
+    return (yield from choose_upgrade(service, service.item, one.manifests, applied, planned_start_seconds(one), how))
+
+
+def target_of(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
+    """The manifests as they are applied."""
+    return [annotated(placed(item, service.namespace), options.annotations) for item in one.manifests]
+
+
+def check_apply(
+    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], options: DeployOptions
+) -> Iterator[Applied]:
+    """What the API server says of an apply; nothing is written."""
+    for event, _ in apply(
+        service.cluster,
+        target_of(service, one, options),
+        dry_run="server",
+        force_conflicts=options.force_conflicts,
+        unchanged=options.unchanged,
+    ):
+        yield event
+    yield from prune(service.cluster, surplus, dry_run=True)
+
+
+def apply_steps(
+    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
+    options: DeployOptions, stop: Stop | None,
+) -> Iterator[Event]:  # fmt: skip
+    """Apply the service, with another number of replicas first where the upgrade takes two steps, and wait for each."""
+    cluster, kind = service.cluster, service.kind
+    target = target_of(service, one, options)
+    steps = [target]
+    if upgrade.first is not None:
+        first = annotated(placed(upgrade.first, service.namespace), options.annotations)
+        steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
+    new = service.item is None
     kept: Kept | None = None
-    before: Mapping[str, Any] | None = live
+    before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
-        stored: dict[str, Any] = {}
-        done: list[Applied] = []
-        for event, item in apply(
-            cluster,
-            manifests,
-            dry_run="server" if dry else "none",
-            force_conflicts=options.force_conflicts,
-            unchanged=options.unchanged,
-        ):
-            yield event
-            done.append(event)
-            if event.kind == kind.name:
-                stored = item
+        done, stored = yield from apply_step(service, manifests, options)
         if number == 0:
-            for event in prune(cluster, surplus, dry_run=dry):
+            for event in prune(cluster, surplus):
                 yield event
                 done.append(event)
-            if dry:
-                return
             if options.record:
-                kept = yield from record(cluster, state, done, options.change, wait=options.wait)
+                state = AppliedState(kind, service.name, service.namespace, target, _planned_limit(one))
+                kept = yield from record(
+                    service, state, done, options.change, wait=options.wait, known=options.revisions
+                )
             if upgrade.replaced is not None:
                 # Before its dependents: KubeRay would go on creating pods for it, without its service account.
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
-        last = number == len(steps) - 1
-        until = limit if options.wait else None
-        yield from propagate_and_wait(cluster, kind, before, stored, kept, until, stop, kuberay=version, last=last)
+        yield from propagate_and_wait(
+            cluster, kind, before, stored, kept, limit if options.wait else None, stop,
+            kuberay=service.kuberay, last=number == len(steps) - 1, around=service.around if new else {},
+        )  # fmt: skip
         before = stored
         if stop is not None and stop.is_set():
             return
 
 
-def _rights(kind: WorkloadKind, one: Rendering, namespace: str, options: DeployOptions) -> Rights:
+def apply_step(
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]], options: DeployOptions
+) -> Generator[Applied, None, tuple[list[Applied], dict[str, Any]]]:
+    """Apply the objects of one step; what was done, and the object of the service as it is stored now."""
+    stored: dict[str, Any] = {}
+    done: list[Applied] = []
+    for event, item in apply(
+        service.cluster,
+        manifests,
+        force_conflicts=options.force_conflicts,
+        unchanged=options.unchanged,
+        absent=((service.kind.name, service.name),) if service.item is None else (),
+    ):
+        yield event
+        done.append(event)
+        if event.kind == service.kind.name:
+            stored = item
+    return done, stored
+
+
+def _planned(one: Rendering) -> Deployment | None:
+    return one.plan.deployment if one.plan else None
+
+
+def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     """Every right that this deployment will need, and those without which it can show less."""
-    manifests = one.manifests
+    manifests, (kind, _) = one.manifests, workload(one.manifests)
     rights = apply_rights(kind, manifests)
+    if options.service is not None and options.service.item is not None and options.upgrade is None:
+        rights = Rights(rights.needed, tuple(right for right in rights.display if right not in _FORESIGHT))
     if one.plan is not None and one.plan.deployment is not None:
         rights |= gatewaysecrets.rights(one.plan.deployment)
     if options.dry_run == "server":
@@ -225,39 +285,6 @@ def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
     spec = manifest.get("spec") or {}
     config = spec.get("rayClusterConfig") or (spec if manifest["kind"] == kuberay.RAY_CLUSTER else {})
     return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
-
-
-def _check(
-    cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], namespace: str, rights: Rights
-) -> Generator[Checked, None, Preflight]:
-    """Whether the cluster can take the service at all: KubeRay, namespace, rights; and the capacity for a new one."""
-    yield from reject_other_kind(cluster, kind, manifest["metadata"]["name"], namespace)
-    found = preflight(cluster, kind.name, manifest["metadata"]["name"], namespace, rights)
-    yield from found.checks
-    if found.existing is None:  # what a service holds already is not free, and would be counted as missing
-        nodes = all_nodes(cluster)
-        unread = Checked("capacity", None, "not permitted to list nodes")
-        yield unread if nodes is None else capacity_check(manifest, *nodes)
-    return found
-
-
-def check_surroundings(
-    cluster: Cluster, one: Rendering, manifest: Mapping[str, Any], namespace: str
-) -> Iterator[Checked]:
-    """Whether the cluster can take the objects next to the service, and has what its upgrades need."""
-    require_kinds(cluster, one.manifests, namespace)
-    yield from check_incremental_upgrade(cluster, manifest)
-    network = one.plan.deployment.network if one.plan and one.plan.deployment else None
-    if network is not None:
-        yield from check_operator_namespace(cluster, network.operator_namespace)
-
-
-def check_version(running: str, one: Rendering) -> Iterator[Checked]:
-    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
-    version, note = known_version(running)
-    one.check(version)
-    if note:
-        yield Checked("manifests", None, note)
 
 
 def _limit(one: Rendering) -> float:

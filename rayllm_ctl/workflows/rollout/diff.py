@@ -16,7 +16,6 @@ from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.lookup.services import find
-from rayllm_ctl.cluster.preflight.preflight import preflight
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
@@ -39,6 +38,7 @@ from rayllm_ctl.workflows.render.ray_token import fitted
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.services import ServiceRef, read_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -60,17 +60,6 @@ class DiffOptions:
     render: RenderOptions = RenderOptions()
 
 
-@dataclass(frozen=True)
-class Current:
-    """A service as the cluster has it, read once for all that a command does. item: its object, None: there is none;
-    kuberay: the version of the operator, empty: unknown; applied: what was applied for it beside the kinds KEPT.
-    """
-
-    item: Object | None
-    kuberay: str
-    applied: Inventory
-
-
 def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
     """What `deploy` of `service` would change in the cluster.
 
@@ -79,15 +68,9 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     made = rendered(service, options.render)
     cluster = connect()
     namespace = made.namespace or cluster.namespace
-    made, why = fitted_to(cluster, made, namespace)
-    found = diff_live(
-        cluster,
-        made.manifests,
-        namespace,
-        options,
-        current(cluster, made.manifests, namespace),
-        planned_start_seconds(made),
-    )
+    now, applied = current(cluster, made.manifests, namespace)
+    made, why = fitted(made, now.kuberay, now.item)
+    found = diff_live(now, made.manifests, applied, options, planned_start_seconds(made))
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
@@ -108,27 +91,31 @@ def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Renderi
     return rendering(service, replace(options, kuberay=VERSIONS[-1]))
 
 
-def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> Current:
-    """The service of `manifests` as it is now. Raises UserError where they cannot be applied at all; see preflight."""
+def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> tuple[ServiceRef, Inventory]:
+    """The service of `manifests` as it is now, and what was applied for it beside the kinds KEPT.
+
+    Raises UserError where they cannot be applied at all; see preflight.
+    """
     kind, manifest = workload(manifests)
     name = manifest["metadata"]["name"]
     require_other_kinds(cluster, manifests)
-    found = preflight(cluster, kind.name, name, namespace, apply_rights(kind, manifests))
-    learn_other_kinds(cluster, [found.existing] if found.existing is not None else [])
-    return Current(found.existing, found.kuberay, inventory(cluster, name, namespace, KEPT))
+    service = read_service(cluster, kind, name, namespace, apply_rights(kind, manifests).needed)
+    learn_other_kinds(cluster, [service.item] if service.item is not None else [])
+    return service, inventory(cluster, name, namespace, KEPT)
 
 
 def diff_live(
-    cluster: Cluster,
+    service: ServiceRef,
     manifests: Sequence[Mapping[str, Any]],
-    namespace: str,
+    applied: Inventory,
     options: DiffOptions,
-    now: Current,
     seconds: float | None = None,
 ) -> Diff:
-    """What applying `manifests` of one service would change. seconds: how long a replica takes to start."""
-    kind, _ = workload(manifests)
-    existing, version = now.item, now.kuberay
+    """What applying `manifests` of one service would change. applied: what was applied for it. seconds: how long a
+    replica takes to start.
+    """
+    cluster, kind, namespace = service.cluster, service.kind, service.namespace
+    existing, version = service.item, service.kuberay
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]
     would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
@@ -139,7 +126,7 @@ def diff_live(
     staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
     patches, unread = _patch_commands(cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
-    gone, unknown = _no_longer_rendered(now.applied, target, namespace, running)
+    gone, unknown = _no_longer_rendered(applied, target, namespace, running)
     stale = patches if bound == changed and not any(kept) else ()
     notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
     return Diff((*bound, *gone), notes=notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.cluster.api.permissions import explained
@@ -18,7 +19,7 @@ from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import ServiceRef, kind_of
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollback:
-    """A revision that is to be applied again, what that changes, and what is applied now."""
+    """A revision that is to be applied again, what that changes, and the service with its inventory and history now."""
 
     revision: Revision
     rendering: Rendering
     diff: Diff
+    service: ServiceRef
     applied: Inventory
+    revisions: Sequence[Revision]
 
 
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
@@ -65,14 +68,15 @@ def prepare_rollback(
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
     manifests, notes = restored(cluster, target.manifests, namespace)
-    now = current(cluster, manifests, namespace)
-    diff = diff_live(cluster, manifests, namespace, DiffOptions(force_conflicts=force_conflicts), now)
+    service, applied = current(cluster, manifests, namespace)
+    diff = diff_live(service, manifests, applied, DiffOptions(force_conflicts=force_conflicts))
     if not diff and not diff.notes:
         raise UserError(
             f"service {namespace}/{name} is as revision {target.number} has it already",
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    return Rollback(target, Rendering(name, namespace, manifests, notes, None), as_deployed(diff), now.applied)
+    rendering = Rendering(name, namespace, manifests, notes, None)
+    return Rollback(target, rendering, as_deployed(diff), service, applied, known)
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import format_right, missing
+from rayllm_ctl.cluster.api.permissions import format_right
 from rayllm_ctl.cluster.apply.revisions import add_revision, set_outcome
 from rayllm_ctl.cluster.apply.revisions import revisions as listed
 from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
@@ -24,6 +24,7 @@ from rayllm_ctl.workflows.rollout.diff import diff_files
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.workflows.services import ServiceRef
 
 _MOST_CHANGES = 3
 _MOST_CHARACTERS = 24
@@ -49,16 +50,21 @@ class Kept:
 
 
 def record(
-    cluster: Cluster, state: AppliedState, done: Sequence[Applied], change: str, *, wait: bool
-) -> Generator[Noted, None, Kept | None]:
-    """Keep what was applied as a revision; None where nothing changed or nothing can be kept, with a note why."""
+    service: ServiceRef, state: AppliedState, done: Sequence[Applied], change: str,
+    *, wait: bool, known: Sequence[Revision] | None = None,
+) -> Generator[Noted, None, Kept | None]:  # fmt: skip
+    """Keep what was applied as a revision; None where nothing changed or nothing can be kept, with a note why.
+
+    known: the history of the service, where it has been read.
+    """
+    cluster = service.cluster
     try:
-        lacking = missing(cluster, state.namespace, state.kind.rights_for("record").needed)
+        lacking = service.permissions.missing(state.kind.rights_for("record").needed)
         if lacking:
             rights = ", ".join(format_right(right) for right in lacking)
             yield Noted(f"no history is kept: not permitted to {rights} in namespace {state.namespace}")
             return None
-        known = listed(cluster, state.name, state.namespace)
+        known = listed(cluster, state.name, state.namespace) if known is None else known
         last = known[-1] if known else None
         changed = any(one.action != "unchanged" for one in done)
         if not changed and last is not None and same_state(last.manifests, state.manifests):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.inventory import Inventory
@@ -23,9 +23,11 @@ from rayllm_ctl.workflows.rollout.applied_state import (
     live_service,
     start_seconds,
 )
+from rayllm_ctl.workflows.services import ServiceRef, read_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+    from rayllm_ctl.model.kube.revisions import Revision
     from rayllm_ctl.serveconfig.bounds import ScalableModel
 
 HEAD_EXCLUDED = "excludeHeadPodFromServeSvc"
@@ -36,15 +38,17 @@ _MAIN_GROUPS = ("gpu", "cpu")
 
 @dataclass(frozen=True)
 class Scaling:
-    """A service with other bounds, to be applied. unchanged, applied: see DeployOptions. start_seconds: how long to
-    wait.
+    """A service with other bounds, to be applied. unchanged, service, applied, revisions: see DeployOptions.
+    start_seconds: how long to wait.
     """
 
     rendering: Rendering
     change: str
     unchanged: Mapping[str, int]
     start_seconds: float
+    service: ServiceRef
     applied: Inventory
+    revisions: Sequence[Revision] | None
 
 
 def prepare(
@@ -54,7 +58,8 @@ def prepare(
 
     Raises NotFoundError, and UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
     """
-    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
+    rights = RAY_SERVICE.rights_for("apply")
+    service = live_service(cluster, name, namespace, rights)
     known = known_revisions(cluster, service)
     (own, *others), applied = applied_manifests(cluster, service, known)
     _require_owned(service, own)
@@ -79,7 +84,9 @@ def prepare(
         f"scale: {change}",
         {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
         start_seconds(known),
+        read_service(cluster, service.kind, name, namespace, rights.needed, service.item),
         applied,
+        known or None,
     )
 
 

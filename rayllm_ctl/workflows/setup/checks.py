@@ -18,9 +18,9 @@ from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
-from rayllm_ctl.workflows.rollout.deploy import check_surroundings, check_version
 from rayllm_ctl.workflows.rollout.diff import fitted_to
 from rayllm_ctl.workflows.rollout.manifests import placed
+from rayllm_ctl.workflows.rollout.prerequisites import check_surroundings, check_version
 from rayllm_ctl.workflows.setup.rbac import COMMANDS
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def test_a_missing_right_is_said(run: Run, api: FakeAPI, deploy: str) -> None:
         assert "Gateway public could not be read: not permitted to get gateways.gateway.networking.k8s.io" in said
         assert "Ingress tiny could not be read: not permitted to get ingresses.networking.k8s.io" in said
         assert "Unknown: Ingress tiny could not be read (ingress/tiny)" in said
-    api.granted = None
+    api.granted, api.lists_rules = None, False
     api.answer("POST", "selfsubjectaccessreviews", lambda request: (
         201,
         {"status": {"allowed": request.json()["spec"]["resourceAttributes"]["namespace"] != "infra"}},

@@ -130,7 +130,7 @@ def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: 
         item = api.stored("RayService", "tiny")
         api.put(**{**item, "spec": {**item["spec"], "rayClusterDeletionDelaySeconds": 5}})
 
-    api.answer("POST", "selfsubjectaccessreviews$", edit, times=1)
+    api.answer("POST", "selfsubjectrulesreviews$", edit, times=1)
     result = run("scale", "tiny", "--max", "4")
     assert (result.code, bounds(api)[0]) == (4, (1, 1)), str(result)
     assert "RayService llm/tiny changed in the meantime" in result.err

@@ -59,6 +59,7 @@ def test_objects_of_others_are_never_deleted(run: Run, api: FakeAPI, spec: Path)
 
 def test_nothing_is_applied_if_a_leftover_may_not_be_deleted(run: Run, api: FakeAPI, spec: Path) -> None:
     apply(run, spec, EXPOSED)
+    api.lists_rules = False
     api.answer("POST", "selfsubjectaccessreviews", lambda request: (
         201,
         {"status": {"allowed": request.json()["spec"]["resourceAttributes"]["verb"] != "delete"}},

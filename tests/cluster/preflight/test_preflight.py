@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.preflight.preflight import check_rights, preflight
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Checked
@@ -17,7 +17,8 @@ RIGHTS = Rights(
 
 
 def checks(cluster: Cluster, namespace: str = "llm") -> list[Checked]:
-    return list(preflight(cluster, RAY_SERVICE.name, "tiny", namespace, RIGHTS).checks)
+    found = preflight(cluster, RAY_SERVICE.name, "tiny", namespace, RIGHTS.needed)
+    return [*found.checks, check_rights(found.permissions, RIGHTS)]
 
 
 ALL: set[Grant] = {

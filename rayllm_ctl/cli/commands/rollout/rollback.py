@@ -70,7 +70,10 @@ def command(
         upgrade=upgrade,
         said=True,
         change=f"rollback to {found.revision.number}",
+        service=found.service,
         applied=found.applied,
+        revisions=found.revisions,
+        diff=found.diff,
     )
     with show(ctx, output) as display:
         roll_out(display, deploy([found.rendering], options, lambda: cluster))

@@ -70,7 +70,9 @@ def command(
         upgrade=None,
         change=found.change,
         unchanged=found.unchanged,
+        service=found.service,
         applied=found.applied,
+        revisions=found.revisions,
     )
     with show(ctx, output) as display:
         roll_out(display, deploy([found.rendering], options, lambda: cluster))

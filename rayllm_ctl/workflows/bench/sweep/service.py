@@ -41,7 +41,7 @@ def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: 
         if one.plan and one.plan.deployment and gatewaysecrets.makes_password(one.plan.deployment):
             rights |= Rights((Right("delete", "Secret"),))
     kind, _ = workload(services[0].manifests)
-    preflight(cluster, kind.name, services[0].name, namespace, Rights(rights.needed))
+    preflight(cluster, kind.name, services[0].name, namespace, rights.needed)
 
 
 def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:

@@ -14,7 +14,6 @@ from rayllm_ctl.cluster.apply.inventory import entry
 from rayllm_ctl.cluster.apply.prune import require_deletable
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.kuberay import answers
@@ -22,7 +21,7 @@ from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Way
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
-from rayllm_ctl.workflows.rollout.diff import Current, DiffOptions, diff_live
+from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrinking, unfinished
@@ -30,7 +29,8 @@ from rayllm_ctl.workflows.rollout.upgrade.surge import SURGE, place, raised
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-    from rayllm_ctl.cluster.apply.inventory import Entry
+    from rayllm_ctl.cluster.apply.inventory import Entry, Inventory
+    from rayllm_ctl.workflows.services import ServiceRef
 
 
 @dataclass(frozen=True)
@@ -49,31 +49,39 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class UpgradeOptions:
-    """way: see Way. wait: the deployment waits until the service is Ready. said: what the change does has been said."""
+    """way: see Way. wait: the deployment waits until the service is Ready. said: what the change does has been said.
+    diff: that, where it is known.
+    """
 
     way: Way
     accept_outage: bool
     wait: bool
     force_conflicts: bool
     said: bool = False
+    diff: Diff | None = None
 
 
 def choose_upgrade(
-    cluster: Cluster, live: Object, now: Current, manifests: Sequence[Mapping[str, Any]], seconds: float | None,
+    ref: ServiceRef, live: Object, manifests: Sequence[Mapping[str, Any]], applied: Inventory, seconds: float | None,
     options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """Say what applying `manifests` does to the service `live`, which is `now`, and choose how. seconds: how long a
-    replica starts.
+    """Say what applying `manifests` does to the service `ref`, whose object is `live`, and choose how.
+
+    applied: what was applied for it. seconds: how long a replica starts.
 
     Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
     change cannot be made in the way that was asked for.
     """
-    service = LiveService(WORKLOADS[live["kind"]], dict(live))
-    diff = _diff(cluster, service, now, manifests, seconds, options)
+    cluster, service = ref.cluster, LiveService(ref.kind, dict(live))
+    how = DiffOptions(force_conflicts=options.force_conflicts)
+    diff = options.diff
+    if diff is None:
+        diff = as_deployed(diff_live(ref, manifests, applied, how, seconds))
     restart = None
     if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
         restart = with_restart(service)
-        diff = _diff(cluster, service, now, [_merged(item, restart) for item in manifests], seconds, options)
+        merged = [_merged(item, restart) for item in manifests]
+        diff = as_deployed(diff_live(ref, merged, applied, how, seconds))
     if not options.said:
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
@@ -215,14 +223,6 @@ def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str 
         refuse_outage(diff, service.item)
     except OutageError as error:
         raise OutageError(f"{error.message}{why}", hint=hint or error.hints) from None
-
-
-def _diff(
-    cluster: Cluster, service: LiveService, now: Current, manifests: Sequence[Mapping[str, Any]],
-    seconds: float | None, options: UpgradeOptions,
-) -> Diff:  # fmt: skip
-    how = DiffOptions(force_conflicts=options.force_conflicts)
-    return as_deployed(diff_live(cluster, manifests, service.namespace, how, now, seconds))
 
 
 def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:

@@ -1,0 +1,87 @@
+"""Whether the cluster can take a rendered service: what is checked before anything is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.permissions import not_permitted
+from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
+from rayllm_ctl.cluster.preflight.preflight import check_rights
+from rayllm_ctl.cluster.snapshot.nodes import all_nodes
+from rayllm_ctl.health.capacity import capacity_check
+from rayllm_ctl.kinds import workload
+from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.kuberay_versions import known_version
+from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.workflows.render.ray_token import fitted
+from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.workflows.services import ServiceRef, read_service, reject_other_kind
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+_NODES = (Right("list", "Node"), Right("list", "Pod", everywhere=True))
+"""What reading the nodes and what they hold asks for."""
+
+
+def read_for_apply(
+    cluster: Cluster, one: Rendering, namespace: str, rights: Rights, known: ServiceRef | None = None
+) -> Generator[Checked, None, ServiceRef]:
+    """The service that `one` is applied to, if the cluster can take it: KubeRay, the namespace, the rights needed.
+
+    known: the service, where it has been read already; without an object it is read again.
+    """
+    if known is not None and known.item is not None:
+        if lacking := known.permissions.missing(rights.needed):
+            raise not_permitted(cluster, namespace, lacking)
+        return known
+    kind, manifest = workload(one.manifests)
+    name = manifest["metadata"]["name"]
+    yield from reject_other_kind(cluster, kind, name, namespace)
+    return read_service(cluster, kind, name, namespace, rights.needed)
+
+
+def check_service(service: ServiceRef, one: Rendering, rights: Rights) -> Iterator[Checked]:
+    """What is known of the cluster, the rights without which less is shown, and the capacity for a new service."""
+    yield from service.checks
+    if service.item is not None:  # what it holds already is not free, and would be counted as missing
+        yield check_rights(service.permissions, rights)
+        return
+    nodes = all_nodes(service.cluster)
+    if nodes is not None:
+        for right in _NODES:
+            service.permissions.learn(right, allowed=True)
+    yield check_rights(service.permissions, rights)
+    unread = Checked("capacity", None, "not permitted to list nodes")
+    yield unread if nodes is None else capacity_check(workload(one.manifests)[1], *nodes)
+
+
+def fit(service: ServiceRef, one: Rendering) -> Generator[Checked, None, Rendering]:
+    """`one` as the cluster takes it: with a token where KubeRay supports it, of the version that runs."""
+    one, untokened = fitted(one, service.kuberay, service.item)
+    if untokened:
+        yield Checked("token authentication", None, untokened)
+    if service.kuberay:
+        yield from check_version(service.kuberay, one)
+    yield from check_surroundings(service.cluster, one, workload(one.manifests)[1], service.namespace)
+    return one
+
+
+def check_surroundings(
+    cluster: Cluster, one: Rendering, manifest: Mapping[str, Any], namespace: str
+) -> Iterator[Checked]:
+    """Whether the cluster can take the objects next to the service, and has what its upgrades need."""
+    require_kinds(cluster, one.manifests, namespace)
+    yield from check_incremental_upgrade(cluster, manifest)
+    network = one.plan.deployment.network if one.plan and one.plan.deployment else None
+    if network is not None:
+        yield from check_operator_namespace(cluster, network.operator_namespace)
+
+
+def check_version(running: str, one: Rendering) -> Iterator[Checked]:
+    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    version, note = known_version(running)
+    one.check(version)
+    if note:
+        yield Checked("manifests", None, note)
