@@ -56,3 +56,34 @@ def test_requests_about_a_service_that_runs(
         sent(run, api, *earlier)
     requests = sent(run, api, *command)
     assert len(requests) <= most, shown(requests)
+
+
+SCALE = ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait")
+
+
+def inventory_of(requests: list[str]) -> int:
+    """Of how many kinds the objects of the service were listed."""
+    return sum(request.startswith("GET ") and request.endswith(("/ingresses", "/roles")) for request in requests)
+
+
+def test_scale_lists_the_kinds_of_the_history(run: Run, api: FakeAPI, deploy: Deploy) -> None:
+    deploy(*TINY)
+    assert inventory_of(sent(run, api, *SCALE)) == 0
+
+
+def test_scale_lists_all_kinds_where_something_was_applied_without_a_revision(
+    run: Run, api: FakeAPI, deploy: Deploy
+) -> None:
+    deploy(*TINY)
+    revision = "/controllerrevisions$"
+    api.answer("POST", revision, (500, {"kind": "Status", "message": "etcdserver: no space"}), times=1)
+    assert "POST /apis/apps/v1/namespaces/llm/controllerrevisions" in sent(run, api, *CHANGE)
+    assert inventory_of(sent(run, api, *SCALE)) == 2
+
+
+def test_each_right_is_asked_for_where_a_webhook_authorizes(run: Run, api: FakeAPI, deploy: Deploy) -> None:
+    deploy(*TINY)
+    api.lists_rules = False
+    requests = sent(run, api, *CHANGE)
+    reviews = [request for request in requests if request.endswith("accessreviews")]
+    assert len(reviews) >= 15, shown(requests)
