@@ -1,4 +1,4 @@
-"""Flags of commands that change a service that is there."""
+"""Flags of commands that change what is in a cluster."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ def dry_run_option(function: F) -> F:
         default="none",
         show_default=True,
         help="server: let the API server check the change; nothing is written.",
+    )
+    return option(function)
+
+
+def manifests_dry_run_option(function: F) -> F:
+    """--dry-run=none|client|server."""
+    option = click.option(
+        "--dry-run",
+        type=click.Choice(["none", "client", "server"]),
+        default="none",
+        show_default=True,
+        help="client: print the manifests; server: let the API server check them; nothing is written.",
     )
     return option(function)
 

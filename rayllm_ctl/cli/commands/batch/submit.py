@@ -12,6 +12,7 @@ from rayllm_ctl.cli.batch_flags import BATCH_FLAGS, BATCH_TABLE
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import facts_options, kuberay_option, spec_options
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
@@ -19,17 +20,11 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @spec_options(BATCH_TABLE)
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Submit a plan that is risky.")
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    show_default=True,
-    help="client: print the manifests; server: let the API server check them; nothing is written.",
-)
+@manifests_dry_run_option
 @kuberay_option(" with --dry-run=client")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the job until it ends.")
 @click.option("--timeout", type=Duration(), help="How long to follow it; for ever by default.")
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@force_option
 @click.option("-o", "form", type=click.Choice(["json", "yaml", "name"]), help="Format of what is printed.")
 @kube_options
 @click.pass_context

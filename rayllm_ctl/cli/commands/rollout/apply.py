@@ -10,7 +10,7 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option, template_option
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.cli.wait_flags import upgrade_options
+from rayllm_ctl.cli.wait_flags import force_option, upgrade_options
 from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -37,7 +37,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     show_default=True,
     help="server: let the API server check the manifests; nothing is written.",
 )
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@force_option
 @template_option
 @output_option("json", "name")
 @kube_options

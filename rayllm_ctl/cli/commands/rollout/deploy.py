@@ -11,7 +11,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.cli.wait_flags import upgrade_options
+from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
 from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -29,15 +29,9 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     is_flag=True,
     help="If the model does not answer in the end, apply the last revision that did.",
 )
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    show_default=True,
-    help="client: print the manifests; server: let the API server check them; nothing is written.",
-)
+@manifests_dry_run_option
 @kuberay_option(" with --dry-run=client")
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
+@force_option
 @template_option
 @output_option("json", "yaml", "name")
 @kube_options
