@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,11 @@ class Keys:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._openssl("req", "-x509", *self._new("ca"), "-subj", "/CN=ca", "-days", "2")
+        # Nothing of the machine's own configuration: Python 3.13 rejects an authority without a key usage.
+        self.path("openssl.cnf").write_text("[req]\ndistinguished_name = names\n[names]\n")
+        authority = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
+        identified = ("-addext", "subjectKeyIdentifier=hash")
+        self._openssl("req", "-x509", *self._new("ca"), "-subj", "/CN=ca", "-days", "2", *authority, *identified)
         self._issue("server", "-addext", "subjectAltName=IP:127.0.0.1,DNS:api.example")
         self._issue("client")
 
@@ -120,11 +125,15 @@ class Keys:
 
     def _new(self, name: str) -> tuple[str, ...]:
         key, certificate = str(self.path(f"{name}.key")), str(self.path(f"{name}.crt"))
-        return ("-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate)
+        configured = ("-config", str(self.path("openssl.cnf")))
+        return (*configured, "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate)
 
     def _issue(self, name: str, *options: str) -> None:
         authority = ("-CA", str(self.path("ca.crt")), "-CAkey", str(self.path("ca.key")))
-        self._openssl("req", "-x509", *authority, *self._new(name), "-subj", f"/CN={name}", "-days", "2", *options)
+        identified = ("-addext", "authorityKeyIdentifier=keyid")
+        self._openssl(
+            "req", "-x509", *authority, *self._new(name), "-subj", f"/CN={name}", "-days", "2", *identified, *options
+        )
 
     def _openssl(self, *arguments: str) -> str:
         return subprocess.run(["openssl", *arguments], check=True, capture_output=True, text=True).stdout
@@ -163,6 +172,43 @@ def https(keys: Keys) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def proxy_server(keys: Keys | None, seen: list[str]) -> Iterator[int]:
+    """The port of a proxy that connects to where it is asked to; with `keys` it speaks TLS itself."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if keys:
+        context.load_cert_chain(keys.path("server.crt"), keys.path("server.key"))
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def serve(plain: socket.socket) -> None:
+        client = context.wrap_socket(plain, server_side=True) if keys else plain
+        request = b""
+        while b"\r\n\r\n" not in request:
+            request += client.recv(4096)
+        seen.append(request.decode())
+        host, _, port = request.split()[1].decode().rpartition(":")
+        target = socket.create_connection((host, int(port)))
+        client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        threading.Thread(target=copy, args=(target, client), daemon=True).start()
+        copy(client, target)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listening:
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 def config(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> Path:
@@ -219,6 +265,29 @@ def test_a_client_certificate_of_a_plugin(keys: Keys, tmp_path: Path, temporary:
         cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": keys.data("ca.crt")}
         assert connect(str(config(tmp_path / "config", cluster, user))).server_version() == "client"
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_client_certificate_through_a_proxy(
+    keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(keys.path("ca.crt")))  # what the proxy is trusted by
+    seen: list[str] = []
+    with https(keys) as port, proxy_server(keys if scheme == "https" else None, seen) as proxy:
+        cluster = {
+            "server": f"https://127.0.0.1:{port}",
+            "certificate-authority-data": keys.data("ca.crt"),
+            "proxy-url": f"{scheme}://alice:secret@127.0.0.1:{proxy}",
+        }
+        reached = connect(str(config(tmp_path / "config", cluster, in_place(keys) | {"as": "bob"})))
+        assert reached.server_version() == "client"
+        connection = reached.connection()  # for a port that is forwarded
+        connection.request("GET", "/version")
+        assert b"client" in connection.getresponse().data
+        connection.close()
+    assert [request.split()[:2] for request in seen] == [["CONNECT", f"127.0.0.1:{port}"]] * 2
+    assert all("proxy-authorization: Basic YWxpY2U6c2VjcmV0" in request for request in seen)
+    assert not any("bob" in request for request in seen)
 
 
 @pytest.mark.parametrize(
