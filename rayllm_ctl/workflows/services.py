@@ -39,7 +39,7 @@ def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:
-        pods = []  # nobody who needs them goes on without the right to list them
+        pods = []  # nobody who needs them continues without the right to list them
     return RAY_CLUSTER if pods else RAY_SERVICE
 
 

@@ -189,7 +189,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
             if options.record:
                 kept = yield from record(cluster, state, done, options.change, wait=options.wait)
             if upgrade.replaced is not None:
-                # Before its dependents: KubeRay would go on creating pods for it, without its service account.
+                # Before its dependents: KubeRay would keep creating pods for it, without its service account.
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         last = number == len(steps) - 1
         until = limit if options.wait else None

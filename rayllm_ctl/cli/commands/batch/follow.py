@@ -35,7 +35,7 @@ def follow_to_end(
     except KeyboardInterrupt:
         follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
         undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # end it"
-        message = f"interrupted: the job {name} goes on"
+        message = f"interrupted: the job {name} keeps running"
         raise UserError(message, hint=(follow, undo), exit_code=INTERRUPTED) from None
     return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
 

@@ -32,5 +32,5 @@ def command(
         except KeyboardInterrupt:
             follow = f"rayllm-ctl watch {name} -n {found.service.namespace}     # follow it"
             raise UserError(
-                f"interrupted: the cluster goes on with {name}", hint=follow, exit_code=INTERRUPTED
+                f"interrupted: the operation on {name} continues in the cluster", hint=follow, exit_code=INTERRUPTED
             ) from None
