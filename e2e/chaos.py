@@ -291,7 +291,7 @@ def test_two_commands_at_once(service: Service) -> None:
 
 
 def test_the_api_server_stands_still(service: Service) -> None:
-    """A change ends with a plain error, watch goes on, and the same change is made afterwards."""
+    """A change ends with a plain error, watch continues, and the same change is made afterwards."""
     processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
     (pid,) = (one["pid"] for one in processes if one["name"] == "kube-apiserver")
     resume = threading.Timer(15, os.kill, (pid, signal.SIGCONT))

@@ -93,7 +93,7 @@ def test_the_only_replica_goes_first_where_nothing_else_gives_gpus(simulated: Be
     hold(simulated, {"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "4"})  # the large one first, on the node that is free
     change = [*deploy, "--env", "COLOR=blue"]
     refused = simulated.run(*change, code=1)
-    assert "has no place beside the one that runs (each model has one replica)" in refused.err, str(refused)
+    assert "does not fit beside the running one (each model has one replica)" in refused.err, str(refused)
     assert active(simulated) == first
     made = simulated.run(*change, "--accept-outage")
     assert f"raycluster/{first} deleted" in made.err, str(made)

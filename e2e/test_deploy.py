@@ -66,7 +66,7 @@ def test_an_interrupted_deploy_says_that_the_change_goes_on(occupied: Bench) -> 
     code, err = deploy.ended()
     assert code == 130, err
     said = " ".join(line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line))
-    assert re.search(r"rayservice/left was (created|applied)\b.* goes on\b", said), err
+    assert re.search(r"rayservice/left was (created|applied)\b.* keeps starting\b", said), err
     assert f"rayllm-ctl watch left -n {occupied.namespace}" in err
     assert occupied.items("rayservices")
 

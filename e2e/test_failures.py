@@ -40,7 +40,7 @@ def assert_a_bundle_says_the_same(bench: Bench, name: str, folder: Path) -> None
 
 
 def test_an_image_of_a_registry_that_is_out_of_reach(bench: Bench, tmp_path: Path) -> None:
-    """The nodes reach no registry. It may come back, so the wait goes on; the cause is shown meanwhile."""
+    """The nodes reach no registry. It may come back, so the wait continues; the cause is shown meanwhile."""
     args = [flag if flag != bench.target.image else "ghcr.io/rayllm/none:0" for flag in bench.tiny("noimage")]
     deploy = Running(bench, *args)
     deploy.says("ImagePullFailed")

@@ -70,7 +70,7 @@ def test_a_repository_of_rendered_files_needs_nothing_but_kubectl(simulated: Ben
     generation = apply()
     simulated.run("wait", "own", "-n", simulated.namespace, "--for", "ready")
     assert apply() == generation
-    # The same files again, written anew: nothing to commit.
+    # The same files, written again: nothing to commit.
     simulated.run("render", "-f", str(spec), "--output-dir", str(tmp_path / "clone"))
     assert git(tmp_path / "clone", "status", "--porcelain") == ""
     assert simulated.run("diff", "-f", str(spec), "-n", simulated.namespace, "--field-manager", "kubectl").out == ""

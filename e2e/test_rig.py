@@ -280,7 +280,7 @@ def test_a_network_policy_is_enforced_on_each_node_and_between_them() -> None:
     until(lambda: reached() == 0, "connections to be refused")
     policy({"from": [{"podSelector": {"matchLabels": {"run": "asks-0"}}}], "ports": [{"port": 8000}]})
     until(lambda: reached() == 2, "the connections of one client")
-    # The kubelet's probes go on.
+    # The kubelet's probes continue.
     assert all(pod(name)["containerStatuses"][0]["ready"] for name in names)
     kubectl("delete", "networkpolicy", "web")
     until(lambda: reached() == 4, "connections from all clients")

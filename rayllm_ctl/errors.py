@@ -9,7 +9,7 @@ Exit codes (the one table; `rayllm-ctl --help` prints it):
 4  conflict: another client owns or has changed the same fields
 5  the cluster is unreachable, or denies the credentials or the permissions
 6  diff only: a change has an effect that --fail-on rules out
-124  batch only: timed out while waiting; the job goes on
+124  batch only: timed out while waiting; the job keeps running
 130  interrupted
 """
 
@@ -43,7 +43,7 @@ EXIT_CODES: dict[int, str] = {
     CONFLICT: "conflict: another client owns or has changed the same fields",
     CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
     RULED_OUT: "diff only: a change has an effect that --fail-on rules out",
-    BATCH_TIMED_OUT: "batch watch, submit --wait: timed out while waiting; the job goes on",
+    BATCH_TIMED_OUT: "batch watch, submit --wait: timed out while waiting; the job keeps running",
     INTERRUPTED: "interrupted",
 }
 

@@ -92,7 +92,7 @@ def compare(row: Mapping[str, Any]) -> Compared:
     }
     errors = {name: _error(planned[name], row[name]) for name in row["judged"] if name in row}
     if "tokens" in errors and "concurrency" in row:
-        # Before 0.21 the printed tokens of hybrid models are no rate; the printed concurrency is.
+        # Before 0.21 the printed tokens of hybrid models are not rate; the printed concurrency is.
         other = _error(planned["tokens"], row["concurrency"] * row["maxModelLen"])
         errors["tokens"] = min(errors["tokens"], other, key=abs)
     covered = None

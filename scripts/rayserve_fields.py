@@ -57,7 +57,7 @@ def facts(library: Library) -> dict[str, Any]:
     found: dict[str, Any] = {name: dict(fields(library, path)) for name, path in CLASSES.items()}
     deployment = library.signature(library.find(DEPLOYMENT))
     if deployment is None:
-        raise ValueError(f"{DEPLOYMENT} is no function")
+        raise ValueError(f"{DEPLOYMENT} is not a function")
     found["deployment"] = [name for name in deployment.positional if not name.startswith("_") and name != "version"]
     found["accelerators"] = list(accelerators(library))
     return found
@@ -67,7 +67,7 @@ def fields(library: Library, path: str) -> Iterator[tuple[str, str]]:
     """The fields of a class with their types; one that is required begins with `!`."""
     owner = library.find(path)
     if not isinstance(owner, Class):
-        raise ValueError(f"{path} is no class")
+        raise ValueError(f"{path} is not a class")
     for name, statement in library.fields(owner).items():
         if not name.startswith("_"):
             yield name, ("!" if is_required(statement) else "") + types(statement.annotation)
@@ -118,7 +118,7 @@ def accelerators(library: Library) -> Iterator[str]:
     """The values of the constants of Ray's module of accelerators."""
     module = library.find(ACCELERATORS)
     if not isinstance(module, Module):
-        raise ValueError(f"{ACCELERATORS} is no module")
+        raise ValueError(f"{ACCELERATORS} is not a module")
     for statement in module.tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             yield str(statement.value.value)
@@ -128,7 +128,7 @@ def runtime_env(library: Library) -> Iterator[str]:
     """The fields of a runtime environment, by the names that its constructor has for them."""
     known = library.find(f"{RUNTIME_ENV}.known_fields")
     if not isinstance(known, Member) or not isinstance(known.statement, ast.AnnAssign) or known.statement.value is None:
-        raise ValueError(f"{RUNTIME_ENV}.known_fields is no set")
+        raise ValueError(f"{RUNTIME_ENV}.known_fields is not a set")
     names = {re.sub("^_(nsight|rocprof_sys)$", r"\1", one) for one in ast.literal_eval(known.statement.value)}
     return (name for name in names if not name.startswith("_"))
 

@@ -58,7 +58,7 @@ def difference(base: str, text: str, *, copied: int = 20) -> str:
             continue
         removed, added = _removed(old, start, end), [f"+{line.text}" for line in new[first:last]]
         if added and (not removed or new[first].depth > old[start].depth):
-            # What is added ends the part before, and is no replacement for the part that is removed.
+            # What is added ends the part before, and is not a replacement for the part that is removed.
             hunks += [f"@@ {_gap(old, start, new[first].depth)}", *added]
             added = []
         if removed:

@@ -19,7 +19,7 @@ from e2e.cluster.state import Options
 
 _KIND: Final = "build"
 _GO_HINT: Final = (
-    "is there a way to the Go module proxy (GOPROXY), and room on the disk? The build goes on where it stopped"
+    "is there a way to the Go module proxy (GOPROXY), and room on the disk? The build continues where it stopped"
 )
 # No debugger will see these programs: without DWARF the compiler takes a sixth less time. Large packages take a fifth
 # less again where it collects garbage seldom; never would save no more, and takes more memory.

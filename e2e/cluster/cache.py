@@ -27,7 +27,7 @@ def root() -> Path:
 def entry(kind: str, key: str) -> Path:
     """Where the entry of `kind` with `key` lies, whether it exists or not.
 
-    Raises ValueError for a kind or key that is no plain file name (letters, digits, `.`, `_`, `+`, `-`).
+    Raises ValueError for a kind or key that is not a plain file name (letters, digits, `.`, `_`, `+`, `-`).
     """
     for part in (kind, key):
         if not _SAFE.fullmatch(part):

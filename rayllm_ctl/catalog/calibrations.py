@@ -85,7 +85,7 @@ def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
 
 def _calibration(entry: Any, number: int, path: Path) -> Calibration:
     if not isinstance(entry, Mapping):
-        raise _wrong(path, f"entry {number} is no mapping")
+        raise _wrong(path, f"entry {number} is not a mapping")
     unknown = sorted(str(key) for key in set(entry) - set(_NAMES))
     missing = sorted(set(_NAMES) - _OPTIONAL - set(entry))
     if unknown or missing:

@@ -26,7 +26,7 @@ def engine_versions() -> tuple[str, ...]:
 
 
 def engine(version: str | None = None) -> EngineFacts:
-    """The facts of vLLM `version` (None: the default). UsageError if it is no version, or one before the oldest known.
+    """The facts of vLLM `version` (None: the default). UsageError if it is not a version, or older than those known.
 
     A patch release that is not known takes the facts of the nearest one of its minor release, a release after the
     newest those of the newest; `note` then says so.

@@ -60,7 +60,7 @@ def read_prices(path: Path | None = None, *, named_only: bool = False) -> PriceL
     """The user's prices: those of `path`, else, unless named_only, of the file in the configuration folder; None if
     there is none.
 
-    UsageError if `path` is missing or is no price list. `gpus.load` lays them over the built-in ones.
+    UsageError if `path` is missing or is not a price list. `gpus.load` lays them over the built-in ones.
     """
     if path is None and named_only:
         return None

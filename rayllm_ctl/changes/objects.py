@@ -49,7 +49,7 @@ def explain_object(before: Mapping[str, Any], after: Mapping[str, Any], _running
         message = "takes effect at once; no pod restarts"
         if kind in _OF_FILES and any(one.path[0] != "metadata" for one, _ in judged):
             message = (
-                "mounted files change within a minute or two; a process that has read them goes on with what it read"
+                "mounted files change within a minute or two; a process that has read them continues with what it read"
             )
         consequences.append(Consequence("in-place", message))
     return Explanation(named(judged), tuple(consequences))

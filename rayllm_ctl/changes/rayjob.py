@@ -3,7 +3,7 @@
 Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayjob_controller.go (Reconcile): the RayCluster and the submitter
 are created once, from the spec of that moment; that another rayClusterSpec is disregarded is a line in the operator's
 log. Time limits, retries, what happens after the end and `suspend` are read each time, and `jobId` of a job that waits
-for it (InteractiveMode). A retry, or the start after a suspension, creates both anew.
+for it (InteractiveMode). A retry, or the start after a suspension, creates both again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _ignored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Co
     mounted = sorted(_config_maps(before) - _config_maps(after))
     if mounted:
         message += (
-            f". Its pods go on mounting ConfigMap {', '.join(mounted)}: where that is deleted because it is no longer "
+            f". Its pods keep mounting ConfigMap {', '.join(mounted)}: where that is deleted because it is no longer "
             "rendered, a pod that starts later cannot"
         )
     yield Consequence("not-rolled-out", message, hints=(f"kubectl delete rayjob {name}{of}    # then submit it again",))

@@ -24,10 +24,10 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Deploy models": {
         "init": "Write a spec file with comments and the planned values.",
         "deploy": "Plan, render, apply and wait until the model answers.",
-        "plan": "Say on which GPUs a model fits, how large, and why.",
+        "plan": "Show which GPUs a model fits on, how large, and why.",
         "render": "Print the manifests that deploy would apply.",
         "apply": "Apply the services of spec files.",
-        "diff": "Say what a change would do to what runs.",
+        "diff": "Show what a change would do to running services.",
     },
     "Batch jobs": {
         "batch": "Compute an answer for every row of a file.",
@@ -36,8 +36,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "bench": "Measure a service under load.",
     },
     "Operate services": {
-        "check": "Say what a cluster lacks to run services.",
-        "status": "Say how a service is and why.",
+        "check": "Check whether a cluster can run services.",
+        "status": "Show the health of a service, with causes.",
         "watch": "Follow a service's state and autoscaling.",
         "top": "Print the load of a service's replicas.",
         "wait": "Wait until a service is ready, healthy, scaled or deleted.",
@@ -154,7 +154,7 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
         if debug:
             traceback.print_exception(error)
         accepted = {RiskyPlanError: "--accept-risk", OutageError: "--accept-outage"}
-        flags = [f"{flag} to go on nevertheless" for kind, flag in accepted.items() if isinstance(error, kind)]
+        flags = [f"{flag} to proceed anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
         printer.error(error.message, (*error.hints, *flags))
         return codes["failed"] if error.exit_code == FAILED else error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

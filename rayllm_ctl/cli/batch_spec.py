@@ -93,7 +93,7 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
 
 
 def _default_name(overrides: Mapping[str, Any]) -> str:
-    """The same for the same work, so that submitting it again goes on with it, and another for any other."""
+    """The same for the same work, so that submitting it again continues with it, and another for any other."""
     work = {field: overrides.get(field) for field in ("model.id", "input.paths", "input.prompts", "output.path")}
     digest = hashlib.sha256(json.dumps(work, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{service_name(overrides['model.id'])[:38].rstrip('-')}-{digest[:8]}"

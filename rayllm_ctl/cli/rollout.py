@@ -13,7 +13,7 @@ from rayllm_ctl.workflows.rollout.next_steps import how_to_use
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
-    """Show `events`, then how to use what is ready. An interruption says what has been applied and goes on."""
+    """Show `events`, then how to use what is ready. An interruption reports what has been applied and continues."""
     started: Applied | None = None
     rendered = Rendered(())
     try:
@@ -49,7 +49,7 @@ def _interrupted(started: Applied | None) -> UserError:
     if started.action == "unchanged":
         message = f"interrupted: {what} was not changed; only the wait for it has ended"
     else:
-        message = f"interrupted: {what} was {started.action}, and the cluster goes on starting it"
+        message = f"interrupted: {what} was {started.action}, and the cluster keeps starting it"
     follow = f"rayllm-ctl watch {where}     # follow it"
     undo = f"rayllm-ctl delete {where}    # undo it" if started.action == "created" else ""
     return UserError(message, hint=tuple(filter(None, (follow, undo))), exit_code=INTERRUPTED)

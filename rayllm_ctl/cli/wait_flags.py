@@ -61,7 +61,7 @@ def upgrade_options(function: F) -> F:
         help="How a change reaches a service that runs. in-place: never on a second RayCluster; surge: with one more "
         "replica while replicas restart; new-cluster: on a second RayCluster; shrink: on a second one, with fewer "
         "replicas until it has taken over; auto: as the change needs it, surge where nothing would answer otherwise "
-        "and the nodes have room, and shrink where they have no room for a second RayCluster.",
+        "and the nodes have capacity, and shrink where they have no capacity for a second RayCluster.",
     )
     accept = click.option(
         "--accept-outage", is_flag=True, help="Also make a change during which the service does not answer."

@@ -19,7 +19,7 @@ _NAME = "capacity"
 def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
     """Where the fewest workers of a rendered RayService or RayCluster would run now; a warning if not all have a place.
 
-    At least one worker of each group is counted. It is no refusal: an autoscaler may add nodes, other pods may end.
+    At least one worker of each group is counted. It is not a refusal: an autoscaler may add nodes, other pods may end.
     """
     groups = _groups(cluster_spec(manifest))
     if not groups:

@@ -59,7 +59,7 @@ FORWARDING = (Right("list", "EndpointSlice"), Right("get", "Pod", "portforward")
 _REVISION = "ControllerRevision"
 
 RECORD = Rights(needed=tuple(Right(verb, _REVISION) for verb in ("list", "create", "patch", "delete")))
-"""What keeping a history asks for. deploy goes on without it."""
+"""What keeping a history asks for. deploy continues without it."""
 
 HISTORY = Rights(needed=(Right("list", _REVISION),))
 

@@ -1,4 +1,4 @@
-"""RayJob: a batch job. It is no service, so it is not among WORKLOADS: only `batch` commands know of it."""
+"""RayJob: a batch job. It is not a service, so it is not among WORKLOADS: only `batch` commands know of it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ RAY_SERVICE = WorkloadKind(
         "version": Rights(needed=(Right("get", _KIND),), display=(Right("list", _KIND), Right("get", "ConfigMap"))),
         "restart": Rights(
             needed=(Right("get", _KIND), Right("patch", _KIND)),
-            # Patching and deleting a RayCluster are for a second one that has no place beside the first.
+            # Patching and deleting a RayCluster are for a second one that does not fit beside the first.
             display=(*(Right(verb, "RayCluster") for verb in ("get", "patch", "delete")), *HISTORY.needed),
         ),
         "suspend": Rights(

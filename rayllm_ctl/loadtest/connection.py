@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
             return
         if self._parser.should_keep_alive():
             self._exchange = None
-            # llhttp begins anew by itself; the connection is free before `done` may want one.
+            # llhttp begins again by itself; the connection is free before `done` may want one.
             self._pool.release(self)
         else:
             self.close()

@@ -53,7 +53,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Noted:
-    """A line for the user that is no change of state."""
+    """A line for the user that is not a change of state."""
 
     message: str
 

@@ -105,7 +105,7 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
     def key(candidate: Candidate) -> tuple[object, ...]:
         shorter = candidate.settings is not None and candidate.settings.max_model_len < context
         # A shorter context on one node is better than pipeline stages over several, but worse than the whole context.
-        # Stages that the user asked for are no reason against a candidate.
+        # Stages that the user asked for are not a reason against a candidate.
         place = (candidate.shape.pipeline > 1 and request.service.parallelism.pipeline is None, shorter)
         size = (candidate.shape.gpus, candidate.shape.gpu.memory_bytes)
         if candidate.verdict == "invalid":

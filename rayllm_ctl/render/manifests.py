@@ -34,7 +34,7 @@ OBJECTS = (
     "metrics-service.yaml.j2",
     "servicemonitor.yaml.j2",
 )
-"""The template of each object, in the order of the output. One that comes out empty for these values is no object."""
+"""The template of each object, in the order of the output. One that comes out empty is not an object."""
 
 
 def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:

@@ -20,7 +20,7 @@ _DOCUMENTED = "docs/templates.md lists the names that templates may use"
 def added(folder: Path, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The objects of the templates in `folder` that the package does not have, by file name.
 
-    A file whose name starts with "_" is for others to import; one that comes out empty is no object.
+    A file whose name starts with "_" is for others to import; one that comes out empty is not an object.
     """
     for name in own_templates(folder):
         if name.startswith("_") or (TEMPLATES / name).exists():

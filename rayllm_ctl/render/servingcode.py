@@ -3,7 +3,7 @@
 A ConfigMap has one zip file, from which Python imports. There is one with what the pods of models need, named after its
 digest: another one is another Ray cluster. That of the ingress has a name that does not change, and its digest is in
 the Serve configuration (serving/shipped.py). Digests are those of the syntax trees, so that neither a comment nor a
-docstring starts anything anew.
+docstring starts anything again.
 """
 
 from __future__ import annotations

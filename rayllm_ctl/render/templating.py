@@ -57,7 +57,7 @@ def _bytecode_cache() -> BytecodeCache | None:
 
     class Cache(jinja2.FileSystemBytecodeCache):
         def dump_bytecode(self, bucket: Bucket) -> None:
-            with suppress(OSError):  # a full disk is no reason not to render
+            with suppress(OSError):  # a full disk is not a reason not to render
                 super().dump_bytecode(bucket)
 
     try:

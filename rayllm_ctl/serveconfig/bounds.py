@@ -41,7 +41,7 @@ def with_bounds(text: str, model: ScalableModel, bounds: Bounds) -> str:
     """The configuration with other bounds of `model`, and of the ingress that shares its application.
 
     What follows from them changes too: initial_replicas stay within them, and a queue that holds as many requests as
-    run at once goes on doing so. Raises ValueError for what is not laid out as rayllm-ctl does.
+    run at once keeps doing so. Raises ValueError for what is not laid out as rayllm-ctl does.
     """
     import yaml
 

@@ -22,7 +22,7 @@ from rayllm_ctl.serveconfig.sizing import replica_bounds
 _ENGINE = ("max_model_len", "dtype", "quantization", "kv_cache_dtype", "gpu_memory_utilization", "max_num_seqs",
            "max_num_batched_tokens")  # fmt: skip
 _NOT_PLANNED = frozenset({"tensor_parallel_size", "pipeline_parallel_size", "revision", "hf_token"})
-"""Engine arguments that are no setting of the engine's memory and speed here."""
+"""Engine arguments that are not settings of the engine's memory and speed here."""
 
 _IGNORED = frozenset({"distributed_executor_backend", "data_parallel_size", "disable_log_stats"})
 """What has the only value that Ray Serve LLM takes."""

@@ -15,7 +15,7 @@ from rayllm_ctl.serving.gateway.steps import LoadSource, Metrics
 
 
 class Configurator:
-    """Gives a gateway its state. A step whose settings did not change goes on with what it has counted and read."""
+    """Gives a gateway its state. A step whose settings did not change continues with what it has counted and read."""
 
     def __init__(self, gateway: Gateway, source: LoadSource, metrics: Metrics) -> None:
         self._gateway = gateway

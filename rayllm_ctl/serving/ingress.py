@@ -95,7 +95,7 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
             try:
                 self._use(await Routes.connect(models, _handle))
             except Exception:
-                logger.exception("Looking for the deployments of models failed; it goes on")
+                logger.exception("Looking for the deployments of models failed; it continues")
 
     def _use(self, routes: Routes) -> None:
         self._routes = routes

@@ -19,7 +19,7 @@ class Routed(NamedTuple):
     waiting: int
     """Not yet sent to a replica."""
     assigned: int
-    """Sent to a replica that has not finished them, or not yet said that it has no place for them."""
+    """Sent to a replica that has not finished them, or not yet said that it has no capacity for them."""
     replicas: int
     capacity: int
     """The sum of the replicas' `max_ongoing_requests`."""
@@ -87,7 +87,7 @@ class Call:
             self._taken()
 
     def avoid(self) -> None:
-        """Send nothing more to the replica that took the request, until Serve says anew which replicas there are."""
+        """Send nothing more to the replica that took the request, until Serve says again which replicas there are."""
         router, result = _router(self._handle), getattr(self._response, "_replica_result", None)
         if router is None or result is None:
             return

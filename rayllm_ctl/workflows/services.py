@@ -81,7 +81,7 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:
-        pods = []  # nobody who needs them goes on without the right to list them
+        pods = []  # nobody who needs them continues without the right to list them
     return RAY_CLUSTER if pods else RAY_SERVICE, None
 
 

@@ -15,7 +15,7 @@ _READ = """
 import sys
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
-read_config(models.find({name!r}).config)
+read_config(models.find_model({name!r}).config)
 prefix = "rayllm_ctl.catalog.modelconfig."
 print(*(name.removeprefix(prefix) for name in sys.modules if name.startswith(prefix)))
 """

@@ -60,7 +60,7 @@ def test_a_config_map_that_its_pods_mount_is_named() -> None:
         return found
 
     (only,) = explain_rayjob(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
-    assert "go on mounting ConfigMap batch-settings-1" in only.message
+    assert "keep mounting ConfigMap batch-settings-1" in only.message
     assert "batch-settings-2" not in only.message
 
 

@@ -102,16 +102,16 @@ def test_apply_plans_every_file_before_it_asks_the_cluster(run: Run, api: FakeAP
 
 
 def test_deploy_renders_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rayllm_ctl import render
+    from rayllm_ctl.workflows.render import manifests
 
     calls: list[Any] = []
-    real = render.render
+    real = manifests.render
 
     def counted(*args: Any) -> Any:
         calls.append(args)
         return real(*args)
 
-    monkeypatch.setattr(render, "render", counted)
+    monkeypatch.setattr(manifests, "render", counted)
     assert run(*DEPLOY).code == 0
     assert len(calls) == 1
 
@@ -189,7 +189,7 @@ def test_an_interrupted_deletion_says_that_it_goes_on(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    # The module's own clock: threads of other tests go on sleeping.
+    # The module's own clock: threads of other tests keep sleeping.
     clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
     monkeypatch.setattr("rayllm_ctl.cluster.apply.leftovers.time", clock)
     golden.check("commands/delete-interrupted.txt", str(run("delete", "tiny")))

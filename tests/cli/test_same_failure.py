@@ -60,7 +60,7 @@ APPLYING: dict[str, tuple[str, ...]] = {
 """Commands that need none."""
 
 PATIENT = {"watch", "wait"}
-"""Commands that go on while the API server is away, and say so: `wait` until its time is up."""
+"""Commands that continue while the API server is away, and say so: `wait` until its time is up."""
 
 ASKS_THE_SERVICE = {"chat", "endpoint", "bench"}
 """Commands that ask the service through the API server's proxy, and for its object only where that fails."""
@@ -167,7 +167,7 @@ def test_what_waiting_does_not_mend(
 
 
 def assert_reported(name: str, result: Result, message: str, folder: Path) -> None:
-    """That the API server is out of order is the error; commands that wait note it, and go on."""
+    """That the API server is out of order is the error; commands that wait note it, and continue."""
     if name in PATIENT:
         assert result.code == (3 if name == "wait" else 0), name
         assert f"note        {message}; retrying" in result.err, name

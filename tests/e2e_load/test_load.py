@@ -66,7 +66,7 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the load, which goes on while the model answers."""
+    """The clock of the load, which continues while the model answers."""
     made = Clock()
     monkeypatch.setattr(module, "time", made)
     monkeypatch.setattr(module, "FAILURE_PAUSE_SECONDS", 0.0)

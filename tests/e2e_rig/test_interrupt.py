@@ -71,7 +71,7 @@ def test_the_threads_of_a_pool_come_back_from_what_they_wait_for() -> None:
         assert asked.wait(30)
         processes.wait(lambda: bool(shell._running), "the program", 30, [])
         interrupted()
-        # The program alone would go on for 30 s.
+        # The program alone would continue for 30 s.
         errors += [future.exception(20) for future in waiting]
     assert [type(error) for error in errors] == [KeyboardInterrupt] * 2
 
@@ -84,7 +84,7 @@ with interrupt.noted(lambda: None):
     os.kill(os.getpid(), signal.SIGTERM)
     print(interrupt.pending(), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
-    print("goes on")
+    print("continues")
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\n")

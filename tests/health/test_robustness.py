@@ -128,7 +128,7 @@ UNLIMITED = {
     "scaling-down-until-a-worker-is-idle",  # as long as a request takes, which the message says
     "servers-a-change-waits",  # it does not say when the change was made
 }
-"""Samples in which something may go on for a day."""
+"""Samples in which something may continue for a day."""
 
 
 def test_no_start_goes_on_for_a_day() -> None:

@@ -15,7 +15,7 @@ from tests.clock import Clock
 
 
 class Steps(Clock):
-    """The clock of a server and its clients. It goes on where the server pauses, once the client has all that was sent
+    """The clock of a server and its clients. It advances where the server pauses, once the client has all that was sent
     to it: so a single client sees each piece at the moment at which it was sent.
 
     sent, received: bytes, by the client's port.

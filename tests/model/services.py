@@ -89,7 +89,7 @@ variables = st.dictionaries(
 @lru_cache(1000)
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """None or one of `strategy`. Kept, as Hypothesis keeps what its own functions make of equal arguments (tuples, not
-    lists): each strategy that is made anew in a draw is validated anew, which takes longer than to draw from it."""
+    lists): each strategy that is made again in a draw is validated again, which takes longer than to draw from it."""
     return st.none() | strategy
 
 

@@ -32,7 +32,7 @@ def test_every_expression_ends_in_the_quoting_filter(name: str) -> None:
             # A macro, whose own expressions are checked where it is defined.
             assert isinstance(node.node, nodes.Call)
             assert isinstance(node.node.node, nodes.Name)
-            assert node.node.node.name in macros, f"{name}:{node.lineno}: {node.node.node.name} is no macro"
+            assert node.node.node.name in macros, f"{name}:{node.lineno}: {node.node.node.name} is not a macro"
         else:
             assert node.name == "yaml", f"{name}:{node.lineno}: ends in |{node.name}"
     assert "| safe" not in source

@@ -55,7 +55,7 @@ class HubError(Exception):
 
 
 def endpoint() -> str:
-    """The hub's address: HF_ENDPOINT, else the public one. UsageError if it is no http(s) address."""
+    """The hub's address: HF_ENDPOINT, else the public one. UsageError if it is not an http(s) address."""
     address = (os.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
     if not re.match(r"https?://[^/\s]", address):
         raise UsageError("HF_ENDPOINT is not an http or https address", hint=f"for example {_DEFAULT_ENDPOINT}")

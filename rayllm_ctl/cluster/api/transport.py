@@ -45,7 +45,7 @@ class Transport:
     certificate: str = ""
 
     def connection(self) -> Any:
-        """A new connection (of http.client's kind) for what is no request and answer, through the proxy if any.
+        """A new connection (of http.client's kind) for what is not a request with an answer, through the proxy if any.
 
         urllib3 offers none in public; its pools make them, with all that they know of TLS and proxies.
         """

@@ -30,7 +30,7 @@ ROUND_SECONDS = 240.0
 """How long the server keeps one watch open: below the five minutes after which load balancers cut idle connections."""
 
 SILENCE_SECONDS = 90.0
-"""A watch that sends nothing for so long is taken for dead: bookmarks come about once a minute."""
+"""A watch that sends nothing for this long is taken for dead: bookmarks come about once a minute."""
 
 GRACE_SECONDS = 30.0
 """How long a kind that could be read before may be rejected: an API server that has just started denies requests."""
@@ -73,7 +73,7 @@ class Watch:
         self._followers: dict[Subscription, _Follower] = {}
 
     def follow(self, subscriptions: Iterable[Subscription]) -> None:
-        """Follow these and no others: what is followed already goes on. At first every object is reported as ADDED."""
+        """Follow these and no others; those that are followed continue. At first every object is reported as ADDED."""
         wanted = dict.fromkeys(subscriptions)
         for subscription in [old for old in self._followers if old not in wanted]:
             self._followers.pop(subscription).stop()
@@ -117,7 +117,7 @@ class Watch:
             return [change for _, change in changes]
 
     def reconnect(self) -> None:
-        """Open the watches anew: after an outage of the network their connections may be dead without a sign."""
+        """Open the watches again: after an outage of the network their connections may be dead without a sign."""
         self._disconnect()
 
     def close(self) -> None:

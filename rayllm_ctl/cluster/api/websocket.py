@@ -175,7 +175,7 @@ class WebSocket:
         """Send what can be sent now."""
         if not self._outgoing or not self._is_open:
             return
-        # TLS within the TLS of a proxy, which is no socket but urllib3's own, loses data where it would have to wait.
+        # TLS within the TLS of a proxy, which is not a socket but urllib3's own, loses data where it has to wait.
         # It waits here, and reads nothing meanwhile.
         waits = not isinstance(self._socket, socket.socket)
         self._socket.settimeout(None if waits else 0)

@@ -45,7 +45,7 @@ def apply(
     is written. unchanged: by kind, the metadata.generation that an object must still have. absent: kind and name of
     objects that were not there a moment ago, and are not read again. Raises ConflictError (it has another one, or
     another manager owns a field that would change) and UserError for what the API server rejects; objects before the
-    rejected one stay applied, and a second run goes on from there.
+    rejected one stay applied, and a second run continues from there.
     """
     dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
@@ -116,7 +116,7 @@ def _only_if(
 ) -> dict[str, Any]:
     """`manifest` so that the API server rejects it once the object has changed again.
 
-    The generation is compared first: a new status is no change, but a new resourceVersion.
+    The generation is compared first: a new status is not a change, but a new resourceVersion.
     """
     if before is None or before["metadata"].get("generation") != generation:
         raise ConflictError(f"{shown} changed in the meantime", hint="run the command again")

@@ -64,7 +64,7 @@ def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any])
 
 @contextmanager
 def keep_propagating(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
-    """Goes on with `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
+    """Repeat `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
 
     The bounds go to the RayCluster that serves in the end, which is known once KubeRay has looked at the change.
     The service is not Ready before that, so whoever waits for it says what is left when their time is over.

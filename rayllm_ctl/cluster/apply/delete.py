@@ -35,10 +35,10 @@ def delete_service(
     timeout: float = 300.0,
     ignore_not_found: bool = False,
 ) -> Iterator[Applied | Noted]:
-    """Delete service `name`, what rayllm-ctl applied for it, its history; with `wait`, go on until its pods are gone.
+    """Delete service `name`, what rayllm-ctl applied for it, its history; with `wait`, wait until its pods are gone.
 
     A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
-    it goes on waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
+    it keeps waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
     WaitTimeoutError that names what is left and why.
     """
     deadline = time.monotonic() + timeout

@@ -18,9 +18,9 @@ from rayllm_ctl.model.kube.labels import BATCH
 def delete_job(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
-    """Delete the batch job `name` and what rayllm-ctl applied for it; with `wait`, go on until its pods are gone.
+    """Delete the batch job `name` and what rayllm-ctl applied for it; with `wait`, wait until its pods are gone.
 
-    Run again after an interruption, it goes on waiting. timeout: seconds. Raises NotFoundError when there is nothing
+    Run again after an interruption, it keeps waiting. timeout: seconds. Raises NotFoundError when there is nothing
     (unless ignore_not_found), WaitTimeoutError that names what is left and why.
     """
     job = find_job(cluster, name, namespace)
@@ -39,7 +39,7 @@ def delete_job(
 def remove_job(
     cluster: Cluster, name: str, namespace: str, doomed: Sequence[Entry], *, wait: bool, timeout: float
 ) -> Iterator[Applied | Noted]:
-    """Delete `doomed` objects of the batch job `name`; with `wait`, go on until its pods are gone as well."""
+    """Delete `doomed` objects of the batch job `name`; with `wait`, wait until its pods are gone as well."""
     deadline = time.monotonic() + timeout
     for applied in delete_all(cluster, doomed):
         if not wait:

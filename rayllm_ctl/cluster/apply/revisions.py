@@ -61,7 +61,7 @@ def add_revision(
 
 
 def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
-    """Say what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    """Record what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
     with suppress(NotFoundError):
         cluster.patch(
             _KIND, revision.object_name, namespace, {"metadata": {"annotations": {OUTCOME: outcome}}},

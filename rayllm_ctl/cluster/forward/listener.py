@@ -1,7 +1,7 @@
 """A port of this machine whose connections end at the pods behind a Service.
 
 `kubectl port-forward` chooses one pod and ends with it. Here a pod is chosen for each connection, once its first bytes
-have come: HTTP clients speak first. So it goes on while pods are replaced.
+have come: HTTP clients speak first. So it continues while pods are replaced.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from rayllm_ctl.model.plan.plan import Plan
 
 
 def summary(plan: Plan) -> list[str]:
-    """The plan in three lines per model, for commands that go on."""
+    """The plan in three lines per model, for commands that continue."""
     if plan.models is None:
         return short(plan)
     return [*(line for one in plan.models.values() for line in short(one)), *together(plan)]

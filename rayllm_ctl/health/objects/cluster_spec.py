@@ -41,7 +41,7 @@ class GroupSpec:
 @dataclass(frozen=True)
 class ClusterSpec:
     """The spec of a RayCluster, or the rayClusterConfig of a RayService. `fault_tolerant`: the head's state is kept
-    in a Redis, so that workers go on without the head (GCS fault tolerance)."""
+    in a Redis, so that workers continue without the head (GCS fault tolerance)."""
 
     groups: tuple[GroupSpec, ...]
     head: Mapping[str, float]

@@ -11,7 +11,7 @@ from rayllm_ctl.health.objects import fields
 from rayllm_ctl.model.observed.health import Object
 
 ONGOING = 330.0
-"""Seconds for which an event stands for something that goes on. After 25 events about one object, client-go's spam
+"""Seconds for which an event stands for something that persists. After 25 events about one object, client-go's spam
 filter lets only one in 300 s through (EventSourceObjectSpamFilter), however often the thing happens."""
 
 COMBINED = "(combined from similar events): "

@@ -49,7 +49,7 @@ def text(value: Any, *path: str) -> str:
 
 
 def number(value: Any, *path: str) -> float | None:
-    """The number at `path`, or None. A boolean is no number."""
+    """The number at `path`, or None. A boolean is not a number."""
     found = at(value, *path)
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 

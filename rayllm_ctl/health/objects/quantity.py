@@ -16,7 +16,7 @@ BYTES = frozenset({"memory", "ephemeral-storage"})
 
 
 def amounts(value: Any) -> dict[str, float]:
-    """A mapping of Kubernetes quantities as numbers; what is no quantity is left out."""
+    """A mapping of Kubernetes quantities as numbers; what is not a quantity is left out."""
     found: dict[str, float] = {}
     if not isinstance(value, Mapping):
         return found

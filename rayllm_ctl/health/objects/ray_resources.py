@@ -1,4 +1,4 @@
-"""Ray's resources of a cluster, counted: what its workers offer, what replicas hold, and what finds no place."""
+"""Ray's resources of a cluster, counted: what its workers offer, what replicas hold, and what does not fit."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Object
 
 RUNNING = ("RUNNING", "PENDING_MIGRATION", "RECOVERING", "UPDATING")
-"""States of a replica that answers: one that is to move goes on answering until its successor does; a controller that
+"""States of a replica that answers: one that is to move keeps answering until its successor does; a controller that
 was restarted finds its replicas again; and a changed user configuration needs no restart."""
 
 
@@ -82,7 +82,7 @@ class RayCluster:
     def running(self, deployment: Deployment) -> int:
         """Replicas of a deployment that answer: those on a pod that is gone or down, or on a dead node, do not.
 
-        On a pod that is being deleted they go on answering until its container ends, 30 s later.
+        On a pod that is being deleted they keep answering until its container ends, 30 s later.
         """
         up = {pod.name for pod in self.pods if pod.running} - self.lost
         if self.serve.from_status:

@@ -1,4 +1,4 @@
-"""The head of a cluster: a second one, and the head of a cluster that served, when it is missing or starts anew and
+"""The head of a cluster: a second one, and the head of a cluster that served, when it is missing or starts again and
 nothing else says why."""
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _head_lost(context: ServiceContext, cluster: RayCluster) -> bool:
     head = cluster.head
     if head is None or head.main is None:
         return True
-    # One failed probe of a busy head is no outage: only a head that starts anew, or a long silence, is.
+    # One failed probe of a busy head is not an outage: only a head that starts again, or a long silence, is.
     if head.main.state != "running" or context.age(fields.when(head.condition("Ready"), "lastTransitionTime")) > START:
         return True
     if head.main.restarts > 0 and context.age(head.main.started) <= START:

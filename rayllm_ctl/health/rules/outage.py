@@ -1,7 +1,7 @@
 """A service that has served and now lacks every replica of a deployment: why, since when, and what is being done.
 
 Kubernetes, KubeRay and Serve replace what is lost by themselves, so nothing else need be wrong. Serve's status alone
-does not tell: of a deleted worker it goes on saying HEALTHY, and KubeRay's Ready stays True while the head's proxy is
+does not tell: of a deleted worker it keeps saying HEALTHY, and KubeRay's Ready stays True while the head's proxy is
 up.
 """
 

@@ -1,4 +1,4 @@
-"""Starts that go on for far longer than one takes, though no rule knows why: no state lasts without a limit in time."""
+"""Starts that take far longer than usual, though no rule knows why: no state lasts without a limit in time."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def replicas_since(cluster: RayCluster, pod: Pod) -> datetime | None:
 
 
 def _never_ready(pod: Pod) -> bool:
-    """Whether the pod has not been Ready since its container was started; a probe that fails once is no matter."""
+    """Whether the pod has not been Ready since its container was started; a probe that fails once does not matter."""
     changed = fields.when(pod.condition("Ready"), "lastTransitionTime")
     started = pod.main.started if pod.main else None
     return not pod.ready and (changed is None or started is None or changed <= started)

@@ -1,6 +1,6 @@
 """vLLM's own servers: why one ends, and what was lost when none takes requests any more.
 
-Kubernetes and KubeRay start anew what is lost, so nothing else need be wrong.
+Kubernetes and KubeRay restart what is lost, so nothing else need be wrong.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _lowering(context: ServiceContext, cluster: RayCluster, group: GroupSpec, ha
     """Why the live group `have` does not have the lower maximum of `group` yet; empty if it has, or nobody lowers it.
 
     One answer for both questions: a service is neither Ready nor without its bounds meanwhile, so that whoever waits
-    for it goes on lowering.
+    for it keeps lowering.
     """
     if _ends_when_idle(cluster, group, have):
         pods, most = sum(pod.group == group.name for pod in cluster.workers), group.high * group.hosts

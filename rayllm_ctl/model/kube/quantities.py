@@ -29,7 +29,7 @@ def canonical_quantity(text: str) -> str:
 
     The largest suffix of its kind (decimal, binary, exponent) with which the number is whole; what is finer than a
     nano-unit is rounded up (k8s.io/apimachinery, pkg/api/resource, ParseQuantity and CanonicalizeBytes).
-    ValueError if it is no quantity.
+    ValueError if it is not a quantity.
     """
     match = _QUANTITY.fullmatch(text.strip())
     if not match:

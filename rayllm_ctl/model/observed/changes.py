@@ -46,8 +46,8 @@ Action = Literal["created", "configured", "unchanged", "deleted"]
 Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
 """How a change is to reach what runs:
 
-auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have room; shrink
-             where they do not have room for a second RayCluster
+auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have capacity; shrink
+             where they do not have capacity for a second RayCluster
 in-place     never on a second RayCluster
 surge        with one more replica of each model while its replicas are replaced
 shrink       on a second RayCluster, with fewer replicas until it has taken over

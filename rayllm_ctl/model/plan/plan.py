@@ -223,7 +223,7 @@ class Plan:
     """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None.
 
     `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
-    sizes are then defaults, not a result. `notes` are facts a reader should know that are no reason for the verdict;
+    sizes are then defaults, not a result. `notes` are facts a reader should know that are not a reason for the verdict;
     `warnings` those of them that `render` and `deploy` say as well: what the manifests depend on, and what pods lack.
     `deployment` is there for a plan that runs.
     models: of a service of several models, the plan of each by its short name; the sections of one model are then None.

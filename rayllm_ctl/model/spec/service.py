@@ -209,7 +209,7 @@ class WorkerResources:
 
 @dataclass(frozen=True)
 class ExtraWorkers:
-    """A further group of workers, which Ray's autoscaler adds when replicas find no place. idle_timeout is seconds."""
+    """A further group of workers, which Ray's autoscaler adds when replicas do not fit. idle_timeout is seconds."""
 
     name: Annotated[str, "Name of the group: a DNS label."]
     min: Annotated[int, "Minimum number of pods."] = 0

@@ -37,7 +37,7 @@ def dump(value: Any, *, sort: bool = True) -> str:
     """One document as block YAML with LF and a newline at the end.
 
     Keys are sorted, apiVersion, kind, name, metadata and spec first; sort=False keeps their order. Raises ValueError
-    for what YAML or JSON cannot hold: NaN, infinities, lone surrogates, keys that are no text, other Python types.
+    for what YAML or JSON cannot hold: NaN, infinities, lone surrogates, keys that are not text, other Python types.
     """
     if isinstance(value, (Mapping, list, tuple)) and value:
         return "\n".join(_block(value, sort)) + "\n"

@@ -34,7 +34,7 @@ _TARGET = 100
 """Ongoing requests of a replica of the ingress: at 30 tokens a second each, it passes 3000 on."""
 
 _FEWEST, _MOST = 2, 8
-"""Replicas, each on a worker of its own: the loss of one is no outage. Services on CPUs, for small models and tests,
+"""Replicas, each on its own worker: the loss of one is not an outage. Services on CPUs, for small models and tests,
 begin with one."""
 
 _POD_CPU, _POD_MEMORY = "500m", "4Gi"

@@ -15,7 +15,7 @@ _PLAIN = Padding()
 class ExpertKernel:
     """name: for messages. monolithic: it routes and computes in one call and keeps no workspace of the modular kernels
     (fused_moe/modular_kernel.py FusedMoEExpertsMonolithic). padding: of mxfp4 experts. rearranged: it lays the weights
-    out anew after they are loaded, which leaves holes in the allocator.
+    out again after they are loaded, which leaves holes in the allocator.
     """
 
     name: str

@@ -13,7 +13,7 @@ _REST = 0.12 * GIB
 """The least in use before vLLM starts that every log shows: above this much a start is rejected."""
 
 _HOLES = 1.8 * GIB
-"""What experts leave reserved in holes after they are laid out anew: 1.6 to 1.8 GiB (gpt-oss on H100); with 1.6 GiB to
+"""What experts leave reserved in holes after they are laid out again: 1.6 to 1.8 GiB (gpt-oss on H100); with 1.6 GiB to
 spare they failed, dense models started with 0.1 to 0.35."""
 
 _SORTING = 0.4

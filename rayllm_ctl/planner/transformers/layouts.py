@@ -32,7 +32,7 @@ _BUILDS_CAPABILITY = (7, 5)
 
 @dataclass(frozen=True)
 class DeviceLayout:
-    """A layout and its verdict. spread: None where it was refused, or some layer finds no place.
+    """A layout and its verdict. spread: None where it was refused, or some layer does not fit.
 
     price: USD per hour of one replica; None where no price is known.
     """
@@ -120,7 +120,7 @@ def _judged(request: Request, machine: Machine, loading: Loading, parts: tuple[M
         if found is not None and found.fits:
             break
         if found is None and not offload:
-            break  # fewer requests make no room for weights
+            break  # fewer requests free no memory for weights
     verdict, reasons = _verdict(found, machine, loading, parts, batch)
     caveats = tuple(_caveats(request, machine.gpu))
     if caveats and verdict == "fits":

@@ -3,7 +3,7 @@
 To add its finalizer, KubeRay reads a RayService into them and writes the whole object, which makes it the owner of all
 that it spells otherwise: every later apply would be a conflict (cluster.writeback). The templates lay out that form;
 this brings what users wrote into it. Structs without `omitempty` appear although they are empty, and what a field that
-is no pointer has when it is not set is left out.
+is not a pointer has when it is not set is left out.
 Source: k8s.io/api v0.35 (core/v1/types.go) and KubeRay v1.6.2 (raycluster_types.go).
 """
 
@@ -26,7 +26,7 @@ _POINTERS = ("storageClassName",)
 
 _FALSE = ("hostIPC", "hostNetwork", "hostPID", "readOnly", "setHostnameAsFQDN", "stdin", "stdinOnce", "tty")
 _ZERO = ("failureThreshold", "hostPort", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds")
-"""Booleans and numbers that are no pointers: false and 0 are not written."""
+"""Booleans and numbers that are not pointers: false and 0 are not written."""
 
 
 def go_text(manifest: Mapping[str, Any]) -> dict[str, Any]:

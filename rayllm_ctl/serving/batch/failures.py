@@ -116,7 +116,7 @@ def of_engine(error: BaseException) -> BatchError:
     elif _ENGINE_CAUSES.search(text):
         code, hint = "EngineFailed", "read the log above for the engine's own error, then submit again"
     else:
-        code, hint = "Failed", "read the log above; submit again to go on with the rows that are missing"
+        code, hint = "Failed", "read the log above; submit again to continue with the rows that are missing"
     return BatchError(code, last, hint, exit_code=FAILED)
 
 

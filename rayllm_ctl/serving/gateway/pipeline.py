@@ -264,7 +264,7 @@ async def _form(exchange: Exchange, app: App) -> None:
 
 
 async def _other(exchange: Exchange, app: App) -> None:
-    """A path that only the application knows: it decides what is valid, but is no way around the models of a key."""
+    """A path that only the application knows: it decides what is valid, but is not a way around the models of a key."""
     settings = exchange.state.settings.validation
     check_headers(exchange.headers, settings)
     body = await read_body(exchange.receive, settings)

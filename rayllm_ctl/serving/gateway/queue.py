@@ -169,7 +169,7 @@ class _Completions:
         """The rate of the last time when there were requests."""
 
     def begin(self) -> None:
-        """There are requests again: the time without any is no part of the rate."""
+        """There are requests again: the time without any is not part of the rate."""
         self._times.clear()
         self._since = self._now()
 

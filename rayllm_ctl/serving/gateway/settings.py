@@ -22,7 +22,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Limits of one key or address; None is no limit."""
+    """Limits of one key or address; None means no limit."""
 
     requests: Rate | None = None
     tokens: Rate | None = None
@@ -30,7 +30,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the most; None is no bound."""
+    """The least and the most; None means no bound."""
 
     min: int | None = None
     max: int | None = None

@@ -81,7 +81,7 @@ def _count(value: object, path: str) -> int:
 
 
 def read_gateway(value: object, path: str = "gateway") -> GatewaySettings | None:
-    """`user_config.gateway`; None (null) is no gateway, `{}` all defaults. Raises SettingsError."""
+    """`user_config.gateway`; None (null) means no gateway, `{}` all defaults. Raises SettingsError."""
     if value is None:
         return None
     given = fields(value, path, {"validation", "cleaning", "keys", "limits", "queue", "cors", "docs"})

@@ -79,7 +79,7 @@ class Parameters:
     model: str
     decoding: Decoding
     max_tokens: int | None
-    """None: as many as the context has room for."""
+    """None: as many as fit into the context."""
     max_tokens_field: str | None
     """Which field says so; None if the number is a default, which the context may cut."""
     n: int

@@ -40,7 +40,7 @@ Deliver = Callable[[Output | Failure], None]
 class Answer:
     """One answer of a request: its text, and when it ends.
 
-    end_tokens: end the answer and are no part of its text.
+    end_tokens: end the answer and are not part of its text.
     """
 
     def __init__(

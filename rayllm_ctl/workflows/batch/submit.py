@@ -130,7 +130,7 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
     name = existing["metadata"]["name"]
     if existing["metadata"].get("labels", {}).get(BATCH) != name:
         raise UserError(
-            f"rayjob/{name} exists in namespace {namespace} and is no batch job of rayllm-ctl",
+            f"rayjob/{name} exists in namespace {namespace} and is not a batch job of rayllm-ctl",
             hint="--name with another name",
         )
     ended = how_it_ended(cluster, existing, namespace)

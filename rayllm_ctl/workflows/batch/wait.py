@@ -116,7 +116,7 @@ def _timed_out(name: str, namespace: str, timeout: float, last: BatchHealth | No
     return WaitTimeoutError(
         f"{name} has not ended after {format_duration(timeout)}; it is {state}{reasons}",
         hint=(
-            f"rayllm-ctl batch watch {name} -n {namespace}     # the job goes on: follow it",
+            f"rayllm-ctl batch watch {name} -n {namespace}     # the job keeps running: follow it",
             f"rayllm-ctl batch cancel {name} -n {namespace}    # end it",
         ),
         exit_code=BATCH_TIMED_OUT,

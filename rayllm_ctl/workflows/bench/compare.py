@@ -24,7 +24,7 @@ _INTERVAL = (2.5, 97.5)
 
 
 def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
-    """The comparison of each load of two results. UsageError for files that are no results, or with other loads."""
+    """The comparison of each load of two results. UsageError for files that are not results, or with other loads."""
     (head, before), (other, after) = (read_result(path) for path in (first, second))
     if len(before) != len(after):
         raise UsageError(

@@ -104,7 +104,7 @@ def read_results(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str
 
 
 def last_words(lines: Sequence[str], most: int = 1) -> str:
-    """What a log ends with: the root of its exceptions, after which an engine goes on to log, else its last lines."""
+    """What a log ends with: the root of its exceptions, after which an engine keeps logging, else its last lines."""
     failure = read_exceptions("\n".join(lines))
     return one_line(reason(failure.text), 500) if failure else " ".join(lines[-most:])
 

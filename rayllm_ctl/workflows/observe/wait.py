@@ -41,10 +41,10 @@ LOOK_EVERY = 3.0
 """Seconds between two looks when nothing changes: Serve's state has no watch."""
 
 SETTLE = 0.2
-"""Most seconds to pause between two looks at changes while they go on. The first of a burst is looked at at once."""
+"""Most seconds to pause between two looks at changes while they continue. The first of a burst is looked at at once."""
 
 SETTLE_SHARE = 3.0
-"""The pause after a look at a change, as a multiple of how long the look took: changes that go on take a quarter of a
+"""The pause after a look at a change, as a multiple of how long the look took: lasting changes take a quarter of a
 core at most, and a look that is cheap is soon followed by the next."""
 
 OUTAGE = 60.0

@@ -53,7 +53,7 @@ def make_plan(
     the load; None: it is if it differs from the default.
 
     Raises UsageError for a GPU, version or file that does not exist, and UserError where the model cannot be looked up.
-    A model that does not fit or contradicts itself is no error but the verdict of the plan.
+    A model that does not fit or contradicts itself is not an error but the verdict of the plan.
     """
     if service.applications:
         service, code = read_application_code(service)

@@ -104,7 +104,7 @@ def _require_planable(found: Iterable[FileModel], base: LLMService, place: Model
 
 
 def _is_of_the_model(problem: Problem) -> bool:
-    """What is said of pods and image has been checked, and is no matter of the file."""
+    """What is said of pods and image has been checked, and does not concern the file."""
     return problem.path[1:2] in (("model",), ("engine",), ("parallelism",), ("replicas",))
 
 
@@ -211,7 +211,7 @@ def _plan_on(
     if apart and not bundles(model):
         resources = {**service.scheduling.ray_resources, model_resource(model.name): 1.0}
         service = replace(service, scheduling=replace(service.scheduling, ray_resources=resources))
-    # A reference is no token: without --hf-token-secret the pods have no variable that it could be the value of.
+    # A reference is not a token: without --hf-token-secret the pods have no variable that it could be the value of.
     given = any(name in TOKEN_VARIABLES and not is_reference(value) for name, value in model.env.items())
     has_token = model.is_of_a_bucket or model.engine_token or given
     plan = warned(service, plan_one(service, runtime, facts, False, True), needs_token=not has_token)
@@ -242,7 +242,7 @@ def _as_field(model: FileModel, flag: re.Match[str]) -> str:
 def workers(
     planned: Sequence[PlannedModel], config: Mapping[str, object], base: LLMService, shutdown: int
 ) -> tuple[ServedModels, tuple[Unit, ...]]:
-    """The worker groups of models, and what of the ingresses in front of them finds no place there.
+    """The worker groups of models, and what of the ingresses in front of them does not fit there.
 
     shutdown: seconds that replicas have to finish their requests.
     """

@@ -225,7 +225,7 @@ def apply_steps(
                     service, state, done, options.change, wait=options.wait, known=options.revisions
                 )
             if upgrade.replaced is not None:
-                # Before its dependents: KubeRay would go on creating pods for it, without its service account.
+                # Before its dependents: KubeRay would keep creating pods for it, without its service account.
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         yield from propagate_and_wait(
             cluster, kind, before, stored, kept, limit if options.wait else None, stop,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
 SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first"
-"""For a second RayCluster that has no place beside the first."""
+"""For a second RayCluster that does not fit beside the first."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, 
     hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
     if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit"
-        message += ", and what runs goes on serving" if running.serves else ""
+        message += ", and what runs keeps serving" if running.serves else ""
         hints.append(SHRINK_HINT)
     return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
 

@@ -14,7 +14,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.workflows.rollout.diff import SHRINK_HINT
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
-"""Effects that stop what goes on being wanted; a deletion is what the user asked for."""
+"""Effects that stop what is still wanted; a deletion is what the user asked for."""
 
 
 def meaning(diff: Diff) -> Iterator[Noted]:
@@ -43,7 +43,7 @@ def refuse_outage(diff: Diff, live: Object) -> None:
 
 def as_deployed(diff: Diff) -> Diff:
     """`diff` without what is left to the user only where nothing is deployed: a deployment writes replica bounds to the
-    RayCluster itself, and makes room for a second one where that is possible.
+    RayCluster itself, and frees capacity for a second one where that is possible.
     """
     return replace(
         diff,
@@ -64,5 +64,5 @@ def _as_deployed(one: Consequence) -> Consequence:
 
 
 def stops(one: Consequence) -> bool:
-    """Whether what goes on being wanted stops."""
+    """Whether what is still wanted stops."""
     return one.outage and one.effect in _STOPPING

@@ -86,9 +86,9 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
 
 
 def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:
-    """Restart a service and, with `wait`, go on until it is Ready; pods of a RayCluster are waited for in any case.
+    """Restart a service and, with `wait`, wait until it is Ready; pods of a RayCluster are waited for in any case.
 
-    Raises OutageError where nothing would answer as a second RayCluster has no place, unless that is accepted; later as
+    Raises OutageError where nothing would answer as a second RayCluster does not fit, unless that is accepted; later as
     wait_ready does, and WaitTimeoutError where a pod of a RayCluster is not replaced in time.
     """
     limit = found.start_seconds if options.timeout is None else options.timeout

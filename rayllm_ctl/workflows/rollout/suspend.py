@@ -55,7 +55,7 @@ def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspensio
 
 
 def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
-    """Have KubeRay delete all pods of a service and, with `wait`, go on until none is left.
+    """Have KubeRay delete all pods of a service and, with `wait`, wait until none is left.
 
     timeout: seconds; None: as its last plan gives a start. Raises WaitTimeoutError with what is left then.
     """
@@ -80,7 +80,7 @@ def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float |
 
 
 def resume(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
-    """Have KubeRay start the pods of a suspended service and, with `wait`, go on until it is Ready.
+    """Have KubeRay start the pods of a suspended service and, with `wait`, wait until it is Ready.
 
     timeout: seconds; None: as its last plan says. Raises as wait_ready does.
     """

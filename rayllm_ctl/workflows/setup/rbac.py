@@ -49,7 +49,7 @@ _DEPLOY = (
     | Rights(
         display=(
             Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
-            # For --accept-outage, where a second RayCluster has no place before the first is gone.
+            # For --accept-outage, where a second RayCluster has no capacity before the first is gone.
             Right("delete", "RayCluster"),
         )
     )
@@ -143,7 +143,7 @@ def rights_of(names: Sequence[str]) -> Rights:
             known = (*ROLES, *COMMANDS)
             close = nearest(name, known)
             raise UsageError(
-                f'"{name}" is no command that talks to a cluster, and no role',
+                f'"{name}" is neither a command that talks to a cluster nor a role',
                 hint=f'did you mean "{close}"?' if close else f"one of {', '.join(known)}",
             )
         for command in ROLES.get(name, (name,)):

@@ -256,6 +256,6 @@ def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.Ca
     refused = capsys.readouterr()
     assert refused.out == ""
     assert "may be only" in refused.err
-    assert refused.err.endswith("--accept-risk to go on nevertheless\n")
+    assert refused.err.endswith("--accept-risk to proceed anyway\n")
     assert app.run([*risky, "--accept-risk"]) == 0
     assert "kind: RayService" in capsys.readouterr().out

@@ -302,7 +302,7 @@ def test_a_batch_job_is_rendered_first(run: Run, tmp_path: Path) -> None:
     result = run("diff", "--local", str(old), str(new), "--offline")
     assert result.code == 1, str(result)
     assert "KubeRay ignores the change of a job that was submitted" in result.out
-    assert "go on mounting ConfigMap answers-settings-" in result.out
+    assert "keep mounting ConfigMap answers-settings-" in result.out
     assert "at once" not in result.out
     assert run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "not-rolled-out").code == 6
 

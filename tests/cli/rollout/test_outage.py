@@ -125,9 +125,9 @@ def test_a_change_that_stops_the_service_is_not_made_unless_that_is_accepted(run
     refused = run(*TINY, *RESTART)
     assert refused.code == 1, str(refused)
     assert "rayservice/tiny would not answer for a while; nothing was applied" in refused.err
-    assert "another replica has no place to answer meanwhile: " in refused.err
+    assert "no capacity for an extra replica: " in refused.err
     assert "--upgrade surge to wait for a place" in refused.err
-    assert "--accept-outage to go on nevertheless" in refused.err
+    assert "--accept-outage to proceed anyway" in refused.err
     assert config(api) == before
     assert api.names("ControllerRevision") == ["tiny-1"]
 

@@ -1,4 +1,4 @@
-"""Changes that need a second RayCluster for which the nodes have no room beside the first: shrink, switch, grow."""
+"""Changes that need a second RayCluster for which the nodes have no capacity beside the first: shrink, switch, grow."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ def test_the_only_replica_goes_first_if_the_outage_is_accepted(run: Run, api: Fa
     seen = len(api.requests)
     refused = run(*TINY, *OTHER)
     assert refused.code == 1, str(refused)
-    assert "has no place beside the one that runs" in refused.err
+    assert "does not fit beside the running one" in refused.err
     assert "each model has one replica" in refused.err
-    assert "--upgrade new-cluster    # waits for a place" in refused.err
+    assert "--upgrade new-cluster    # waits for capacity" in refused.err
     assert "if the outage is accepted, the one that runs is deleted first" in refused.err
-    assert "--accept-outage to go on nevertheless" in refused.err
+    assert "--accept-outage to proceed anyway" in refused.err
     assert applied(api, seen) == []
     made = run(*TINY, *OTHER, "--accept-outage")
     assert made.code == 0, str(made)
@@ -251,7 +251,7 @@ def test_an_interrupted_sequence_goes_on(run: Run, api: FakeAPI, workers: Worker
     result = run(*hurried, *OTHER, *bounds)
     assert result.code == 3, str(result)
     assert "the second RayCluster takes over first" in result.err
-    assert applied(api, seen) == [((1, 2), True)], "not all replicas while it has no place for them"
+    assert applied(api, seen) == [((1, 2), True)], "not all replicas while it does not fit for them"
 
 
 def restarted(api: FakeAPI, seen: int) -> list[tuple[int, int] | str]:
@@ -310,8 +310,8 @@ def test_a_restart_of_the_only_replica_without_a_place_is_an_outage(run: Run, ap
     deployed(run, workers, 1, room=1)
     seen = len(api.requests)
     refused = run("restart", "tiny", "-n", "llm")
-    assert (refused.code, "has no place beside the one that runs" in refused.err) == (1, True), str(refused)
-    assert "--accept-outage to go on nevertheless" in refused.err
+    assert (refused.code, "does not fit beside the running one" in refused.err) == (1, True), str(refused)
+    assert "--accept-outage to proceed anyway" in refused.err
     assert restarted(api, seen) == []
     made = run("restart", "tiny", "-n", "llm", "--accept-outage", "--timeout", "20s")
     assert (made.code, f"raycluster/{CLUSTER} deleted" in made.err) == (0, True), str(made)

@@ -259,7 +259,7 @@ def test_objects_are_kept_without_managed_fields(api: FakeAPI, cluster: Cluster)
 
 
 def test_objects_of_an_interrupted_watch_are_not_told(api: FakeAPI, cluster: Cluster) -> None:
-    """Until it goes on: then they are as they are by then, what was deleted and created again meanwhile included."""
+    """Until it continues: then they are as they are by then, what was deleted and created again meanwhile included."""
     pods = Subscription("Pod")
     pod(api, "a", status={"phase": "Pending"})
     with watch(cluster, ["Pod"], "llm") as changes:

@@ -37,7 +37,7 @@ def echo(server: socket.socket) -> None:
 
 
 class Wrapped:
-    """A connection that is no socket, as TLS within TLS: what it cannot send at once is lost."""
+    """A connection that is not a socket, as TLS within TLS: what it cannot send at once is lost."""
 
     def __init__(self, inner: socket.socket) -> None:
         self._inner = inner

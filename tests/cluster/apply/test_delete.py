@@ -263,7 +263,7 @@ def test_a_deletion_that_is_interrupted_while_replicas_end_goes_on(
     api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(api, ["RUNNING"], ["STOPPING"])
-    # The module's own clock: threads of other tests go on sleeping.
+    # The module's own clock: threads of other tests keep sleeping.
     clock = SimpleNamespace(sleep=interrupt, monotonic=time.monotonic)
     monkeypatch.setattr("rayllm_ctl.cluster.apply.replicas.time", clock)
     with pytest.raises(KeyboardInterrupt):

@@ -184,6 +184,6 @@ def test_figures_and_the_time_to_wait() -> None:
         serve.now += 2
         assert (await shared.figures()).estimated_wait_seconds == pytest.approx(0), "nothing waits"
         serve.pending = 1
-        assert (await shared.figures()).estimated_wait_seconds == 1.0, "idle time is no part of the rate"
+        assert (await shared.figures()).estimated_wait_seconds == 1.0, "idle time is not part of the rate"
 
     asyncio.run(run())

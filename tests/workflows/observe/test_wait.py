@@ -180,7 +180,7 @@ class Collector:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of waits, which goes on while a watch waits."""
+    """The clock of waits, which continues while a watch waits."""
     made = Clock()
     monkeypatch.setattr(wait, "time", made)
     monkeypatch.setattr(Quiet, "clock", made, raising=False)

@@ -16,7 +16,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 def command(name: str, port: int, kube: KubeFlags) -> None:
     """Forward a port of this machine to the OpenAI-compatible API of service NAME, until Ctrl-C. Prints its base URL.
 
-    Each new connection goes to a pod that is ready then, so forwarding goes on when pods restart and during upgrades.
+    Each new connection goes to a pod that is ready then, so forwarding continues when pods restart and during upgrades.
     kubectl port-forward chooses one pod, and ends with it. While no pod is ready, requests are answered with 503.
 
     Of a Serve configuration without models the URL of each application is printed.

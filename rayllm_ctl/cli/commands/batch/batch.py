@@ -11,7 +11,7 @@ from rayllm_ctl.cli.subcommands import Subcommands
 COMMANDS = {
     "submit": "Plan, render and apply a batch job.",
     "list": "List the batch jobs.",
-    "status": "Say how a job is and why.",
+    "status": "Show the state of a job, with causes.",
     "watch": "Follow a job until it ends.",
     "logs": "Print the log of a job's driver.",
     "head": "Print the first rows of the output.",

@@ -33,7 +33,7 @@ def follow_to_end(
     events = wait_for_job(cluster, name, namespace, timeout, uid=uid)
     follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
     undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # end it"
-    with interruptible(f"the job {name} goes on", follow, undo):
+    with interruptible(f"the job {name} keeps running", follow, undo):
         ended = show(ctx, events, output)
     return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
 

@@ -38,13 +38,13 @@ def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube
         click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
 
 
-@click.command(name="status", short_help="Say how a job is and why.")
+@click.command(name="status", short_help="Show the state of a job, with causes.")
 @click.argument("name")
 @output_option("json", "yaml", "name")
 @kube_options
 @click.pass_context
 def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -> None:
-    """Say how batch job NAME is, why, and what to do: rows, errors, rate, time left, tokens, causes, pods.
+    """Show the state of batch job NAME, its causes and next steps: rows, errors, rate, time left, tokens, causes, pods.
 
     Exits with 1 when it failed, has more row errors than allowed, is Stuck, Unknown or not found.
     """
@@ -67,7 +67,7 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
 
 @click.command(name="watch", short_help="Follow a job until it ends.")
 @click.argument("name")
-@click.option("--timeout", type=Duration(), help="Stop after so long; never by default.")
+@click.option("--timeout", type=Duration(), help="Stop after this long (default: never).")
 @output_option("json")
 @kube_options
 @click.pass_context
@@ -79,7 +79,7 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
                 1 more rows have an error
                 2 the input was rejected
                 3 the job failed, or cannot run
-              124 --timeout has passed; the job goes on
+              124 --timeout has passed; the job keeps running
     """
     from rayllm_ctl.cli.session import connect
 
@@ -89,7 +89,7 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
 
 @click.command(name="logs", short_help="Print the log of a job's driver.")
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on as it is written, until the driver ends.")
+@click.option("-f", "--follow", is_flag=True, help="Stream new lines until the driver ends.")
 @kube_options
 def logs(name: str, follow: bool, kube: KubeFlags) -> None:
     """Print the log of the driver of batch job NAME: its own lines, and those of Ray and vLLM."""
@@ -120,7 +120,7 @@ def cancel(
 ) -> None:
     """Delete batch job NAME and what was applied with it, and wait until its pods are gone.
 
-    Rows that are done stay in the output: the same job, submitted again, goes on with what is missing.
+    Rows that are done stay in the output: the same job, submitted again, continues with what is missing.
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect

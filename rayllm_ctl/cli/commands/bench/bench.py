@@ -12,7 +12,7 @@ COMMANDS = {
     "run": "Send load to a service and measure the answers.",
     "sweep": "Deploy, measure and remove variants of a service.",
     "offline": "Measure the engine without a server, in a Job.",
-    "compare": "Compare two results, and say which differences are noise.",
+    "compare": "Compare two results, and show which differences are noise.",
     "report": "Write a result as a page with plots.",
 }
 """Each is a module of this folder."""
@@ -24,7 +24,7 @@ def _load(name: str) -> click.Command:
 
 
 class _BenchGroup(Subcommands):
-    """`run` where the first word is no command."""
+    """`run` where the first word is not a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.table, "-h", "--help"):

@@ -13,7 +13,7 @@ from rayllm_ctl.cli.options import output_option
 
 @click.command(short_help="List the Kubernetes events of a service.")
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new events, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Stream new events until Ctrl-C.")
 @output_option("json")
 @kube_options
 @click.pass_context

@@ -34,7 +34,7 @@ class Lines(click.ParamType[int]):
 @click.option(
     "--tail", type=Lines(), metavar="N", help=f"Lines from the end of each log, -1 for all; {_TAIL}, all with --grep."
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on as they are written, until Ctrl-C or the service is gone.")
+@click.option("-f", "--follow", is_flag=True, help="Stream new lines until Ctrl-C or the service is deleted.")
 @click.option("--grep", metavar="TEXT", default="", help="Only lines that contain TEXT.")
 @click.option("-p", "--previous", is_flag=True, help="The log of the previous run of the containers.")
 @kube_options

@@ -10,7 +10,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
 
 
-@click.command(short_help="Say how a service is and why.")
+@click.command(short_help="Show the health of a service, with causes.")
 @click.argument("name", required=False)
 @click.option(
     "--from",
@@ -30,7 +30,7 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Say how service NAME is, why, and what to do; without NAME list the services of the namespace.
+    """Show the health of service NAME, its causes and next steps; without NAME list the services of the namespace.
 
     The list shows what the services' objects say. Serve itself is asked only about a service that is named.
     Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.

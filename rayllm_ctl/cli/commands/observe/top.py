@@ -15,7 +15,7 @@ from rayllm_ctl.cli.values import Duration
 
 @click.command(short_help="Print the load of a service's replicas.")
 @click.argument("name")
-@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("--interval", type=Duration(), default="2s", show_default=True, help="Time between two readings.")
 @output_option("json")
 @kube_options

@@ -11,7 +11,7 @@ from rayllm_ctl.cli.values import Duration
 
 @click.command(short_help="Follow a service's state and autoscaling.")
 @click.argument("name")
-@click.option("--timeout", type=Duration(), help="Stop after so long; never by default.")
+@click.option("--timeout", type=Duration(), help="Stop after this long (default: never).")
 @output_option("json")
 @kube_options
 @click.pass_context

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.spec.batch import BatchJob
 
 
-@click.command(name="plan", short_help="Say on which GPUs a model fits, how large, and why.")
+@click.command(name="plan", short_help="Show which GPUs a model fits on, how large, and why.")
 @service_options()
 @facts_options
 @click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
@@ -31,7 +31,7 @@ def command(
     explain: bool,
     output: str,
 ) -> int:
-    """Say on which GPUs a model fits, how large, and why, without a cluster.
+    """Show which GPUs a model fits on, how large, and why, without a cluster.
 
     \b
       rayllm-ctl plan --model Qwen/Qwen3-32B

@@ -34,7 +34,7 @@ _RULES = (
 )
 
 
-@click.command(short_help="Say what a change would do to what runs.")
+@click.command(short_help="Show what a change would do to running services.")
 @service_options()
 @serve_config_options
 @facts_options
@@ -79,7 +79,7 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> int:
-    """Say what deploy would change in the cluster, and what that does to what runs. Nothing is written.
+    """Show what deploy would change in the cluster, and what that does to running services. Nothing is written.
 
     Exit codes: 0 no differences, 1 differences, 6 ruled out by --fail-on, others failed. -o diff prints what kubectl
     diff prints.

@@ -18,7 +18,7 @@ from rayllm_ctl.model.observed.changes import Way
     type=click.Choice(["auto", "new-cluster"]),
     default="auto",
     show_default=True,
-    help="Where the nodes have no room for a second RayCluster. auto: it gets its place from the first; new-cluster: "
+    help="If the nodes have no capacity for a second RayCluster. auto: shrink the first to free it; new-cluster: "
     "it waits for one.",
 )
 @click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
@@ -36,7 +36,7 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Restart service NAME while it goes on answering.
+    """Restart service NAME without downtime.
 
     KubeRay starts a second RayCluster next to the one that runs, and deletes that when the second serves: for a while
     the service needs twice its GPUs. Where the nodes do not have them, it has fewer replicas meanwhile; with one
@@ -56,6 +56,6 @@ def command(
     if found.diff is not None:
         print_meaning(ctx, found.diff)
     follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"
-    with show(ctx, output) as display, interruptible(f"what has been restarted of {name} goes on starting", follow):
+    with show(ctx, output) as display, interruptible(f"pods of {name} that were restarted keep starting", follow):
         for event in restart(cluster, found, options):
             display.handle(event)

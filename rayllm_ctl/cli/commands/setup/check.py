@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.observed.checks import Check
 
 
-@click.command(short_help="Say what a cluster lacks to run services.")
+@click.command(short_help="Check whether a cluster can run services.")
 @click.option(
     "-f",
     "--file",
@@ -46,7 +46,7 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Say what a cluster lacks to run services: KubeRay, the namespace, rights, quotas, nodes and GPUs.
+    """Check whether a cluster can run services: KubeRay, the namespace, rights, quotas, nodes and GPUs.
 
     With -f also what the services of spec files need: kinds, Secrets, volumes, the admission of their pods (a dry run),
     and places for their workers. Nothing is written. Exits with 1 when a check failed; warnings do not count.

@@ -21,7 +21,7 @@ def job_head_down(context: JobContext) -> Finding | None:
     return finding(
         "HeadDown",
         head.subject if head else cluster.subject,
-        f"the head of {cluster.name} is down: {what}; the driver is started again with it, and goes on with what is "
+        f"the head of {cluster.name} is down: {what}; the driver is started again with it, and continues with what is "
         "missing",
         headline=f"the head is down: {what}",
         evidence=(

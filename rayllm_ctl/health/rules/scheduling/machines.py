@@ -27,7 +27,7 @@ _POD_NAME = re.compile(r"(?:worker|head) Pod (?:[^/\s]+/)?(?P<name>[^;\s]+)")
 
 
 def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
-    """The pod's node is not ready, gone or silent; the pod itself goes on saying Running."""
+    """The pod's node is not ready, gone or silent; the pod itself keeps saying Running."""
     if not context.node_down(pod):
         return None
     node = context.nodes.get(pod.node)

@@ -1,7 +1,7 @@
 """LoRA adapters: which there are, whether the engine can hold them, and where an engine finds their files.
 
 An adapter is a folder of files below engine.loraPath. What is in an object store is copied here: Ray's own download
-(2.60, ray/llm/_internal/common/utils) knows no paths of volumes and no S3 endpoint, and goes on without the files that
+(2.60, ray/llm/_internal/common/utils) knows no paths of volumes and no S3 endpoint, and proceeds without the files that
 it does not get.
 """
 
@@ -88,7 +88,7 @@ class Folders:
             if isinstance(files, fs.LocalFileSystem):
                 return inner
             copy = tempfile.TemporaryDirectory(prefix="rayllm-adapter-")
-            self._copies.append(copy)  # vLLM reads an adapter again that it had no room for.
+            self._copies.append(copy)  # vLLM reads an adapter again that did not fit before.
             for found in files.get_file_info(fs.FileSelector(inner)):
                 if found.type == fs.FileType.File and is_name(found.base_name):
                     _copy(files, found.path, Path(copy.name) / found.base_name)

@@ -1,4 +1,4 @@
-"""Rows that make the engine crash: found one by one and given an error, so that the job goes on without them.
+"""Rows that make the engine crash: found one by one and given an error, so that the job keeps running without them.
 
 Ray starts a crashed engine again and repeats all that it was asked, without a limit, so one such row would keep a job
 from ever ending. Rows that were with the engine at a crash are suspected. After two crashes they are asked in small

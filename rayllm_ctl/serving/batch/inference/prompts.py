@@ -139,7 +139,7 @@ def _json(value: Any) -> str:
 
 
 def _without_none(value: Any) -> Any:
-    """A null is no text in a prompt, where Jinja would write None."""
+    """A null is not text in a prompt, where Jinja would write None."""
     return "" if value is None else value
 
 

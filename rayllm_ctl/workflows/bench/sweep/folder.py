@@ -92,7 +92,7 @@ class Folder:
         self.left_file.unlink(missing_ok=True)
 
     def sweep(self) -> Sweep:
-        """All that the folder holds, in the order of the values. Raises UsageError for files that are no results."""
+        """All that the folder holds, in the order of the values. Raises UsageError for files that are not results."""
         names = sorted(path.stem for path in self.path.glob("*.json") if is_variant_name(path.stem, self.service))
         records = [record for name in names if (record := self.read(name)) is not None]
         return Sweep(self.service, self.vary, tuple(sorted(records, key=lambda record: _order(record.values))))

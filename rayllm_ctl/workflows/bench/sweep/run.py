@@ -232,7 +232,7 @@ class _Run:
             f"interrupted: {self._left.name} is left in namespace {self._namespace}",
             hint=(
                 delete_command(self._left.name, self._namespace),
-                "the same bench sweep again removes it, and goes on with what is missing",
+                "the same bench sweep again removes it, and continues with what is missing",
             ),
             exit_code=INTERRUPTED,
         )

@@ -77,7 +77,7 @@ def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
             f"{left.variant} was left by an interrupted sweep in namespace {left.namespace} of {left.server}, and this "
             f"call is for namespace {here.namespace} of {here.server}",
             hint=(
-                f"-n {left.namespace}, with the --context of {left.server}    # removes it, and goes on there",
+                f"-n {left.namespace}, with the --context of {left.server}    # removes it, and continues there",
                 f"rm {folder.left_file}    # if it is gone",
             ),
         )

@@ -12,7 +12,7 @@ from typing import Any
 class Interrupts:
     """Counts Ctrl-C and SIGTERM, and raises KeyboardInterrupt for each. To be used in the main thread.
 
-    While `held` the first one only counts: what is being put in order goes on.
+    While `held` the first one only counts: what is being put in order continues.
     """
 
     def __init__(self) -> None:

@@ -143,7 +143,7 @@ class _Follower:
                 self._arrived.put(error)
 
     def _take(self, found: Found, *, first: bool = False) -> Iterator[LogNote]:
-        """Begin to read what is new, go on with what broke off, end what is gone."""
+        """Begin to read what is new, continue with what broke off, end what is gone."""
         yield from (LogNote(text) for name, text in found.unread.items() if name not in self._unread)
         self._unread = frozenset(found.unread)
         present = {one.key: one for one in found.sources if one.state != "waiting"}

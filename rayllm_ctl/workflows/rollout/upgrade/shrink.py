@@ -135,7 +135,7 @@ def _steps(
 def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The service as it was applied, if its second RayCluster has to take over before it gets more replicas.
 
-    So an interrupted command left it: the workers that are still missing have no place beside the first RayCluster.
+    So an interrupted command left it: the workers that are still missing do not fit beside the first RayCluster.
     """
     others = service.kind.clusters_of(service.item)[1:]
     found = all_nodes(cluster)
@@ -175,7 +175,7 @@ def shrink_replicas(
     problem = _await_place(cluster, plan.second, stop)
     if problem is None:
         return
-    yield Noted(f"the second RayCluster has no place: {problem.detail}")
+    yield Noted(f"the second RayCluster does not fit: {problem.detail}")
     if plan.smaller != plan.own:
         yield from bounded(plan.own)
     raise UserError(
@@ -186,11 +186,11 @@ def shrink_replicas(
 
 
 def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | None) -> Checked | None:
-    """None as soon as the nodes have room for the second RayCluster; what is lacking after RELEASED_SECONDS."""
+    """None as soon as the nodes have capacity for the second RayCluster; what is lacking after RELEASED_SECONDS."""
     deadline = time.monotonic() + RELEASED_SECONDS
     while True:
         found = all_nodes(cluster)
-        unknown = Checked("capacity", None, "whether the nodes have room is unknown: not permitted to list nodes")
+        unknown = Checked("capacity", None, "whether the nodes have capacity is unknown: not permitted to list nodes")
         check = capacity_check(manifest, *found) if found is not None else unknown
         if check.ok or (stop is not None and stop.is_set()):
             return None

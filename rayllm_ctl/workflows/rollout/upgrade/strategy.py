@@ -38,7 +38,7 @@ class Upgrade:
     """What is applied for a change. shrink: replicas that have to go before all else; first: the changed service with
     another number of replicas, which has to be Ready before the change itself is applied; restart: a part of the
     service that starts a second RayCluster, applied before the change; replaced: the RayCluster that is deleted after
-    it, as the second one has no place before.
+    it, as the second one does not fit before.
     """
 
     first: Mapping[str, Any] | None = None
@@ -65,7 +65,7 @@ def choose_upgrade(
     ref: ServiceRef, live: Object, manifests: Sequence[Mapping[str, Any]], applied: Inventory, seconds: float | None,
     options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """Say what applying `manifests` does to the service `ref`, whose object is `live`, and choose how.
+    """Report what applying `manifests` does to the service `ref`, whose object is `live`, and choose how.
 
     applied: what was applied for it. seconds: how long a replica starts.
 
@@ -92,7 +92,7 @@ def choose_upgrade(
     if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
         first = unfinished(cluster, service, manifests)
         if first is not None:
-            yield Noted("the second RayCluster takes over first: the nodes have no room for more replicas before")
+            yield Noted("the second RayCluster takes over first: the nodes have no capacity for more replicas")
             return Upgrade(first=first)
     asked = options.way == "surge"
     if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
@@ -102,7 +102,7 @@ def choose_upgrade(
         return Upgrade(restart=restart)
     if not _restart_stops(item):
         _refuse(diff, service, options)
-        yield Noted("--upgrade surge is not needed: the service goes on answering")
+        yield Noted("--upgrade surge is not needed: this change causes no downtime")
         return Upgrade()
     return (yield from _surge(cluster, service, manifests, diff, options))
 
@@ -129,7 +129,7 @@ def _surge(
         return Upgrade()
     room = place(cluster, first, pods)
     if not room.ok and not asked:
-        why = f"; another replica has no place to answer meanwhile: {room.detail}"
+        why = f"; no capacity for an extra replica: {room.detail}"
         _refuse(diff, service, options, why, "--upgrade surge to wait for a place, if nodes are added or become free")
         return Upgrade()
     replicas = ", ".join(f"{model}: {SURGE}" for model in pods)
@@ -164,7 +164,7 @@ def _scarce(
     cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
     options: UpgradeOptions, restart: Mapping[str, Any] | None,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """A second RayCluster for which the nodes have no room beside the one that runs.
+    """A second RayCluster for which the nodes have no capacity beside the one that runs.
 
     Fewer replicas until it has taken over, if that helps; else the RayCluster that runs goes first, if the outage is
     accepted or nothing answers anyway.
@@ -179,7 +179,7 @@ def _scarce(
         if options.way == "shrink":
             yield Noted("--upgrade shrink is not needed: the second RayCluster has a place beside the first")
         return Upgrade()
-    waits = "--upgrade new-cluster    # waits for a place, and what runs goes on serving"
+    waits = "--upgrade new-cluster    # waits for capacity; the running service keeps serving"
     lacking = "; ".join(one.message for one in item.explanation.consequences if one.capacity is False)
     if isinstance(found, Shrink):
         if not options.wait:
@@ -193,13 +193,13 @@ def _scarce(
     if found.replaceable and (options.accept_outage or not answers(service.item)):
         first = _first_cluster(cluster, service)
         yield Noted(
-            f"replace: RayCluster {first.name} is deleted, since the second one has no place before: {found.why}"
+            f"replace: RayCluster {first.name} is deleted first, since the nodes have no capacity for both: {found.why}"
         )
         return Upgrade(replaced=first)
     if not answers(service.item):
         return Upgrade()
     problem = (
-        f"{service.label}: the second RayCluster has no place beside the one that runs ({found.why}); nothing was "
+        f"{service.label}: the second RayCluster does not fit beside the running one ({found.why}); nothing was "
         f"applied: {lacking}"
     )
     if found.replaceable:

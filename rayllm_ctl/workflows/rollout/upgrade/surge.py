@@ -54,7 +54,7 @@ def _application(config: Any, name: str) -> Any:
 
 
 def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapping[str, int]]) -> Checked:
-    """Whether the nodes have room for one more replica of each model."""
+    """Whether the nodes have capacity for one more replica of each model."""
     found = all_nodes(cluster)
     if found is None:
         return Checked("capacity", None, "not permitted to list nodes")

@@ -1,4 +1,4 @@
-"""Bundles: what a folder holds becomes a Snapshot, and what is no bundle is refused."""
+"""Bundles: what a folder holds becomes a Snapshot, and what is not a bundle is refused."""
 
 from __future__ import annotations
 
