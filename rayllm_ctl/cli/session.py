@@ -115,7 +115,16 @@ class Display:
         if self._follow or self._output not in ("json", "yaml"):
             return
         health = to_json(self._last.health) if self._last else None
-        print_data({"applied": to_json(self._applied), "health": health}, self._output)
+        applied = [
+            {
+                "kind": event.kind,
+                "name": event.name,
+                "namespace": event.namespace,
+                "action": f"{event.action} (dry run)" if event.dry_run else event.action,
+            }
+            for event in self._applied
+        ]
+        print_data({"applied": applied, "health": health}, self._output)
 
 
 @contextmanager

@@ -102,10 +102,11 @@ def test_apply_plans_every_file_before_it_asks_the_cluster(run: Run, api: FakeAP
 
 
 def test_deploy_renders_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rayllm_ctl import render
     from rayllm_ctl.workflows.render import manifests
 
     calls: list[Any] = []
-    real = manifests.render
+    real = render.render
 
     def counted(*args: Any) -> Any:
         calls.append(args)
