@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import stat
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import kubernetes
 import pytest
 import yaml
 
@@ -18,7 +18,7 @@ from e2e.harness import Bench, Object, Target
 pytestmark = pytest.mark.xdist_group("simulated")
 
 ROOT = Path(__file__).parents[1]
-SITE = Path(kubernetes.__file__).parents[1]
+SITE = Path(sysconfig.get_path("purelib"))
 
 
 def as_user(bench: Bench, user: Object, folder: Path) -> Bench:

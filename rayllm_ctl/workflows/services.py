@@ -41,7 +41,7 @@ class ServiceRef:
     checks: tuple[Checked, ...]
 
 
-def read_service(
+def read_service_ref(
     cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, needed: Sequence[Right],
     item: dict[str, Any] | None = None,
 ) -> ServiceRef:  # fmt: skip

@@ -33,7 +33,7 @@ from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
 from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
-from rayllm_ctl.workflows.rollout.prerequisites import check_service, fit, read_for_apply
+from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
 from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
@@ -126,7 +126,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     rights = _rights(one, namespace, options)
     require_other_kinds(cluster, one.manifests)
     service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
-    yield from check_service(service, one, rights)
+    yield from check_prerequisites(service, one, rights)
     one = yield from fit(service, one)
     if (planned := _planned(one)) is not None:
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
@@ -179,7 +179,7 @@ def prepare_upgrade(
     return (yield from choose_upgrade(service, service.item, one.manifests, applied, planned_start_seconds(one), how))
 
 
-def target_of(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
+def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
     """The manifests as they are applied."""
     return [annotated(placed(item, service.namespace), options.annotations) for item in one.manifests]
 
@@ -190,7 +190,7 @@ def check_apply(
     """What the API server says of an apply; nothing is written."""
     for event, _ in apply(
         service.cluster,
-        target_of(service, one, options),
+        manifests_to_apply(service, one, options),
         dry_run="server",
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
@@ -205,7 +205,7 @@ def apply_steps(
 ) -> Iterator[Event]:  # fmt: skip
     """Apply the service, with another number of replicas first where the upgrade takes two steps, and wait for each."""
     cluster, kind = service.cluster, service.kind
-    target = target_of(service, one, options)
+    target = manifests_to_apply(service, one, options)
     steps = [target]
     if upgrade.first is not None:
         first = annotated(placed(upgrade.first, service.namespace), options.annotations)
@@ -214,7 +214,7 @@ def apply_steps(
     kept: Kept | None = None
     before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
-        done, stored = yield from apply_step(service, manifests, options)
+        done, stored = yield from apply_manifests(service, manifests, options)
         if number == 0:
             for event in prune(cluster, surplus):
                 yield event
@@ -236,7 +236,7 @@ def apply_steps(
             return
 
 
-def apply_step(
+def apply_manifests(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]], options: DeployOptions
 ) -> Generator[Applied, None, tuple[list[Applied], dict[str, Any]]]:
     """Apply the objects of one step; what was done, and the object of the service as it is stored now."""

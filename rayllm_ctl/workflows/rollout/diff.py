@@ -38,7 +38,7 @@ from rayllm_ctl.workflows.render.ray_token import fitted
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
-from rayllm_ctl.workflows.services import ServiceRef, read_service
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -99,7 +99,7 @@ def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace:
     kind, manifest = workload(manifests)
     name = manifest["metadata"]["name"]
     require_other_kinds(cluster, manifests)
-    service = read_service(cluster, kind, name, namespace, apply_rights(kind, manifests).needed)
+    service = read_service_ref(cluster, kind, name, namespace, apply_rights(kind, manifests).needed)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
     return service, inventory(cluster, name, namespace, KEPT)
 

@@ -16,7 +16,7 @@ from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.render.ray_token import fitted
 from rayllm_ctl.workflows.render.types import Rendering
-from rayllm_ctl.workflows.services import ServiceRef, read_service, reject_other_kind
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, reject_other_kind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -39,10 +39,10 @@ def read_for_apply(
     kind, manifest = workload(one.manifests)
     name = manifest["metadata"]["name"]
     yield from reject_other_kind(cluster, kind, name, namespace)
-    return read_service(cluster, kind, name, namespace, rights.needed)
+    return read_service_ref(cluster, kind, name, namespace, rights.needed)
 
 
-def check_service(service: ServiceRef, one: Rendering, rights: Rights) -> Iterator[Checked]:
+def check_prerequisites(service: ServiceRef, one: Rendering, rights: Rights) -> Iterator[Checked]:
     """What is known of the cluster, the rights without which less is shown, and the capacity for a new service."""
     yield from service.checks
     if service.item is not None:  # what it holds already is not free, and would be counted as missing

@@ -23,7 +23,7 @@ from rayllm_ctl.workflows.rollout.applied_state import (
     live_service,
     start_seconds,
 )
-from rayllm_ctl.workflows.services import ServiceRef, read_service
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -84,7 +84,7 @@ def prepare(
         f"scale: {change}",
         {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
         start_seconds(known),
-        read_service(cluster, service.kind, name, namespace, rights.needed, service.item),
+        read_service_ref(cluster, service.kind, name, namespace, rights.needed, service.item),
         applied,
         known or None,
     )

@@ -19,16 +19,16 @@ from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.deploy import (
     DeployOptions,
-    apply_step,
+    apply_manifests,
     apply_steps,
     check_apply,
     find_surplus,
+    manifests_to_apply,
     prepare_upgrade,
-    target_of,
 )
-from rayllm_ctl.workflows.rollout.prerequisites import check_service, fit, read_for_apply
+from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade
-from rayllm_ctl.workflows.services import ServiceRef, read_service
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
@@ -79,7 +79,7 @@ def cluster(api: FakeAPI, tmp_path: Path) -> Cluster:
 @pytest.fixture
 def service(cluster: Cluster) -> ServiceRef:
     """The service before anything of it is there."""
-    return read_service(cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
+    return read_service_ref(cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
 
 
 def result(steps: Generator[Event, None, T]) -> tuple[list[Event], T]:
@@ -95,8 +95,8 @@ def result(steps: Generator[Event, None, T]) -> tuple[list[Event], T]:
 def deployed(service: ServiceRef, *manifests: dict[str, Any]) -> ServiceRef:
     """The service once these manifests are applied."""
     one = made(*manifests)
-    result(apply_step(service, target_of(service, one, NO_WAIT), NO_WAIT))
-    return read_service(service.cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
+    result(apply_manifests(service, manifests_to_apply(service, one, NO_WAIT), NO_WAIT))
+    return read_service_ref(service.cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
 
 
 def paths(api: FakeAPI, method: str) -> list[str]:
@@ -115,7 +115,7 @@ def test_rights_that_are_missing_of_a_service_that_was_read(
 ) -> None:
     deployed(service, ray_service())
     api.granted = {(verb, "rayservices.ray.io", False) for verb in ("get", "patch")}
-    known = read_service(cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
+    known = read_service_ref(cluster, RAY_SERVICE, "tiny", "llm", NEEDED)
     with pytest.raises(ClusterError, match="not permitted to watch rayservices"):
         result(read_for_apply(cluster, made(), "llm", Rights((*NEEDED, Right("watch", "RayService"))), known))
 
@@ -129,23 +129,23 @@ def test_a_service_without_an_object_is_looked_for_under_both_kinds(
 
 
 def test_the_capacity_is_checked_for_a_new_service_only(api: FakeAPI, service: ServiceRef) -> None:
-    names = [check.name for check in check_service(service, made(), RIGHTS)]
+    names = [check.name for check in check_prerequisites(service, made(), RIGHTS)]
     assert names == ["KubeRay", "namespace", "permissions", "capacity"]
     known = deployed(service, ray_service())
     api.requests.clear()
-    assert [check.name for check in check_service(known, made(), RIGHTS)] == names[:-1]
+    assert [check.name for check in check_prerequisites(known, made(), RIGHTS)] == names[:-1]
     assert "nodes" not in paths(api, "GET")
 
 
 def test_nodes_that_were_read_are_no_right_to_ask_for(api: FakeAPI, service: ServiceRef) -> None:
     api.requests.clear()
-    list(check_service(service, made(), RIGHTS))
+    list(check_prerequisites(service, made(), RIGHTS))
     assert paths(api, "POST") == []
 
 
 def test_nodes_that_may_not_be_read(api: FakeAPI, service: ServiceRef) -> None:
     api.granted = {("list", "pods", True)}
-    *_, permissions, capacity = check_service(service, made(), RIGHTS)
+    *_, permissions, capacity = check_prerequisites(service, made(), RIGHTS)
     assert permissions == Checked("permissions", None, "not permitted to list nodes")
     assert capacity == Checked("capacity", None, "not permitted to list nodes")
 
@@ -205,14 +205,14 @@ def test_a_dry_run_writes_nothing(api: FakeAPI, service: ServiceRef) -> None:
 
 def test_annotations_of_a_deployment_are_on_each_object(service: ServiceRef) -> None:
     options = dataclasses.replace(NO_WAIT, annotations={"team": "search"})
-    found = target_of(service, made(ray_service(), network_policy()), options)
+    found = manifests_to_apply(service, made(ray_service(), network_policy()), options)
     assert [item["metadata"]["annotations"] for item in found] == [{"team": "search"}] * 2
     assert [item["metadata"]["namespace"] for item in found] == ["llm"] * 2
 
 
 def test_a_new_service_is_not_read_before_it_is_applied(api: FakeAPI, service: ServiceRef) -> None:
     api.requests.clear()
-    events, (done, stored) = result(apply_step(service, [ray_service()], NO_WAIT))
+    events, (done, stored) = result(apply_manifests(service, [ray_service()], NO_WAIT))
     assert events == done == [Applied("RayService", "tiny", "llm", "created", False)]
     assert stored["metadata"]["uid"] == api.stored("RayService", "tiny")["metadata"]["uid"]
     assert [request.method for request in api.requests] == ["PATCH"]
