@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.health import diagnose
-from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.external import external_addresses
 from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.changes import Explanation, Running
 from rayllm_ctl.model.observed.external import ExternalAddress
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
-from rayllm_ctl.serveconfig import bounds, document
 
 _KIND = "RayService"
 
@@ -36,11 +31,15 @@ def _clusters_of(item: Object) -> tuple[str, ...]:
 
 def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     # Imported on use: the rules take longer to import than `chat` and `delete` take to run.
+    from rayllm_ctl.health import diagnose
+
     return diagnose(snapshot, name, namespace, _replicas_of)
 
 
 def _replicas_of(config: str) -> tuple[int, int] | None:
     """Replicas of the models of a Serve configuration that rayllm-ctl has rendered: at first, and at most."""
+    from rayllm_ctl.serveconfig import bounds, document
+
     try:
         found = bounds.models(document.read_serve_document(config, "serveConfigV2").data)
     except (UserError, ValueError, TypeError, AttributeError):
@@ -49,10 +48,15 @@ def _replicas_of(config: str) -> tuple[int, int] | None:
 
 
 def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
+    from rayllm_ctl.health.context import ServiceContext
+    from rayllm_ctl.health.external import external_addresses
+
     return external_addresses(ServiceContext(snapshot, name, namespace))
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.rayservice import explain_rayservice
+
     return explain_rayservice(before, after, running)
 
 
