@@ -22,7 +22,7 @@ from rayllm_ctl.model.observed.serve_answer import NO_CONTROLLER, lacks_controll
 
 NEVER = float("inf")
 
-ReplicasOf = Callable[[str], tuple[int, int] | None]
+ReplicasOf = Callable[[Object], tuple[int, int] | None]
 """From a Serve configuration to the replicas of its models that it asks for at first, and at most; None where it does
 not say."""
 
@@ -217,8 +217,7 @@ class ServiceContext:
     @cached_property
     def replicas_asked(self) -> tuple[int, int] | None:
         """Replicas that the Serve configuration asks for at first, and at most; None where it does not say."""
-        text = fields.text(self.service.item, "spec", "serveConfigV2") if self.service else ""
-        return self._replicas_of(text) if self._replicas_of is not None and text else None
+        return self._replicas_of(self.service.item) if self._replicas_of is not None and self.service else None
 
     def _is_reached(self, cluster: str) -> bool:
         """Whether an address of the service that takes requests is that of a pod of the cluster."""

@@ -13,7 +13,8 @@ from rayllm_ctl.model.observed.changes import Explanation, Running
 from rayllm_ctl.model.observed.external import ExternalAddress
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
-from rayllm_ctl.serveconfig import bounds, document
+from rayllm_ctl.serveconfig import bounds
+from rayllm_ctl.serveconfig.applied import applied_config
 
 _KIND = "RayService"
 
@@ -39,10 +40,10 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     return diagnose(snapshot, name, namespace, _replicas_of)
 
 
-def _replicas_of(config: str) -> tuple[int, int] | None:
-    """Replicas of the models of a Serve configuration that rayllm-ctl has rendered: at first, and at most."""
+def _replicas_of(item: Object) -> tuple[int, int] | None:
+    """Replicas of the models of a RayService that rayllm-ctl has rendered: at first, and at most."""
     try:
-        found = bounds.models(document.read_serve_document(config, "serveConfigV2").data)
+        found = bounds.models(applied_config(item))
     except (UserError, ValueError, TypeError, AttributeError):
         return None  # of the user's own: what it asks for shows when Serve has read it
     return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None

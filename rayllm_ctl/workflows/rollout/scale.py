@@ -14,7 +14,7 @@ from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.serveconfig import bounds as texts
-from rayllm_ctl.serveconfig import document
+from rayllm_ctl.serveconfig.applied import FIELD, applied_config, config_text
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
     LiveService,
@@ -95,7 +95,7 @@ def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
     groups = (
         ("spec", "workerGroupSpecs") if service.kind.is_cluster else ("spec", "rayClusterConfig", "workerGroupSpecs")
     )
-    for path in (groups,) if service.kind.is_cluster else (("spec", "serveConfigV2"), groups):
+    for path in (groups,) if service.kind.is_cluster else (("spec", FIELD), groups):
         found: Any = own
         for part in path:
             found = found.get(part) if isinstance(found, Mapping) else None
@@ -135,8 +135,7 @@ def scaled_service(
     if MODEL not in own["metadata"].get("annotations", {}):
         raise _not_ours(service, "it was deployed from a Serve configuration file")
     spec = own["spec"]
-    text = str(spec.get("serveConfigV2") or "")
-    found = texts.models(document.read_serve_document(text, service.label).data)
+    found = texts.models(applied_config(own))
     chosen = _chosen(service, found, model)
     before = chosen.bounds
     after = _valid(service, before, low, high)
@@ -144,14 +143,14 @@ def scaled_service(
     each = workers.high // before.high
     pods = (workers, Bounds(after.low * each, after.high * each))
     try:
-        changed = texts.with_bounds(text, chosen, after)
+        changed = texts.with_bounds(config_text(own), chosen, after)
     except ValueError as error:
-        raise _not_ours(service, f"serveConfigV2: {error}") from None
+        raise _not_ours(service, f"{FIELD}: {error}") from None
     config = spec["rayClusterConfig"]
     groups = with_group_bounds(config["workerGroupSpecs"], {group: pods[1]})
     manifest = {
         **own,
-        "spec": {**spec, "serveConfigV2": changed, "rayClusterConfig": {**config, "workerGroupSpecs": groups}},
+        "spec": {**spec, FIELD: changed, "rayClusterConfig": {**config, "workerGroupSpecs": groups}},
     }
     if chosen.sole and after.low < before.low and after.low <= 1:
         # As planner.disruptions has it: requests wait at the head for a single replica.
