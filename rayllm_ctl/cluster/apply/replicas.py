@@ -112,5 +112,4 @@ def _statuses(dashboard: Dashboard, *, started: bool = True) -> list[str]:
 
     One that is being deleted has no deployments in Serve's answer, and stays there until its last replica has ended.
     """
-    applications = read_state(dashboard, started=started).get("applications") or {}
-    return [str(app.get("status")) for app in applications.values()]
+    return [app.status for app in read_state(dashboard, started=started).applications]

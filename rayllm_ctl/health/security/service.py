@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
 
 AUTOSCALER = "autoscaler"
