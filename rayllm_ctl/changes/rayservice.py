@@ -16,13 +16,14 @@ from rayllm_ctl.changes.fields import Difference, field_differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.kube.cluster_spec import CLUSTER_FIELDS
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
 from rayllm_ctl.serveconfig.applied import FIELD as _FILE
 from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_text
 
-_CONFIG = "rayClusterConfig"
+_CONFIG = CLUSTER_FIELDS["RayService"]
 _INCREMENTAL_BY_DEFAULT = (1, 7)
 """The version of KubeRay from which the feature gate of incremental upgrades is on by default."""
 

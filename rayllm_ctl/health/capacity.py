@@ -10,6 +10,7 @@ from rayllm_ctl.health.objects.node import Node, read_nodes
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator, read_pod
 from rayllm_ctl.health.objects.quantity import format_number, pod_requests, show
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
@@ -48,11 +49,6 @@ def first_requests(manifest: Object) -> dict[str, str]:
 
 def _accelerators_first(resource: str) -> tuple[bool, str]:
     return not is_accelerator(resource), resource
-
-
-def cluster_spec(manifest: Object) -> Object:
-    """The spec of a RayCluster, or the one that a RayService has of it."""
-    return fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
 
 
 def _groups(spec: Object) -> list[tuple[GroupSpec, Object]]:

@@ -16,6 +16,7 @@ from rayllm_ctl.health.objects.pod import Pod, read_pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.rayservice import Service, read_service
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
 from rayllm_ctl.model.observed.serve_state import (
@@ -218,7 +219,7 @@ class ServiceContext:
     @cached_property
     def spec(self) -> ClusterSpec:
         """The cluster that the RayService asks for."""
-        return read_cluster_spec(fields.mapping(self.service.item, "spec", "rayClusterConfig") if self.service else {})
+        return read_cluster_spec(cluster_spec(self.service.item) if self.service else {})
 
     @cached_property
     def replicas_asked(self) -> tuple[int, int] | None:

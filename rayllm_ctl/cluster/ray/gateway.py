@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.gateway import KEYS_VOLUME
@@ -47,7 +48,7 @@ def gateway_of(rayservice: Object) -> LiveGateway | None:
 
 
 def _keys_secret(rayservice: Object) -> str | None:
-    groups = ((rayservice["spec"].get("rayClusterConfig") or {}).get("workerGroupSpecs")) or ()
+    groups = cluster_spec(rayservice).get("workerGroupSpecs") or ()
     for group in groups:
         for volume in group["template"]["spec"].get("volumes") or ():
             if volume.get("name") == KEYS_VOLUME:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL, VERSION
 from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.observed.health import Object
@@ -89,7 +90,7 @@ def _decoded(value: str) -> Any:
 
 
 def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
-    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    spec = cluster_spec(item)
     for group in spec.get("workerGroupSpecs") or ():
         yield group["template"]["spec"]
 

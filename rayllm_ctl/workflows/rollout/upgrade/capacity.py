@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.serveconfig import bounds
@@ -93,12 +94,12 @@ class Fitting:
 
     def _second(self, replicas: ReplicaCounts) -> Mapping[str, Any]:
         """The second RayCluster with so many replicas."""
-        config = self._manifest["spec"]["rayClusterConfig"]
+        config = cluster_spec(self._manifest)
         wanted: dict[str, Bounds] = {}
         for model, (group, each) in self._new_groups.items():
             wanted[group] = Bounds(replicas[model] * each, replicas[model] * each)
         groups = with_group_bounds(config["workerGroupSpecs"], wanted)
-        return {"spec": {"rayClusterConfig": {**config, "workerGroupSpecs": groups}}}
+        return with_cluster_spec(self._manifest, {**config, "workerGroupSpecs": groups})
 
 
 def ray_cluster(pod: Object, namespace: str) -> str:
@@ -111,5 +112,5 @@ def ray_cluster(pod: Object, namespace: str) -> str:
 
 def _group(service: LiveService, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, int]:
     """The worker group of a model, and how many of its pods a replica takes."""
-    name, bounds = worker_bounds(service, manifest["spec"], model)
+    name, bounds = worker_bounds(service, manifest, model)
     return name, bounds.high // model.bounds.high

@@ -10,6 +10,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.scaling import Bounds
 from rayllm_ctl.serveconfig import bounds
 from rayllm_ctl.serveconfig.applied import applied_config
@@ -57,7 +58,7 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
     if found is None:
         return Checked("capacity", None, "not permitted to list nodes")
     count = {group: each for groups in pods.values() for group, each in groups.items()}
-    config = manifest["spec"]["rayClusterConfig"]
+    config = cluster_spec(manifest)
     groups = [
         {**group, "minReplicas": count[group["groupName"]], "replicas": count[group["groupName"]]}
         for group in config["workerGroupSpecs"]
