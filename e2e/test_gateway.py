@@ -257,7 +257,7 @@ def test_its_manifests_can_be_applied_by_the_client(gateway: Gateway) -> None:
 
 
 def test_another_gateway_restarts_the_ingress_alone(gateway: Gateway, tmp_path: Path) -> None:
-    """A release of rayllm-ctl that differs in the gateway: the ingress has its code, and every pod is the same."""
+    """A release of rayllm-ctl that differs in the gateway: the ingress has its code, and no engine or head restarts."""
     bench = gateway.bench
     shutil.copytree(ROOT / "rayllm_ctl", tmp_path / "rayllm_ctl")
     pipeline = tmp_path / "rayllm_ctl/serving/gateway/pipeline.py"
@@ -266,7 +266,9 @@ def test_another_gateway_restarts_the_ingress_alone(gateway: Gateway, tmp_path: 
     pipeline.write_text(text.replace('{"status":"ok"}', '{"status":"other"}'))
 
     def pods() -> set[str]:
-        return {pod["metadata"]["uid"] for pod in bench.items("pods", "rayllm.io/service=gate")}
+        # A second worker of the ingress may be started while the replica before still answers.
+        found = bench.items("pods", "rayllm.io/service=gate,ray.io/group!=ingress")
+        return {pod["metadata"]["uid"] for pod in found}
 
     before = pods()
     flags = ("--model-config", str(gateway.file.parent), "--offline", "--accept-outage", "-n", bench.namespace)

@@ -41,8 +41,24 @@ OF_IMAGES = {
 }
 """Packages that code in the pods imports late, since not every process, or not every image, has them."""
 
+HEALTH = "the rules of status and diff (37 ms), which render, chat and delete do without"
+SERVE_FILES = "the reader of Serve files and applications, which services of a model do without"
+
 LATE_MODULES = {
     ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "urllib.request (28 ms), when the hub is asked",
+    ("kinds/raycluster.py", "rayllm_ctl.changes.raycluster"): HEALTH,
+    ("kinds/raycluster.py", "rayllm_ctl.health"): HEALTH,
+    ("kinds/raycluster.py", "rayllm_ctl.health.clustercontext"): HEALTH,
+    ("kinds/raycluster.py", "rayllm_ctl.health.external"): HEALTH,
+    ("kinds/rayservice.py", "rayllm_ctl.changes.rayservice"): HEALTH,
+    ("kinds/rayservice.py", "rayllm_ctl.health"): HEALTH,
+    ("kinds/rayservice.py", "rayllm_ctl.health.context"): HEALTH,
+    ("kinds/rayservice.py", "rayllm_ctl.health.external"): HEALTH,
+    ("kinds/rayservice.py", "rayllm_ctl.serveconfig"): HEALTH,
+    ("workflows/plan/model.py", "rayllm_ctl.planner.transformers.cpu"): "12 ms, of which few services have need",
+    ("workflows/plan/model.py", "rayllm_ctl.planner.transformers.gpu"): "12 ms, of which few services have need",
+    ("workflows/plan/model.py", "rayllm_ctl.workflows.plan.own_applications"): SERVE_FILES,
+    ("workflows/render/service.py", "rayllm_ctl.workflows.render.serve_config"): SERVE_FILES,
     ("serving/batch/driver.py", "rayllm_ctl.serving.batch.inference"): "ray.data, once rows are left to answer",
     ("serving/batch/inference/pipeline.py", "rayllm_ctl.serving.batch.inference"): "vLLM, unless a stage replaces it",
     ("serving/gateway/limits/limiter.py", "rayllm_ctl.serving.gateway.limits.redis_store"): "limits and redis",

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.changes.raycluster import explain_raycluster
-from rayllm_ctl.health import diagnose_cluster
-from rayllm_ctl.health.clustercontext import ClusterContext
-from rayllm_ctl.health.external import external_addresses
 from rayllm_ctl.kinds.common import (
     EXPOSURE,
     FORGET,
@@ -31,14 +27,21 @@ _PARTS = (Right("list", "Pod"), Right("list", "EndpointSlice"))
 
 def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     # Imported on use, as for RayService.
+    from rayllm_ctl.health import diagnose_cluster
+
     return diagnose_cluster(snapshot, name, namespace)
 
 
 def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
+    from rayllm_ctl.health.clustercontext import ClusterContext
+    from rayllm_ctl.health.external import external_addresses
+
     return external_addresses(ClusterContext(snapshot, name, namespace))
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.raycluster import explain_raycluster
+
     return explain_raycluster(before, after, running)
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.changes.rayservice import explain_rayservice
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.health import diagnose
-from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.external import external_addresses
 from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.changes import Explanation, Running
 from rayllm_ctl.model.observed.external import ExternalAddress
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
-from rayllm_ctl.serveconfig import bounds
-from rayllm_ctl.serveconfig.applied import applied_config
 
 _KIND = "RayService"
 
@@ -37,23 +31,32 @@ def _clusters_of(item: Object) -> tuple[str, ...]:
 
 def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     # Imported on use: the rules take longer to import than `chat` and `delete` take to run.
+    from rayllm_ctl.health import diagnose
+
     return diagnose(snapshot, name, namespace, _replicas_of)
 
 
 def _replicas_of(item: Object) -> tuple[int, int] | None:
     """Replicas of the models of a RayService that rayllm-ctl has rendered: at first, and at most."""
+    from rayllm_ctl.serveconfig import applied, bounds
+
     try:
-        found = bounds.models(applied_config(item))
+        found = bounds.models(applied.applied_config(item))
     except (UserError, ValueError, TypeError, AttributeError):
         return None  # of the user's own: what it asks for shows when Serve has read it
     return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None
 
 
 def _external(snapshot: Snapshot, name: str, namespace: str) -> tuple[ExternalAddress, ...]:
+    from rayllm_ctl.health.context import ServiceContext
+    from rayllm_ctl.health.external import external_addresses
+
     return external_addresses(ServiceContext(snapshot, name, namespace))
 
 
 def _explain(before: Object, after: Object, running: Running) -> Explanation:
+    from rayllm_ctl.changes.rayservice import explain_rayservice
+
     return explain_rayservice(before, after, running)
 
 

@@ -29,9 +29,6 @@ from rayllm_ctl.planner.joint import joint_plan
 from rayllm_ctl.planner.memory import Draft, speculation
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
-from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu, plan_unseen_cpu
-from rayllm_ctl.planner.transformers.gpu import plan_transformers
-from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
 from rayllm_ctl.workflows.plan.warnings import UNSEEN, warned
 
 if TYPE_CHECKING:
@@ -56,6 +53,8 @@ def make_plan(
     A model that does not fit or contradicts itself is not an error but the verdict of the plan.
     """
     if service.applications:
+        from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
+
         service, code = read_application_code(service)
         plan = _plan_models(service, facts, explain, hand_sized)
         return with_applications(plan, service, code)
@@ -168,6 +167,8 @@ def _plan_transformers(
     on_cpu = service.accelerator.kind == "cpu"
     found = (_find_for_cpu if on_cpu else _find)(service, facts)
     if found is None:
+        from rayllm_ctl.planner.transformers.cpu import plan_unseen_cpu
+
         return plan_unseen_cpu(service, UNSEEN)
     catalog = {} if on_cpu else _gpus(facts)
     request = Request(
@@ -182,7 +183,11 @@ def _plan_transformers(
         notes=found.warnings,
     )
     if on_cpu:
+        from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu
+
         return plan_transformers_cpu(request)
+    from rayllm_ctl.planner.transformers.gpu import plan_transformers
+
     return plan_transformers(request, explain=explain)
 
 

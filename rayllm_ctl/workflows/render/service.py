@@ -8,13 +8,14 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.manifests import manifests
 from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, plan_without_token, unsaid
-from rayllm_ctl.workflows.render.serve_config import prepare_applications
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 
 
 def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Rendering:
     """Plan and render `source`. Raises UserError where it cannot run or is not valid."""
     if isinstance(source, ServeFile):
+        from rayllm_ctl.workflows.render.serve_config import prepare_applications
+
         found = prepare_applications(source, options)
         service = source.service
         notes = (*found.notes, *found.explanation)
