@@ -17,7 +17,7 @@ CONVENTIONS = {"COMMANDS", "F", "LOG", "ROWS", "T", "command", "logger", "main"}
 SHARED: dict[str, dict[str, int]] = {
     "client": {
         "AUTOSCALER": 4, "Applications": 2, "BATCH": 2, "Bounds": 2, "CLUSTER": 2, "COHERE": 2, "Change": 2,
-        "DEFAULT": 2, "DEFAULT_SECONDS": 2, "Deployment": 3, "EFFECTS": 2, "Engine": 2, "Found": 3,
+        "DEFAULT": 2, "DEFAULT_SECONDS": 2, "Deployment": 2, "EFFECTS": 2, "Engine": 2, "Found": 3,
         "GRACE_SECONDS": 3, "GROUP": 2, "Gateway": 2, "HEAD": 2, "INGRESS": 2, "KEPT": 2, "KIND": 5, "Keys": 2,
         "LOG_LINES": 3, "LogEncoding": 2, "MAX_BYTES": 3, "MAX_DEPTH": 2, "MIB": 3, "MOUNT_PATH": 2, "OPERATOR": 2,
         "Object": 2, "PACKAGE": 2, "PATIENCE": 3, "POLL_SECONDS": 5, "Parallelism": 2, "Pattern": 2, "Pods": 2,

@@ -16,12 +16,14 @@ from rayllm_ctl.changes.fields import Difference, field_differences, mapping
 from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
+from rayllm_ctl.model.kube.cluster_spec import CLUSTER_FIELDS
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
+from rayllm_ctl.serveconfig.applied import FIELD as _FILE
+from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_text
 
-_CONFIG = "rayClusterConfig"
-_FILE = "serveConfigV2"
+_CONFIG = CLUSTER_FIELDS["RayService"]
 _INCREMENTAL_BY_DEFAULT = (1, 7)
 """The version of KubeRay from which the feature gate of incremental upgrades is on by default."""
 
@@ -46,7 +48,7 @@ def explain_rayservice(before: Mapping[str, Any], after: Mapping[str, Any], runn
     strategy = str(mapping(new, "upgradeStrategy").get("type") or "NewCluster")
     replaced = "hash" in parts and strategy != "None"
 
-    file = _serve_changes(old, new, running)
+    file = _serve_changes(before, after, running)
     outside = [one for one in field_differences(_without(before), _without(after)) if one.path[0] != "status"]
     judged: list[Judged] = [(one, _outside(one)) for one in outside]
     pending = running.clusters[1] if len(running.clusters) > 1 else ""
@@ -59,7 +61,7 @@ def explain_rayservice(before: Mapping[str, Any], after: Mapping[str, Any], runn
         consequences.append(_upgrading(pending))
     if replaced:
         code = any(_is_pod_code(one) for one, _ in of_cluster)
-        consequences += [_new_cluster(strategy, running, code), *_renamed(old, new)]
+        consequences += [_new_cluster(strategy, running, code), *_renamed(before, after)]
     elif "hash" in parts:
         consequences.append(_held_back(running))
     held_back = _strategy_changed(old, new)
@@ -75,12 +77,12 @@ def explain_rayservice(before: Mapping[str, Any], after: Mapping[str, Any], runn
 
 
 def _serve_changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], running: Running
+    before: Mapping[str, Any], after: Mapping[str, Any], running: Running
 ) -> tuple[list[Judged], list[Consequence]]:
-    texts = (str(old.get(_FILE) or ""), str(new.get(_FILE) or ""))
+    texts = (config_text(before), config_text(after))
     if texts[0] == texts[1]:
         return [], []
-    files = [_parsed(text) for text in texts]
+    files = [applied_config_if_readable(side) for side in (before, after)]
     if files[0] is None or files[1] is None:
         unread = Difference((), texts[0], texts[1])
         message = "serveConfigV2 cannot be read as YAML: what Serve would restart is unknown"
@@ -91,19 +93,9 @@ def _serve_changes(
     return judged, consequences
 
 
-def _renamed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Consequence]:
-    files = [_parsed(str(side.get(_FILE) or "")) for side in (old, new)]
+def _renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
+    files = [applied_config_if_readable(side) for side in (before, after)]
     return serve.renamed(files[0] or {}, files[1] or {}, "with-new-cluster")
-
-
-def _parsed(text: str) -> Mapping[str, Any] | None:
-    import yaml
-
-    try:
-        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
-    except (yaml.YAMLError, ValueError):
-        return None
-    return found if isinstance(found, Mapping) else None if found is not None else {}
 
 
 def _without(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import GroupSpec, read_cluster_spec
 from rayllm_ctl.health.objects.node import Node, read_nodes
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator, read_pod
 from rayllm_ctl.health.objects.quantity import format_number, pod_requests, show
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 _NAME = "capacity"
@@ -48,11 +49,6 @@ def first_requests(manifest: Object) -> dict[str, str]:
 
 def _accelerators_first(resource: str) -> tuple[bool, str]:
     return not is_accelerator(resource), resource
-
-
-def cluster_spec(manifest: Object) -> Object:
-    """The spec of a RayCluster, or the one that a RayService has of it."""
-    return fields.mapping(manifest, "spec", "rayClusterConfig") or fields.mapping(manifest, "spec")
 
 
 def _groups(spec: Object) -> list[tuple[GroupSpec, Object]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.node import Node, read_nodes
 from rayllm_ctl.health.objects.operator import read_operator
 from rayllm_ctl.health.objects.pod import is_accelerator
 from rayllm_ctl.health.objects.quantity import amounts, format_number
 from rayllm_ctl.model.kube.kuberay_versions import known_version
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.hardware import GPU

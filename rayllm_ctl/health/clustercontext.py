@@ -6,13 +6,13 @@ import dataclasses
 from functools import cached_property
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.rayservice import Service, read_service
-from rayllm_ctl.health.objects.serve import ServeState
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.observed.serve_state import ServeState
 
 
 class ClusterContext(ServiceContext):

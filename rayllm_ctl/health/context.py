@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from rayllm_ctl.health.objects import fields, rayservice
+from rayllm_ctl.health.objects import rayservice
 from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.objects.events import EventLog
 from rayllm_ctl.health.objects.node import Node, read_nodes
@@ -15,14 +15,21 @@ from rayllm_ctl.health.objects.operator import Operator, is_operator, read_opera
 from rayllm_ctl.health.objects.pod import Pod, read_pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.rayservice import Service, read_service
-from rayllm_ctl.health.objects.serve import NOT_ASKED, ServeState, read_serve, read_status_applications
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
-from rayllm_ctl.model.observed.serve_answer import NO_CONTROLLER, lacks_controller
+from rayllm_ctl.model.observed.serve_state import (
+    NO_CONTROLLER,
+    NOT_ASKED,
+    ServeState,
+    read_serve,
+    read_status_applications,
+)
 
 NEVER = float("inf")
 
-ReplicasOf = Callable[[str], tuple[int, int] | None]
+ReplicasOf = Callable[[Object], tuple[int, int] | None]
 """From a Serve configuration to the replicas of its models that it asks for at first, and at most; None where it does
 not say."""
 
@@ -212,13 +219,12 @@ class ServiceContext:
     @cached_property
     def spec(self) -> ClusterSpec:
         """The cluster that the RayService asks for."""
-        return read_cluster_spec(fields.mapping(self.service.item, "spec", "rayClusterConfig") if self.service else {})
+        return read_cluster_spec(cluster_spec(self.service.item) if self.service else {})
 
     @cached_property
     def replicas_asked(self) -> tuple[int, int] | None:
         """Replicas that the Serve configuration asks for at first, and at most; None where it does not say."""
-        text = fields.text(self.service.item, "spec", "serveConfigV2") if self.service else ""
-        return self._replicas_of(text) if self._replicas_of is not None and text else None
+        return self._replicas_of(self.service.item) if self._replicas_of is not None and self.service else None
 
     def _is_reached(self, cluster: str) -> bool:
         """Whether an address of the service that takes requests is that of a pod of the cluster."""
@@ -259,9 +265,9 @@ class ServiceContext:
 
     def _serve(self, name: str, role: str) -> ServeState:
         answer: Any = self.snapshot.serve.get(name)
-        if role == "active" and isinstance(answer, Mapping) and lacks_controller(answer):
-            return ServeState(error=NO_CONTROLLER)  # the operator's copy is of such an answer, or older
         state = read_serve(answer) if answer is not None else ServeState(error=NOT_ASKED)
+        if role == "active" and state.no_controller:
+            return ServeState(error=NO_CONTROLLER)  # the operator's copy is of such an answer, or older
         copied = self.service.applications(f"{role}ServiceStatus") if self.service else {}
         if state.error and copied:
             return read_status_applications(copied, state.error)

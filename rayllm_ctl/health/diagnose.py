@@ -11,7 +11,6 @@ from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.context import ReplicasOf, ServiceContext
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.normal import normal_health, normal_servers, unread_health, unverified_health
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import suspended
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.result import make_health
@@ -36,6 +35,7 @@ from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
 from rayllm_ctl.health.serving import has_served, is_serving
 from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Health, Snapshot, State
 
 _WAITS_FOR_THE_CLUSTER = frozenset(

@@ -9,7 +9,6 @@ from datetime import datetime
 from rayllm_ctl.health.diagnose import merged_health
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.jobcontext import JobContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.rayjob import RayJob
 from rayllm_ctl.health.progress import step
@@ -21,6 +20,7 @@ from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.statustree import pod_node
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Snapshot
 

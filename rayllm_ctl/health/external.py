@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.http_route import route_addresses
 from rayllm_ctl.health.objects.urls import assigned, base_url, unique
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import HTTP_ROUTE, INGRESS
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.external import ExternalAddress, Reach
 from rayllm_ctl.model.observed.health import Object
 

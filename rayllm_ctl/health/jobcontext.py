@@ -9,18 +9,20 @@ from functools import cached_property
 from typing import Any
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields, rayjob
+from rayllm_ctl.health.objects import rayjob
 from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.objects.pod import Pod, read_pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.objects.rayjob import RayJob, read_rayjob
 from rayllm_ctl.health.objects.rayservice import Service, read_service
-from rayllm_ctl.health.objects.serve import ServeState
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.labels import BATCH
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.batch_progress import DRIVER_MARK, DriverReport, read_log
 from rayllm_ctl.model.observed.batch_status import SETTINGS
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.observed.serve_state import ServeState
 
 
 class JobContext(ServiceContext):
@@ -126,7 +128,7 @@ class JobContext(ServiceContext):
 
     @cached_property
     def spec(self) -> ClusterSpec:
-        return read_cluster_spec(fields.mapping(self.job.item, "spec", "rayClusterSpec") if self.job else {})
+        return read_cluster_spec(cluster_spec(self.job.item) if self.job else {})
 
     def _serve(self, name: str, role: str) -> ServeState:  # noqa: ARG002
         return ServeState(error="")

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.raycluster import RayCluster
+from rayllm_ctl.model.observed import fields
 
 WAVE = timedelta(seconds=120)
 """Losses that follow one another within this time are one: workers end up to 90 s after their head."""

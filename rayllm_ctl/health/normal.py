@@ -6,7 +6,6 @@ from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.result import make_health, notes
@@ -16,6 +15,7 @@ from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.service import lowering
 from rayllm_ctl.health.serving import has_served, is_serving, serving_since
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Health, State
 
 _YOUNG = 120.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.image_pulls import pulled, pulling
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.objects.serve import Deployment, Replica
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.observed.serve_state import Deployment, Replica
 
 # What vLLM's log says when a stage begins, last match wins (texts of vLLM 0.29).
 _STAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(

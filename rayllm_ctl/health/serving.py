@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.objects.serve import Deployment, Replica
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.observed.serve_state import Deployment, Replica
 
 
 def is_serving(context: ServiceContext) -> bool:

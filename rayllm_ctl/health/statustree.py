@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import suspended
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.progress import pod_step, replica_step, server_step
 from rayllm_ctl.health.serving import replica_since
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import StatusNode, format_count
+from rayllm_ctl.model.observed.serve_state import Application, Deployment
 
 _ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
 """What a RayCluster is to its service, as the state of its node: it serves, is to serve, or is about to be removed."""

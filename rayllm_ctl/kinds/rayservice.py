@@ -36,12 +36,12 @@ def _diagnose(snapshot: Snapshot, name: str, namespace: str) -> Health:
     return diagnose(snapshot, name, namespace, _replicas_of)
 
 
-def _replicas_of(config: str) -> tuple[int, int] | None:
-    """Replicas of the models of a Serve configuration that rayllm-ctl has rendered: at first, and at most."""
-    from rayllm_ctl.serveconfig import bounds, document
+def _replicas_of(item: Object) -> tuple[int, int] | None:
+    """Replicas of the models of a RayService that rayllm-ctl has rendered: at first, and at most."""
+    from rayllm_ctl.serveconfig import applied, bounds
 
     try:
-        found = bounds.models(document.read_serve_document(config, "serveConfigV2").data)
+        found = bounds.models(applied.applied_config(item))
     except (UserError, ValueError, TypeError, AttributeError):
         return None  # of the user's own: what it asks for shows when Serve has read it
     return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None

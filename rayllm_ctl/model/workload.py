@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.cluster_spec import cluster_path
 from rayllm_ctl.model.observed.changes import Explain
 from rayllm_ctl.model.observed.external import ExternalAddress
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot
@@ -71,6 +72,11 @@ class WorkloadKind:
     def is_cluster(self) -> bool:
         """Whether its objects are RayClusters, which KubeRay makes no further ones for."""
         return self.name == "RayCluster"
+
+    @property
+    def cluster_path(self) -> tuple[str, ...]:
+        """Where the spec of the RayCluster stands in its objects."""
+        return cluster_path(self.name)
 
     def rights_for(self, *activities: Activity) -> Rights:
         """The rights of several activities together."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rayllm_ctl.model.kube.cluster_spec import CLUSTER_FIELDS
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 DIRECTIVE = "$patch"
@@ -29,7 +30,7 @@ _MERGE_KEYS: Mapping[tuple[str, str], str] = {
     **{(box, "ports"): "containerPort" for box in _CONTAINERS},
     ("spec", "ports"): "port",
     ("", "secrets"): "name",
-    **{(cluster, "workerGroupSpecs"): "groupName" for cluster in ("spec", "rayClusterConfig", "rayClusterSpec")},
+    **{(cluster, "workerGroupSpecs"): "groupName" for cluster in ("spec", *CLUSTER_FIELDS.values())},
 }
 """The key by which the items of a list are told apart, by the list's own field and the field that contains it: `ports`
 are ServicePorts in a spec, ContainerPorts in a container and have no key in a rule of a NetworkPolicy."""

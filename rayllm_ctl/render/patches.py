@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.cluster_spec import CLUSTER_FIELDS, cluster_spec, with_cluster_spec
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.spec.patches import Patch, PatchTarget
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
@@ -43,14 +45,12 @@ def with_pod_templates(manifests: Sequence[dict[str, Any]], pods: Pods) -> list[
 
 
 def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
-    place = {"RayService": "rayClusterConfig", "RayCluster": "", "RayJob": "rayClusterSpec"}.get(manifest["kind"])
-    if place is None:
+    if manifest["kind"] != RAY_CLUSTER and manifest["kind"] not in CLUSTER_FIELDS:
         return manifest
-    spec = manifest["spec"]
-    cluster = dict(spec[place] if place else spec)
+    cluster = dict(cluster_spec(manifest))
     cluster["headGroupSpec"] = _merged(cluster["headGroupSpec"], pods.head, "head")
     cluster["workerGroupSpecs"] = [_merged(group, pods.worker, "worker") for group in cluster["workerGroupSpecs"]]
-    return go_text({**manifest, "spec": {**spec, place: cluster} if place else cluster})
+    return go_text(with_cluster_spec(manifest, cluster))
 
 
 def _merged(group: Mapping[str, Any], options: PodOptions, role: str) -> dict[str, Any]:

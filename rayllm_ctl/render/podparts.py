@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.cluster_spec import cluster_path
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.model.spec.pod_security import violations
@@ -16,7 +17,7 @@ from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.render.schema import part_problems
 
-_POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
+_POD = (*cluster_path("RayService"), "headGroupSpec", "template", "spec")
 """Where a RayService has the spec of a pod; those of other kinds are no different."""
 
 _CONTAINER = (*_POD, "containers")

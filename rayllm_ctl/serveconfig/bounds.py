@@ -12,6 +12,8 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.llm_applications import llm_entries, pattern_of
 from rayllm_ctl.model.kube.names import INGRESS_DEPLOYMENT
 from rayllm_ctl.model.kube.scaling import Bounds
+from rayllm_ctl.serveconfig.applied import FIELD
+from rayllm_ctl.serveconfig.document import read_serve_document
 
 if TYPE_CHECKING:
     import yaml
@@ -46,7 +48,7 @@ def with_bounds(text: str, model: ScalableModel, bounds: Bounds) -> str:
     import yaml
 
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    data = read_serve_document(text, FIELD, dates_as_text=True).data
     changes: dict[tuple[str | int, ...], int] = {}
     deployments = data["applications"][model.application]["deployments"]
     for index, deployment in enumerate(deployments):

@@ -6,6 +6,7 @@ measured with PyYAML 6.0 and k8s.io/apimachinery 0.35, which KubeRay 1.6.2 uses.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Mapping
@@ -50,8 +51,12 @@ class Document:
         return f"{self.source}:{self.line(problem.path)}: {where}"
 
 
-def read_serve_document(text: str, source: str) -> Document:
-    """The one document of `text`; `source` is what errors call it. UsageError with the line for what is not one."""
+def read_serve_document(text: str, source: str, *, dates_as_text: bool = False, may_be_empty: bool = False) -> Document:
+    """The one document of `text`; `source` is what errors call it. UsageError with the line for what is not one.
+
+    dates_as_text: what KubeRay makes of unquoted dates, which Ray itself cannot take. may_be_empty: then its data is
+    None.
+    """
     import yaml
 
     if len(text) > MAX_BYTES:
@@ -66,19 +71,22 @@ def read_serve_document(text: str, source: str) -> Document:
         raise UsageError(f"{source}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UsageError(f"{source}: values are nested too deep") from None
+    if root is None and may_be_empty:
+        return Document(None, {}, (), source)
     if root is None:
         raise UsageError(f"{source}: the file is empty")
-    return _Reader(text, source).document(root)
+    return _Reader(text, source, dates_as_text).document(root)
 
 
 class _Reader:
     """Turns YAML nodes into data; an anchor's value is repeated wherever an alias stands."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, dates_as_text: bool) -> None:
         from yaml.constructor import SafeConstructor
 
         self._source = source
         self._text = text
+        self._dates_as_text = dates_as_text
         self._constructor = SafeConstructor()
         self._lines: dict[Path, int] = {}
         self._notes: list[Problem] = []
@@ -174,6 +182,8 @@ class _Reader:
         except (ConstructorError, ValueError) as error:
             problem = error.problem if isinstance(error, ConstructorError) else str(error)
             raise self._error(node, f"not a value that Ray can read: {problem}; quote it") from None
+        if self._dates_as_text and isinstance(value, datetime.date):
+            return str(node.value)
         if value is not None and not isinstance(value, (str, bool, int, float)):
             kind = type(value).__name__
             raise self._error(node, f"{node.value} is a {kind} in YAML 1.1, which JSON cannot hold; quote it")

@@ -9,6 +9,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER
+from rayllm_ctl.serveconfig.applied import applied_config_if_readable
 from rayllm_ctl.serveconfig.schema import DEFAULT_APPLICATION
 
 API = "/v1"
@@ -46,14 +47,8 @@ class ServeRoutes:
 def routes_of(item: Mapping[str, Any]) -> ServeRoutes:
     """The routes of a RayService, as its object says; none of another object, and of a configuration that cannot be
     read."""
-    import yaml
-
-    text = str((item.get("spec") or {}).get("serveConfigV2") or "")
-    try:
-        config = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
-    except (yaml.YAMLError, ValueError):
-        config = None
-    if not isinstance(config, Mapping):
+    config = applied_config_if_readable(item)
+    if not config:
         return ServeRoutes(())
     http = config.get("http_options")
     https = isinstance(http, Mapping) and bool(http.get("ssl_certfile"))

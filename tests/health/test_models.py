@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.health.objects.cluster_spec import read_cluster_spec
 from rayllm_ctl.health.objects.raycluster import RayCluster
-from rayllm_ctl.health.objects.serve import read_serve
+from rayllm_ctl.model.observed.serve_state import read_serve
 
 ENGINE, OTHER, INGRESS = "LLMServer:a--b", "LLMServer:c", "OpenAiIngress"
 

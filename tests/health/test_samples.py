@@ -77,7 +77,9 @@ def test_before_serve_has_answered_no_replica_runs_and_the_configuration_says_ho
             item["spec"]["workerGroupSpecs"][0] |= {"replicas": 4, "minReplicas": 4, "maxReplicas": 8}
         if item["kind"] == "Pod" and item["metadata"]["labels"].get("ray.io/node-type") == "worker":
             item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    health = diagnose(case, NAME, NAMESPACE, lambda text: (1, 2) if text == "applications" else None)
+    health = diagnose(
+        case, NAME, NAMESPACE, lambda item: (1, 2) if item["spec"]["serveConfigV2"] == "applications" else None
+    )
     assert (health.replicas_running, health.replicas_wanted, health.replicas_max) == (0, 1, 2)
     unread = diagnose(case, NAME, NAMESPACE)
     assert (unread.replicas_running, unread.replicas_wanted) == (0, 4)

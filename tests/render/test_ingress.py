@@ -19,7 +19,7 @@ from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.helm.values import helm_values
-from rayllm_ctl.serveconfig import read_serve_config
+from rayllm_ctl.serveconfig.check import read_serve_config
 from scripts.helmchart import form
 from tests.render.plans import H100, plan
 

@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.rayserve import fields, releases
 from rayllm_ctl.catalog.releases import RELEASES, resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.service import Engine
-from rayllm_ctl.serveconfig import read_serve_config
+from rayllm_ctl.serveconfig.check import read_serve_config
 
 HEAD = """applications:
 - name: llms

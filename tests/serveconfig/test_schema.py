@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.serve_options import ServeProxies
-from rayllm_ctl.serveconfig import read_serve_config
+from rayllm_ctl.serveconfig.check import read_serve_config
 
 APPLICATION = "applications:\n- import_path: a:b\n"
 

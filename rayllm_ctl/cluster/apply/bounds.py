@@ -24,6 +24,7 @@ from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.workload import WorkloadKind
 
@@ -100,7 +101,7 @@ def _workers_above(cluster: Cluster, live: Mapping[str, Any], applied: Mapping[s
 
     Its pods are counted: `replicas` of a group may be less, as KubeRay makes as many as the minimum.
     """
-    wanted = _groups(applied.get("spec", {}).get("rayClusterConfig", {}))
+    wanted = _groups(cluster_spec(applied))
     lower = {
         name: wanted[name][_MAXIMUM]
         for name, group in _groups(live.get("spec", {})).items()
@@ -136,7 +137,7 @@ def bounds_patch(
     at_least: by group, what its maximum is not to fall below.
     """
     least = at_least or {}
-    wanted = _groups(applied.get("spec", {}).get("rayClusterConfig", {}))
+    wanted = _groups(cluster_spec(applied))
     operations: list[dict[str, Any]] = []
     for index, group in enumerate(live.get("spec", {}).get("workerGroupSpecs") or ()):
         name = group.get("groupName", "")

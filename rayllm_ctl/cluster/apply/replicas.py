@@ -26,6 +26,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.workload import WorkloadKind
+from rayllm_ctl.serveconfig.applied import FIELD
 
 POLL_SECONDS = 0.5
 QUIET_SECONDS = 2.0
@@ -81,7 +82,7 @@ class Ending:
         if manifest is None:
             yield Noted(f"{name} was not applied by rayllm-ctl: its replicas end with their pods")
             return False
-        manifest["spec"] = {**manifest["spec"], "serveConfigV2": _NO_APPLICATIONS}
+        manifest["spec"] = {**manifest["spec"], FIELD: _NO_APPLICATIONS}
         unchanged = {self._kind.name: int(service["metadata"].get("generation") or 0)}
         self.begun = True
         for _ in apply(self._cluster, [manifest], unchanged=unchanged):
@@ -111,5 +112,4 @@ def _statuses(dashboard: Dashboard, *, started: bool = True) -> list[str]:
 
     One that is being deleted has no deployments in Serve's answer, and stays there until its last replica has ended.
     """
-    applications = read_state(dashboard, started=started).get("applications") or {}
-    return [str(app.get("status")) for app in applications.values()]
+    return [app.status for app in read_state(dashboard, started=started).applications]

@@ -8,6 +8,7 @@ from typing import Any
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.lookup.services import find_object
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.observed.batch_status import SETTINGS
@@ -50,7 +51,7 @@ def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
 def pod_templates(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The specs of the pods that see what the driver sees: of the head, and of the submitter."""
     spec = job.get("spec") or {}
-    head = ((spec.get("rayClusterSpec") or {}).get("headGroupSpec") or {}).get("template") or {}
+    head = (cluster_spec(job).get("headGroupSpec") or {}).get("template") or {}
     submitter = spec.get("submitterPodTemplate") or {}
     yield from (part["spec"] for part in (head, submitter) if part.get("spec"))
 

@@ -1,4 +1,4 @@
-"""Ray Serve on the active RayCluster of a RayService: where it is, and what its answers hold of models."""
+"""Ray Serve on the active RayCluster of a RayService."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
-
-Deployment = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,3 @@ def active_serve(cluster: Cluster, rayservice: Mapping[str, Any]) -> ActiveServe
 def active_cluster(rayservice: Mapping[str, Any]) -> str:
     """The name of the RayCluster that serves; empty if there is none."""
     return str(((rayservice.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName") or "")
-
-
-def engine_deployments(state: Mapping[str, Any]) -> list[tuple[str, Deployment]]:
-    """The deployments of models with their names, in Serve's state."""
-    return [
-        (name, deployment)
-        for application in (state.get("applications") or {}).values()
-        for name, deployment in (application.get("deployments") or {}).items()
-        if name.startswith(ENGINE_DEPLOYMENT)
-    ]
-
-
-def running_replicas(deployment: Deployment) -> list[Mapping[str, Any]]:
-    """Those of a deployment that run."""
-    return [one for one in deployment.get("replicas") or () if one.get("state") == "RUNNING"]

@@ -14,7 +14,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import short_reason
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.ray import serve
-from rayllm_ctl.cluster.ray.active import ActiveServe, Deployment, active_serve, engine_deployments, running_replicas
+from rayllm_ctl.cluster.ray.active import ActiveServe, active_serve
 from rayllm_ctl.cluster.ray.metrics import RAY_METRICS_PORT, metrics_text
 from rayllm_ctl.cluster.ray.queue import AFTER_A_FAILURE_SECONDS, QueueReader
 from rayllm_ctl.cluster.ray.vllm_servers import ready_servers
@@ -22,6 +22,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.bench.service import LoadLook
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.names import engine_deployment
+from rayllm_ctl.model.observed.serve_state import Deployment, ServeState
 from rayllm_ctl.model.observed.vllm_metrics import EngineFigures, engine_figures
 
 RAY_METRICS_SECONDS = 4.0
@@ -75,18 +76,18 @@ class RayServiceLook:
         if state is None:
             return LoadLook(problems=tuple(problems))
         deployments = self._deployments(state)
-        running = [one for deployment in deployments for one in running_replicas(deployment)]
-        pods = sorted({str(one["node_instance_id"]) for one in running if one.get("node_instance_id")})
-        ids = [str(one.get("replica_id")) for one in running]
+        running = [one for deployment in deployments for one in deployment.running]
+        pods = sorted({one.pod for one in running if one.pod})
+        ids = [one.id for one in running]
         return LoadLook(
             replicas=len(running),
-            wanted=sum(int(deployment.get("target_num_replicas") or 0) for deployment in deployments),
+            wanted=sum(deployment.target for deployment in deployments),
             engine=self._metrics.read(pods, ids, problems) if pods else None,
             queued=self._gateway(state, problems),
             problems=tuple(problems),
         )
 
-    def _state(self, problems: list[str]) -> Mapping[str, Any] | None:
+    def _state(self, problems: list[str]) -> ServeState | None:
         """Serve's; None where it cannot be read. Another cluster may be active after a failure."""
         try:
             if self._where is None:
@@ -101,11 +102,10 @@ class RayServiceLook:
             problems.append(f"Serve's state could not be read: {serve.unread(error)}")
             return None
 
-    def _deployments(self, state: Mapping[str, Any]) -> list[Deployment]:
-        found = engine_deployments(state)
-        return [one for name, one in found if name in self._wanted] or [one for _, one in found]
+    def _deployments(self, state: ServeState) -> Sequence[Deployment]:
+        return [one for one in state.engines if one.name in self._wanted] or state.engines
 
-    def _gateway(self, state: Mapping[str, Any], problems: list[str]) -> int | None:
+    def _gateway(self, state: ServeState, problems: list[str]) -> int | None:
         """Requests that wait in the gateway; None without one."""
         assert self._where is not None
         try:

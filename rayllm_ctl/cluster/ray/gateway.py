@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.names import INGRESS_BUILDER
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.gateway import KEYS_VOLUME
+from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_text
 
 
 @dataclass(frozen=True)
@@ -26,20 +28,19 @@ class LiveGateway:
 
 def gateway_of(rayservice: Object) -> LiveGateway | None:
     """The gateway in a RayService; None where it has none."""
-    text = str((rayservice.get("spec") or {}).get("serveConfigV2") or "")
-    if INGRESS_BUILDER not in text:
+    if INGRESS_BUILDER not in config_text(rayservice):
         return None  # most services: not worth a parser of YAML
-    import yaml
-
+    found = applied_config_if_readable(rayservice)
+    if found is None:
+        return None
     try:
-        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
         application = next(one for one in found["applications"] if one["import_path"] == INGRESS_BUILDER)
         config: dict[str, Any] = application["deployments"][0]["user_config"]
         gateway = config["gateway"]
         models = [one for model in config["models"] for one in (model, *(model.get("adapters") or ()))]
         names = tuple(str(one["id"]) for one in models)
         deployments = tuple((str(one["application"]), str(one["deployment"])) for one in config["models"])
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, IndexError, StopIteration):
+    except (ValueError, TypeError, KeyError, IndexError, StopIteration):
         return None
     if gateway is None:
         return None
@@ -47,7 +48,7 @@ def gateway_of(rayservice: Object) -> LiveGateway | None:
 
 
 def _keys_secret(rayservice: Object) -> str | None:
-    groups = ((rayservice["spec"].get("rayClusterConfig") or {}).get("workerGroupSpecs")) or ()
+    groups = cluster_spec(rayservice).get("workerGroupSpecs") or ()
     for group in groups:
         for volume in group["template"]["spec"].get("volumes") or ():
             if volume.get("name") == KEYS_VOLUME:

@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL, VERSION
 from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.serveconfig.applied import FIELD, applied_config_if_readable
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class LiveModel:
 
 def live_model(item: Object, model: str) -> LiveModel | None:
     """The model called `model` of a RayService or RayCluster; None where the object does not say how it is served."""
-    found = _of_serve(item, model) if "serveConfigV2" in item["spec"] else _of_server(item, model)
+    found = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
     if found is None:
         return None
     engine, accelerator = found
@@ -52,14 +54,8 @@ def own_vllm(item: Object) -> str | None:
 
 def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
     """Engine arguments and Ray's name of the GPU, from the applications of a RayService."""
-    import yaml
-
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        applications = yaml.load(item["spec"]["serveConfigV2"], Loader=loader)["applications"]  # noqa: S506
-    except (yaml.YAMLError, TypeError, KeyError):
-        return None
-    for application in applications:
+    config = applied_config_if_readable(item) or {}
+    for application in config.get("applications") or ():
         for entry in described_models(application):
             if entry.model_id == model:
                 return entry.config.get("engine_kwargs") or {}, entry.config.get("accelerator_type")
@@ -94,7 +90,7 @@ def _decoded(value: str) -> Any:
 
 
 def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
-    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    spec = cluster_spec(item)
     for group in spec.get("workerGroupSpecs") or ():
         yield group["template"]["spec"]
 

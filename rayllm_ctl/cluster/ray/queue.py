@@ -21,6 +21,7 @@ from rayllm_ctl.cluster.ray.gateway import LiveGateway, gateway_of
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.prometheus import series
+from rayllm_ctl.model.observed.serve_state import ServeState
 
 _TOTAL = "ray_serve_autoscaling_total_requests"
 
@@ -46,7 +47,7 @@ def queue_source(
     cluster: Cluster,
     rayservice: Mapping[str, Any],
     clusters: Sequence[Mapping[str, Any]],
-    serve: Mapping[str, Mapping[str, Any]],
+    serve: Mapping[str, ServeState],
 ) -> QueueSource | None:
     """Where to read the queue of a service; None without a gateway, or while its ingress does not run.
 
@@ -57,15 +58,15 @@ def queue_source(
         return None
     name, namespace = rayservice["metadata"]["name"], rayservice["metadata"]["namespace"]
     for item in clusters:
-        answer = serve.get(item["metadata"]["name"]) or {}
-        ingress = (answer.get("applications") or {}).get(name) or {}
-        if ingress.get("status") != "RUNNING":
+        state = serve.get(item["metadata"]["name"])
+        ingress = state.application(name) if state else None
+        if state is None or ingress is None or ingress.status != "RUNNING":
             continue
         if not gateway.config.get("keys"):
             return QueueSource(partial(_of_gateway, cluster, name, namespace), slow=False)
         head = (item.get("status") or {}).get("head") or {}
         service = str(head.get("serviceName") or kuberay.head_service(item["metadata"]["name"]))
-        return QueueSource(partial(_of_metrics, cluster, service, namespace, gateway, answer), slow=True)
+        return QueueSource(partial(_of_metrics, cluster, service, namespace, gateway, state), slow=True)
     return None
 
 
@@ -79,7 +80,7 @@ class QueueReader:
         self._last: Mapping[str, Any] | None = None
 
     def read(
-        self, rayservice: Mapping[str, Any], ray_cluster: Mapping[str, Any], serve: Mapping[str, Any]
+        self, rayservice: Mapping[str, Any], ray_cluster: Mapping[str, Any], serve: ServeState
     ) -> Mapping[str, Any] | None:
         """pending, running and maxPending; None without a gateway, or while its ingress does not run.
 
@@ -106,7 +107,7 @@ def _of_gateway(cluster: Cluster, name: str, namespace: str) -> list[dict[str, A
 
 
 def _of_metrics(
-    cluster: Cluster, head: str, namespace: str, gateway: LiveGateway, serve: Mapping[str, Any]
+    cluster: Cluster, head: str, namespace: str, gateway: LiveGateway, serve: ServeState
 ) -> list[dict[str, Any]]:
     path = proxy_path(namespace, head, kuberay.METRICS, "/metrics")
     figures = dict(_totals(cluster.request_text(path, doing="read Serve's metrics", timeout=TIMEOUT)))
@@ -125,9 +126,7 @@ def _totals(text: str) -> Iterator[tuple[tuple[str, str], float]]:
         yield (labels.get("application", ""), labels.get("deployment", "")), value
 
 
-def _capacity(serve: Mapping[str, Any], application: str, deployment: str) -> int:
+def _capacity(serve: ServeState, application: str, deployment: str) -> int:
     """The requests that the running replicas of a deployment take at once."""
-    applications = serve.get("applications") or {}
-    found = ((applications.get(application) or {}).get("deployments") or {}).get(deployment) or {}
-    running: int = sum(one.get("state") == "RUNNING" for one in found.get("replicas") or ())
-    return running * int((found.get("deployment_config") or {}).get("max_ongoing_requests") or 0)
+    found = serve.deployment(application, deployment)
+    return len(found.running) * found.requests if found else 0

@@ -7,7 +7,6 @@ dashboard can read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.api.errors import (
@@ -20,8 +19,8 @@ from rayllm_ctl.cluster.api.errors import (
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.ray.dashboard import TIMEOUT, Dashboard
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.observed.serve_answer import NO_CONTROLLER, lacks_controller
 from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, replica_logs
+from rayllm_ctl.model.observed.serve_state import NO_CONTROLLER, Controller, Deployment, ServeState, read_serve
 
 LOG_LINES = 400
 """Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
@@ -55,15 +54,17 @@ def state(dashboard: Dashboard) -> dict[str, Any]:
         return {"error": unread(error), **status}
 
 
-def read_state(dashboard: Dashboard, *, started: bool = True) -> dict[str, Any]:
-    """The body of GET /api/serve/applications/ of one Ray cluster. Raises UserError where it is unknown.
+def read_state(dashboard: Dashboard, *, started: bool = True) -> ServeState:
+    """Serve's state on one Ray cluster. Raises UserError where it is unknown.
 
     started: Serve has run there, so that an answer without its controller says nothing.
     """
-    answer = _answer(dashboard)
-    if started and lacks_controller(answer):
+    found = read_serve(_answer(dashboard))
+    if found.error:
+        raise UserError(found.error)
+    if started and found.no_controller:
         raise UserError(NO_CONTROLLER)
-    return answer
+    return found
 
 
 def _answer(dashboard: Dashboard) -> dict[str, Any]:
@@ -81,25 +82,24 @@ def unread(error: UserError) -> str:
     return short_reason(error)
 
 
-def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: Tasks) -> dict[str, str]:
+def failed_replica_logs(dashboard: Dashboard, serve: ServeState, tasks: Tasks) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
     While the next try is slow, also what Serve said of the last: "<head>/controller-<app>.<deployment>.log".
-    answer: what `state` returned. Empty where nothing has failed. What cannot be read is left out.
+    Empty where nothing has failed. What cannot be read is left out.
     """
-    failed = list(_failed_deployments(answer))
+    failed = [one for one in serve.deployments if one.status in _FAILED or _RETRYING in one.message or _is_slow(one)]
     if not failed:
         return {}
-    nodes = dict(_nodes(answer))
     actors = _recent(failed)
     if not actors:
         # Older versions of Ray do not keep stopped replicas in this answer; the list of actors has them.
         actors = _dead(dashboard, failed)
     wanted = {
-        f"{nodes.get(node, node[:8])}/{replica_logs(app, deployment)}{actor[:8]}.log": actor
+        f"{serve.pods.get(node, node[:8])}/{replica_logs(app, deployment)}{actor[:8]}.log": actor
         for app, deployment, actor, node in actors
     }
-    said = tasks.submit(_said_before, dashboard, answer, failed)
+    said = tasks.submit(_said_before, dashboard, serve.controller, failed)
     read = {
         name: [tasks.submit(_log, dashboard, actor, suffix) for suffix in _SUFFIXES] for name, actor in wanted.items()
     }
@@ -107,69 +107,43 @@ def failed_replica_logs(dashboard: Dashboard, answer: Mapping[str, Any], tasks: 
     return {name: text for name, text in texts.items() if text} | said.result()
 
 
-def _said_before(
-    dashboard: Dashboard, answer: Mapping[str, Any], failed: list[tuple[str, str, Mapping[str, Any]]]
-) -> dict[str, str]:
+def _said_before(dashboard: Dashboard, controller: Controller, failed: list[Deployment]) -> dict[str, str]:
     """What Serve's controller logged of the last replica of each deployment that failed to start, where its message is
     about the next one: a constructor's exception is in no log of the replica."""
-    slow = [(app, name) for app, name, deployment in failed if _is_slow(deployment)]
-    controller = answer.get("controller_info") or {}
-    file = str(controller.get("log_file_path") or "").lstrip("/")
+    slow = [one for one in failed if _is_slow(one)]
+    file = controller.log_file.lstrip("/")
     if not slow or not file:
         return {}
-    query = [("node_id", str(controller.get("node_id"))), ("filename", file), ("lines", str(_CONTROLLER_LINES))]
+    query = [("node_id", controller.node), ("filename", file), ("lines", str(_CONTROLLER_LINES))]
     try:
         log = dashboard.text("/api/v0/logs/file", query=query, doing="read the log of Serve's controller")
     except UserError:
         return {}
-    pod = str(controller.get("node_instance_id") or "head")
     found = {}
-    for app, name in slow:
-        texts = re.findall(_EXCEPTION.format(re.escape(name), re.escape(app)), log, re.S | re.M)
+    for one in slow:
+        texts = re.findall(_EXCEPTION.format(re.escape(one.name), re.escape(one.app)), log, re.S | re.M)
         if texts:
-            found[f"{pod}/{controller_log(app, name)}"] = texts[-1]
+            found[f"{controller.pod or 'head'}/{controller_log(one.app, one.name)}"] = texts[-1]
     return found
 
 
-def _failed_deployments(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    for app, application in (answer.get("applications") or {}).items():
-        for name, deployment in (application.get("deployments") or {}).items():
-            retrying = _RETRYING in str(deployment.get("message", "")) or _is_slow(deployment)
-            if deployment.get("status") in _FAILED or retrying:
-                yield app, name, deployment
-
-
-def _is_slow(deployment: Mapping[str, Any]) -> bool:
+def _is_slow(deployment: Deployment) -> bool:
     """Whether a replica starts slowly after another has ended."""
-    return SLOW_START in str(deployment.get("message", "")) and bool(deployment.get("recent_dead_replicas"))
+    return SLOW_START in deployment.message and bool(deployment.dead)
 
 
-def _nodes(value: Any) -> Iterator[tuple[str, str]]:
-    """Ray node and pod, from every part of Serve's answer that knows both (KubeRay calls an instance as its pod)."""
-    if isinstance(value, Mapping):
-        if value.get("node_id") and value.get("node_instance_id"):
-            yield str(value["node_id"]), str(value["node_instance_id"])
-        for part in value.values():
-            yield from _nodes(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _nodes(part)
-
-
-def _recent(failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str, str, str, str]]:
+def _recent(failed: list[Deployment]) -> list[tuple[str, str, str, str]]:
     found = []
-    for app, name, deployment in failed:
-        dead = deployment.get("recent_dead_replicas") or []
+    for one in failed:
         # Of a deployment that does not start, those that live are the next try; of an unhealthy one they are the sick.
-        alive = deployment.get("replicas") or [] if deployment.get("status") == "UNHEALTHY" or not dead else []
-        known = [replica for replica in (*dead, *alive) if replica.get("actor_id")]
-        known.sort(key=lambda replica: float(replica.get("start_time_s") or 0))
-        for replica in known[-_PER_DEPLOYMENT:]:
-            found.append((app, name, str(replica["actor_id"]), str(replica.get("node_id") or "")))
+        sick = one.status == "UNHEALTHY" and not one.lost
+        known = [replica for replica in (*one.dead, *(one.replicas if sick or not one.dead else ())) if replica.actor]
+        known.sort(key=lambda replica: replica.started.timestamp() if replica.started else 0.0)
+        found += [(one.app, one.name, replica.actor, replica.node) for replica in known[-_PER_DEPLOYMENT:]]
     return found
 
 
-def _dead(dashboard: Dashboard, failed: list[tuple[str, str, Mapping[str, Any]]]) -> list[tuple[str, str, str, str]]:
+def _dead(dashboard: Dashboard, failed: list[Deployment]) -> list[tuple[str, str, str, str]]:
     only_dead = [("filter_keys", "state"), ("filter_predicates", "="), ("filter_values", "DEAD")]
     try:
         answer = dashboard.json("/api/v0/actors", query=[("detail", "1"), *only_dead], doing="list Ray's actors")
@@ -177,9 +151,11 @@ def _dead(dashboard: Dashboard, failed: list[tuple[str, str, Mapping[str, Any]]]
         return []
     rows = ((answer.get("data") or {}).get("result") or {}).get("result") or []
     found = []
-    for app, name, _ in failed:
-        mine = [row for row in rows if str(row.get("name", "")).startswith(f"SERVE_REPLICA::{app}#{name}#")]
-        found += [(app, name, str(row["actor_id"]), str(row.get("node_id") or "")) for row in mine[-_PER_DEPLOYMENT:]]
+    for one in failed:
+        mine = [row for row in rows if str(row.get("name", "")).startswith(f"SERVE_REPLICA::{one.app}#{one.name}#")]
+        found += [
+            (one.app, one.name, str(row["actor_id"]), str(row.get("node_id") or "")) for row in mine[-_PER_DEPLOYMENT:]
+        ]
     return found
 
 

@@ -12,13 +12,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, UnreachableError, short_reason
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.ray import serve
-from rayllm_ctl.cluster.ray.active import (
-    ActiveServe,
-    active_cluster,
-    active_serve,
-    engine_deployments,
-    running_replicas,
-)
+from rayllm_ctl.cluster.ray.active import ActiveServe, active_cluster, active_serve
 from rayllm_ctl.cluster.ray.metrics import RAY_METRICS_PORT, metrics_text
 from rayllm_ctl.cluster.ray.model import has_gpus
 from rayllm_ctl.cluster.ray.queue import QueueReader
@@ -30,6 +24,7 @@ from rayllm_ctl.model.kube.llm_applications import described_models
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.observed.health import QueueState, queue_of
 from rayllm_ctl.model.observed.ray_metrics import report_interval
+from rayllm_ctl.model.observed.serve_state import Replica, ServeState
 from rayllm_ctl.model.observed.top import ReplicaLook, ServiceLook
 
 _TIMEOUT = 5.0
@@ -52,11 +47,11 @@ class RayServiceReplicas:
         problems: list[str] = []
         ids = dict(_model_ids(state))
         found = [
-            (ids.get(name) or name.removeprefix(ENGINE_DEPLOYMENT), replica)
-            for name, deployment in engine_deployments(state)
-            for replica in running_replicas(deployment)
+            (ids.get(engine.name) or engine.name.removeprefix(ENGINE_DEPLOYMENT), replica)
+            for engine in state.engines
+            for replica in engine.running
         ]
-        names = sorted({_pod(replica) for _, replica in found})
+        names = sorted({replica.place for _, replica in found})
         self._find_pods(where, names, problems)
         queue = self._queued(rayservice, where, state, problems)
         texts = _texts(self._cluster, namespace, names, RAY_METRICS_PORT, problems)
@@ -69,7 +64,7 @@ class RayServiceReplicas:
             self._where = active_serve(self._cluster, rayservice)
         return self._where
 
-    def _state(self, where: ActiveServe) -> Mapping[str, Any]:
+    def _state(self, where: ActiveServe) -> ServeState:
         try:
             return serve.read_state(where.dashboard)
         except ForbiddenError:
@@ -94,12 +89,12 @@ class RayServiceReplicas:
             return
         self._pods = {str(pod["metadata"]["name"]): pod for pod in pods}
 
-    def _replica(self, model: str, replica: Mapping[str, Any], texts: Mapping[str, str]) -> ReplicaLook:
-        name = _pod(replica)
+    def _replica(self, model: str, replica: Replica, texts: Mapping[str, str]) -> ReplicaLook:
+        name = replica.place
         pod = self._pods.get(name)
         return ReplicaLook(
             model=model,
-            replica=str(replica.get("replica_id") or ""),
+            replica=replica.id,
             pod=name,
             node=pod["spec"].get("nodeName") if pod else None,
             has_gpus=has_gpus(pod["spec"]) if pod else None,
@@ -108,7 +103,7 @@ class RayServiceReplicas:
         )
 
     def _queued(
-        self, rayservice: Mapping[str, Any], where: ActiveServe, state: Mapping[str, Any], problems: list[str]
+        self, rayservice: Mapping[str, Any], where: ActiveServe, state: ServeState, problems: list[str]
     ) -> QueueState | None:
         try:
             found = self._queue.read(rayservice, where.ray_cluster, state)
@@ -156,13 +151,9 @@ def _texts(cluster: Cluster, namespace: str, pods: Sequence[str], port: int, pro
     return {pod: answer for pod, answer in answers.items() if isinstance(answer, str)}
 
 
-def _pod(replica: Mapping[str, Any]) -> str:
-    return str(replica.get("node_instance_id") or str(replica.get("node_id", ""))[:8])
-
-
-def _model_ids(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _model_ids(state: ServeState) -> Iterator[tuple[str, str]]:
     """The deployment of each model and the model's id, from the configuration of the applications."""
-    for application in (state.get("applications") or {}).values():
-        for entry in described_models(application.get("deployed_app_config") or {}):
+    for application in state.applications:
+        for entry in described_models(application.config):
             if entry.deployment is not None and entry.model_id is not None:
                 yield entry.deployment, entry.model_id

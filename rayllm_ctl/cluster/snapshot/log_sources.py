@@ -12,15 +12,17 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import NotFoundError, api_error, read_status
+from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, api_error, read_status
 from rayllm_ctl.cluster.api.service_proxy import cleaned
-from rayllm_ctl.cluster.ray import serve
 from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
+from rayllm_ctl.cluster.ray.serve import read_state
+from rayllm_ctl.cluster.ray.serve import unread as why_unread
 from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
+from rayllm_ctl.model.observed.serve_state import Replica
 from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
@@ -105,14 +107,16 @@ def of_replicas(
             dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, name, workload["metadata"]["namespace"]))
         except NotFoundError:
             continue  # deleted since the service named it
-        answer = serve.state(dashboard)
-        if "error" in answer:
-            unread[name] = f"Serve state of RayCluster {name} could not be read: {answer['error']}"
-            if answer.get("status") == 403:
-                raise UserError(unread[name])
+        try:
+            state = read_state(dashboard, started=False)
+        except UserError as error:
+            unread[name] = f"Serve state of RayCluster {name} could not be read: {why_unread(error)}"
+            if isinstance(error, ForbiddenError):
+                raise UserError(unread[name]) from None
             continue
         read.add(name)
-        replicas = list(_replicas(answer))
+        # Those that have no actor yet have no log.
+        replicas = [(one.name, replica) for one in state.deployments for replica in one.replicas if replica.actor]
         if what == "serve":
             found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
         else:
@@ -120,15 +124,6 @@ def of_replicas(
             chosen = engines or [replica for _, replica in replicas]
             found += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
     return Found(sorted(found, key=lambda source: source.pod), frozenset(read), unread)
-
-
-def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each replica with the name of its deployment. Those that have no actor yet have no log."""
-    for application in (answer.get("applications") or {}).values():
-        for name, deployment in (application.get("deployments") or {}).items():
-            for replica in deployment.get("replicas") or ():
-                if replica.get("actor_id"):
-                    yield name, replica
 
 
 def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
@@ -157,24 +152,23 @@ def _state(status: Mapping[str, Any]) -> Literal["waiting", "running", "ended"]:
     return "ended" if "terminated" in now or status.get("lastState") else "waiting"
 
 
-def _of_serve(dashboard: Dashboard, cluster: str, replica: Mapping[str, Any]) -> LogSource:
-    path = str(replica.get("log_file_path") or "").lstrip("/")  # the dashboard takes it relative to Ray's folder
+def _of_serve(dashboard: Dashboard, cluster: str, replica: Replica) -> LogSource:
+    path = replica.log_file.lstrip("/")  # the dashboard takes it relative to Ray's folder
     if not path:
         return _of_actor(dashboard, cluster, replica, "err")
-    query = [("node_id", str(replica.get("node_id", ""))), ("filename", path)]
+    query = [("node_id", replica.node), ("filename", path)]
     return _of_ray(dashboard, cluster, replica, path.rpartition("/")[2], query)
 
 
-def _of_actor(dashboard: Dashboard, cluster: str, replica: Mapping[str, Any], suffix: str) -> LogSource:
-    actor = str(replica["actor_id"])
-    query = [("actor_id", actor), ("suffix", suffix)]
-    return _of_ray(dashboard, cluster, replica, f"{actor[:8]}.{suffix}", query)
+def _of_actor(dashboard: Dashboard, cluster: str, replica: Replica, suffix: str) -> LogSource:
+    query = [("actor_id", replica.actor), ("suffix", suffix)]
+    return _of_ray(dashboard, cluster, replica, f"{replica.actor[:8]}.{suffix}", query)
 
 
 def _of_ray(
-    dashboard: Dashboard, cluster: str, replica: Mapping[str, Any], file: str, query: Sequence[tuple[str, str]]
+    dashboard: Dashboard, cluster: str, replica: Replica, file: str, query: Sequence[tuple[str, str]]
 ) -> LogSource:
-    pod = str(replica.get("node_instance_id") or str(replica.get("node_id", ""))[:8])
+    pod = replica.place
 
     @contextmanager
     def read(how: Reading) -> Iterator[BaseHTTPResponse]:
@@ -187,7 +181,7 @@ def _of_ray(
                 raise _failure(response.status, response.read(), file, pod)
             yield response
 
-    return LogSource(pod, file, f"{replica['actor_id']}/{file}", cluster, "running", timed=False, open=read)
+    return LogSource(pod, file, f"{replica.actor}/{file}", cluster, "running", timed=False, open=read)
 
 
 def _failure(status: int, body: bytes, file: str, pod: str) -> UserError:

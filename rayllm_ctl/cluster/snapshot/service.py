@@ -28,6 +28,7 @@ from rayllm_ctl.cluster.snapshot.serve_states import ServeStates, denied
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.observed.serve_state import read_serve
 from rayllm_ctl.model.workload import WorkloadKind
 
 RECENT_SECONDS = 5.0
@@ -208,7 +209,8 @@ class Collector(SnapshotCollector):
         """The queue of a gateway that serves; empty where there is none."""
         source = None
         if owned.workload is not None and not self.kind.is_cluster:
-            source = queue_source(self._cluster, owned.workload, owned.clusters, answers)
+            states = {name: read_serve(answer) for name, answer in answers.items()}
+            source = queue_source(self._cluster, owned.workload, owned.clusters, states)
         if source is None:
             return {}
         look = partial(self._reader.attempt, source.read, "the queue")
@@ -228,7 +230,7 @@ class Collector(SnapshotCollector):
             answer = answers.get(item["metadata"]["name"])
             if answer:
                 with suppress(UserError):  # noted with Serve's state
-                    found |= serve.failed_replica_logs(self._serve.dashboard(item), answer, tasks)
+                    found |= serve.failed_replica_logs(self._serve.dashboard(item), read_serve(answer), tasks)
         found |= failed_logs(self._reader, pods, tasks)
         if self.kind.is_cluster:
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)

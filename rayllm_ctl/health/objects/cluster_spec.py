@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import is_accelerator
 from rayllm_ctl.health.objects.quantity import amounts
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 DEFAULT_MAX = 2**31 - 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 ONGOING = 330.0

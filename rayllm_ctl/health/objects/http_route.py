@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.urls import base_url, unique
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.external import ExternalAddress, Reach
 from rayllm_ctl.model.observed.health import Object
 

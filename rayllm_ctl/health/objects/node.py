@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.quantity import ResourceQuantities, amounts, pod_requests
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 CORDONED = "node.kubernetes.io/unschedulable"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod, read_pod
 from rayllm_ctl.health.sentences.exceptions import last_line
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.quantity import ResourceQuantities, pod_requests
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rayllm_ctl.health.capacity import cluster_spec
-from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Need
 from rayllm_ctl.model.observed.health import Object
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.model.kube.quantities import GIB, parse_quantity
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 ResourceQuantities = Mapping[str, float]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rayllm_ctl.health.objects.cluster_spec import GroupSpec
 from rayllm_ctl.health.objects.raycluster import RayCluster
-from rayllm_ctl.health.objects.serve import Deployment
+from rayllm_ctl.model.observed.serve_state import Deployment
 
 Bundle = Mapping[str, float]
 """Resource name -> amount, of one process of a replica."""

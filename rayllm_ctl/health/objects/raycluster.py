@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import ClusterSpec
 from rayllm_ctl.health.objects.pod import Pod
-from rayllm_ctl.health.objects.serve import NOT_ASKED, Application, Deployment, ServeState
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.observed.serve_state import NOT_ASKED, Application, Deployment, ServeState
 
 RUNNING = ("RUNNING", "PENDING_MIGRATION", "RECOVERING", "UPDATING")
 """States of a replica that answers: one that is to move keeps answering until its successor does; a controller that

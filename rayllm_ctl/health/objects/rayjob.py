@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 KIND = "RayJob"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rayllm_ctl.health.objects import fields
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -9,11 +9,11 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
-from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.rules.containers import hint_values, memory_hints
 from rayllm_ctl.health.sentences.classify import classify, may_pass, sentence_hints
 from rayllm_ctl.health.sentences.exceptions import DEATH, StartFailure, one_line, read_exceptions, read_failure, reason
 from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, replica_logs
+from rayllm_ctl.model.observed.serve_state import Application, Deployment
 
 _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""

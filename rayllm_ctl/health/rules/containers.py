@@ -6,11 +6,11 @@ import re
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Exit, Pod
 from rayllm_ctl.health.sentences.classify import classify, sentence_hints
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
+from rayllm_ctl.model.observed import fields
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""

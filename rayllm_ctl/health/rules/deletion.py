@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 _OVERDUE = 60.0

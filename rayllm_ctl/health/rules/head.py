@@ -6,11 +6,11 @@ from __future__ import annotations
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import latest_losses
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.rules.probes import START
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 
 _REPLACED = 20.0
 """Seconds by which a head pod is younger than its cluster if it is not the cluster's first."""

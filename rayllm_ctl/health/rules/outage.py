@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import Loss, latest_losses, scaled_down
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.objects.serve import Application, Deployment
 from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import format_count
+from rayllm_ctl.model.observed.serve_state import Application, Deployment
 
 _RESUBMITTED = timedelta(seconds=120)
 """Time for KubeRay to give a new head its Serve configuration: it takes some seconds once the dashboard answers."""

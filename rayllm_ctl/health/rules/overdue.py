@@ -8,7 +8,7 @@ from datetime import datetime
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields, rayjob
+from rayllm_ctl.health.objects import rayjob
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.image_pulls import pulling
 from rayllm_ctl.health.objects.pod import Pod
@@ -19,6 +19,7 @@ from rayllm_ctl.health.rules.starts import WAIT_FOR_HEAD
 from rayllm_ctl.health.statustree import stage_since
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.observed import fields
 
 LIMIT = 3600.0
 """Seconds for one step of a start where the plan gives it no more: what Ray gives an engine to start."""

@@ -11,13 +11,13 @@ from datetime import datetime
 
 from rayllm_ctl.health.context import NEVER, ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
-from rayllm_ctl.health.objects.serve import Replica
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.health.serving import has_served
+from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.observed.serve_state import Replica
 
 _WRONG = re.compile(
     r"statuscode: 4\d\d|command not found|executable file not found|no such file or directory|not implemented|"

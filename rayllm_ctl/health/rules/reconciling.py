@@ -7,11 +7,11 @@ from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.cluster_spec import suspended
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 
 OVERLOOKED = 30.0
 """Seconds after which an operator that seems well should have written a status: it takes a second or two."""

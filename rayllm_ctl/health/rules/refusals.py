@@ -8,10 +8,10 @@ from datetime import datetime
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.observed import fields
 
 
 @dataclass(frozen=True)

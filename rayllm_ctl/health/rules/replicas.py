@@ -15,8 +15,8 @@ from rayllm_ctl.health.objects.ray_resources import (
     workers_of,
 )
 from rayllm_ctl.health.objects.raycluster import RayCluster
-from rayllm_ctl.health.objects.serve import Deployment, Replica
 from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions
+from rayllm_ctl.model.observed.serve_state import Deployment, Replica
 
 PATIENCE = 30.0
 """Seconds that a replica may look for a place: what Serve itself waits before it warns."""

@@ -10,7 +10,6 @@ from datetime import datetime
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import latest_losses
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.applications import HEADLINES, failure_hints, is_definite
@@ -18,6 +17,7 @@ from rayllm_ctl.health.rules.outage import not_serving
 from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions, reason
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 
 
 def server_failed(context: ServiceContext, pod: Pod) -> Finding | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields, rayservice
+from rayllm_ctl.health.objects import rayservice
 from rayllm_ctl.health.objects.cluster_spec import GroupSpec
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 
 _LOWERED_SECONDS = 5.0
 """In which a maximum is lowered after the last pod above it has ended; it is tried every two seconds."""

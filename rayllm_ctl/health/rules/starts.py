@@ -8,12 +8,12 @@ from datetime import datetime
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod, is_accelerator
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.observed import fields
 
 _REJECTED = frozenset(
     {

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.observed import fields
 
 GRACE = 10.0
 """Seconds after which a missing Secret or ConfigMap ends a wait: an operator that syncs secrets needs a moment."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields, rayservice
+from rayllm_ctl.health.objects import rayservice
 from rayllm_ctl.health.objects.events import ONGOING
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.quantity import show
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.scheduling.placement import accelerators, holdings
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.observed import fields
 
 RESOURCES = frozenset(
     {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.accounts import account_checks
 from rayllm_ctl.health.security.authentication import authentication_checks
 from rayllm_ctl.health.security.containers import container_checks
 from rayllm_ctl.health.security.network import network_checks
 from rayllm_ctl.health.security.outside import key_checks, outside_checks
 from rayllm_ctl.health.security.service import CheckedService, read_checked_service
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 
 __all__ = ["CheckedService", "read_checked_service", "security_checks"]

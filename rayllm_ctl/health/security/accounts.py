@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import AUTOSCALER, CheckedService, Member
 from rayllm_ctl.model.kube.rbac import AUTOSCALER as NEEDED
 from rayllm_ctl.model.kube.rbac import Permission, binds, format_permissions, permissions
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 
 _CATEGORY, _NAME = "Ray", "token authentication"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.service import CheckedService, Member
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.pod_security import violations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.authentication import requires_token
 from rayllm_ctl.health.security.network import RAY_PORTS
 from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.kuberay import SERVE, SERVE_PORT
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 

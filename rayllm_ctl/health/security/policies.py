@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.security.selectors import format_selector, selects
 from rayllm_ctl.health.security.service import Member
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_path, cluster_spec
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
 
 AUTOSCALER = "autoscaler"
@@ -68,7 +69,7 @@ class CheckedService:
     @property
     def cluster_field(self) -> str:
         """Where the spec of the RayCluster stands in its object."""
-        return "spec" if self.kind == kuberay.RAY_CLUSTER else "spec.rayClusterConfig"
+        return ".".join(cluster_path(self.kind))
 
     def of_kind(self, *kinds: str) -> list[Object]:
         return [item for item in self.snapshot.objects if fields.kind(item) in kinds]
@@ -95,7 +96,7 @@ def read_checked_service(
         if fields.kind(item) == kuberay.RAY_CLUSTER and fields.deleted(item) is None
     )  # fmt: skip
     if not clusters:
-        spec = fields.mapping(workload, "spec", "rayClusterConfig")
+        spec = cluster_spec(workload)
         clusters = ({"kind": kuberay.RAY_CLUSTER, "metadata": {"name": name}, "spec": spec},)
     pods = [item for item in snapshot.objects if fields.kind(item) == "Pod"]
     members = tuple(member for one in clusters for member in _members(one, pods, several=len(clusters) > 1))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
+
 RAY_CLUSTER = "RayCluster"
 """The kind of a Ray cluster; KubeRay makes them for RayServices, and users for themselves."""
 
@@ -105,7 +107,7 @@ def openai_service(name: str) -> str:
 def serve_ports(rayservice: Mapping[str, Any]) -> dict[str, int]:
     """The ports of a RayService's serve service by name: those of the head's first container that are named serve or
     serve-..., as KubeRay 1.6 takes them (ray-operator/controllers/ray/common/service.go)."""
-    spec = (rayservice.get("spec") or {}).get("rayClusterConfig") or {}
+    spec = cluster_spec(rayservice)
     pod = ((spec.get("headGroupSpec") or {}).get("template") or {}).get("spec") or {}
     container: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
     named = {str(port.get("name")): int(port["containerPort"]) for port in container.get("ports") or ()}
@@ -174,9 +176,9 @@ def _child(service: str) -> str:
 
 def is_suspended(item: Mapping[str, Any]) -> bool:
     """Whether the spec of a RayService or RayCluster says that it is to have no pods."""
-    spec = item.get("spec")
-    config = spec.get("rayClusterConfig") if isinstance(spec, Mapping) else None
-    return any(isinstance(one, Mapping) and one.get("suspend") is True for one in (spec, config))
+    return any(
+        isinstance(one, Mapping) and one.get("suspend") is True for one in (item.get("spec"), cluster_spec(item))
+    )
 
 
 def answers(live: Mapping[str, Any]) -> bool:

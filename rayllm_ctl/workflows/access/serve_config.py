@@ -9,7 +9,7 @@ from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.serveconfig import document
+from rayllm_ctl.serveconfig.applied import FIELD, applied_config
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -24,7 +24,7 @@ def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
     """
     with explained(cluster, namespace, SERVE_CONFIG_RIGHTS):
         service = require(cluster, RAY_SERVICE, name, namespace)
-    text = (service.get("spec") or {}).get("serveConfigV2") or ""
-    if not text.strip():
-        raise UserError(f"service {namespace}/{name} has no Serve configuration: its spec.serveConfigV2 is empty")
-    return document.read_serve_document(text, f"rayservice/{name}").data
+    config = applied_config(service)
+    if not config:
+        raise UserError(f"service {namespace}/{name} has no Serve configuration: its spec.{FIELD} is empty")
+    return config

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.loadtest.settings import Report, Settings
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.render.bench import BenchPod, render_bench
 from rayllm_ctl.workflows.bench.job_run import JobRun, create_objects, read_results, wait_for_start, without_result
@@ -31,7 +32,7 @@ class JobPlace:
 def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> JobPlace:
     """Beside the service `name`, an object of `kind`."""
     item = cluster.get(kind, name, namespace)
-    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    spec = cluster_spec(item)
     template = spec["headGroupSpec"]["template"]["spec"]
     box = template["containers"][0]
     pod = BenchPod(

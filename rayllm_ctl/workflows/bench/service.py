@@ -14,6 +14,7 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.kinds.loadtest import forward_rights, job_rights
 from rayllm_ctl.loadtest.settings import API, Report, Settings, Target
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.workflows.access.chat import Endpoint, require_key
 from rayllm_ctl.workflows.bench.job import measure_there, place_of
@@ -34,7 +35,7 @@ def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
         item = cluster.get(where.kind, where.name, where.namespace)
     except UserError as error:
         return Seen(look, error.message)
-    spec = item["spec"].get("rayClusterConfig") or item["spec"]
+    spec = cluster_spec(item)
     versions = {"vllm": own_vllm(item), "ray": spec.get("rayVersion")}
     if len(set(models)) > 1:
         return Seen(look, "several models were asked", versions)

@@ -7,13 +7,14 @@ the head, which are a minute old at most (ray/serve/_private/autoscaling_state.p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.observed.serve_state import Deployment, read_serve
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -33,27 +34,26 @@ class AutoscalingWatch:
     def notes(self, snapshot: Snapshot) -> Iterator[Noted]:
         """What autoscaling has done since the last look; nothing at the first."""
         for ray_cluster, answer in snapshot.serve.items():
-            for application, deployment, state in _autoscaled(answer):
-                key, target = (ray_cluster, application, deployment), int(state.get("target_num_replicas") or 0)
-                before = self._targets.get(key, target)
-                self._targets[key] = target
-                trigger = str(state.get("status_trigger") or "")
-                if target != before and not trigger.startswith("CONFIG_UPDATE"):
-                    yield Noted(self._why(ray_cluster, application, deployment, state, (before, target)))
+            for deployment in read_serve(answer).deployments:
+                if not deployment.autoscaled:
+                    continue
+                key = (ray_cluster, deployment.app, deployment.name)
+                before = self._targets.get(key, deployment.target)
+                self._targets[key] = deployment.target
+                if deployment.target != before and not deployment.trigger.startswith("CONFIG_UPDATE"):
+                    yield Noted(self._why(ray_cluster, deployment, before))
 
-    def _why(
-        self, ray_cluster: str, application: str, deployment: str, state: Mapping[str, Any], change: tuple[int, int]
-    ) -> str:
-        scaling = state["deployment_config"]["autoscaling_config"]
-        target = scaling.get("target_ongoing_requests")
-        load = self._load(ray_cluster, application, deployment)
+    def _why(self, ray_cluster: str, deployment: Deployment, before: int) -> str:
+        wanted = deployment.wanted_requests
+        load = self._load(ray_cluster, deployment.app, deployment.name)
         parts = [
             f"{round(load, 1):g} ongoing requests" if load is not None else "number of ongoing requests unknown",
-            f"target {target:g} per replica" if target else "",
-            f"{scaling.get('min_replicas', 1)} to {scaling.get('max_replicas', 1)} replicas",
-            f"trigger {state.get('status_trigger')}",
+            f"target {wanted:g} per replica" if wanted else "",
+            f"{deployment.low} to {deployment.high} replicas",
+            f"trigger {deployment.trigger}",
         ]
-        return f"autoscaling: {deployment} {change[0]} → {change[1]} replicas: {', '.join(filter(None, parts))}"
+        change = f"{deployment.name} {before} → {deployment.target} replicas"
+        return f"autoscaling: {change}: {', '.join(filter(None, parts))}"
 
     def _load(self, ray_cluster: str, application: str, deployment: str) -> float | None:
         """The requests that Serve's autoscaler counted last, running and waiting; None where that cannot be read."""
@@ -68,11 +68,3 @@ class AutoscalingWatch:
             if (labels.get("application"), labels.get("deployment")) == (application, deployment):
                 return float(series["value"])
         return None
-
-
-def _autoscaled(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Application, name and state of each deployment that scales by itself, of Serve's own answer."""
-    for name, application in (answer.get("applications") or {}).items():
-        for deployment, state in (application.get("deployments") or {}).items():
-            if (state.get("deployment_config") or {}).get("autoscaling_config"):
-                yield name, deployment, state

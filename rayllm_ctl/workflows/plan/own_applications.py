@@ -14,7 +14,7 @@ from rayllm_ctl.model.spec.service import Accelerator, LLMService, Resources
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.planner.deployment.applications import application_workers, explained, gpus_per_node, unknown_types
-from rayllm_ctl.serveconfig import check_applications
+from rayllm_ctl.serveconfig.check import check_applications
 from rayllm_ctl.serveconfig.shutdown import longest_shutdown
 from rayllm_ctl.serveconfig.sizing import groups
 from rayllm_ctl.workflows.plan.user_code import code_volume, with_code

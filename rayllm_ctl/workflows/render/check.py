@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE
 from rayllm_ctl.kinds.rules import rule_problems
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT, VERSIONS
 from rayllm_ctl.model.plan.plan import Plan
@@ -15,7 +16,7 @@ from rayllm_ctl.render import render
 from rayllm_ctl.render.podparts import check_raw_parts
 from rayllm_ctl.render.schema import UNKNOWN_FIELD, schema_problems
 
-_CLUSTERS: tuple[Path, ...] = (("spec", "rayClusterConfig"), ("spec",))
+_CLUSTERS: tuple[Path, ...] = (RAY_SERVICE.cluster_path, RAY_CLUSTER.cluster_path)
 """Where the spec of a RayCluster stands in a RayService, and in a RayCluster."""
 
 _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (

@@ -23,7 +23,7 @@ from rayllm_ctl.planner.deployment.applications import applications, gpus_per_no
 from rayllm_ctl.planner.deployment.images import image_warnings
 from rayllm_ctl.render.applications import render_applications
 from rayllm_ctl.render.podparts import check_pod_security
-from rayllm_ctl.serveconfig import read_serve_config
+from rayllm_ctl.serveconfig.check import read_serve_config
 from rayllm_ctl.serveconfig.llmfill import filled
 from rayllm_ctl.serveconfig.shutdown import longest_shutdown
 from rayllm_ctl.serveconfig.sizing import groups
@@ -33,7 +33,7 @@ from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, with
 from rayllm_ctl.workflows.render.serve_models import plan_models, workers
 
 if TYPE_CHECKING:
-    from rayllm_ctl.serveconfig import ServeConfig
+    from rayllm_ctl.serveconfig.check import ServeConfig
     from rayllm_ctl.workflows.render.serve_models import PlannedModel
     from rayllm_ctl.workflows.render.types import RenderOptions, ServeFile
 

@@ -18,6 +18,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import RESTARTER
 from rayllm_ctl.model.kube.revisions import Revision
@@ -282,9 +283,7 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
 
 
 def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
-    spec = manifest.get("spec") or {}
-    config = spec.get("rayClusterConfig") or (spec if manifest["kind"] == kuberay.RAY_CLUSTER else {})
-    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
+    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": cluster_spec(manifest)}) is not None
 
 
 def _limit(one: Rendering) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.observed.serve_state import ServeState
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.ray_token import fitted
@@ -181,10 +182,10 @@ def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: st
     found = _serve_state(cluster, clusters[0], existing)
     if isinstance(found, Unread):
         return replace(running, unread=found)
-    return replace(running, replicas=dict(_replicas(found)))
+    return replace(running, replicas={f"{one.app}/{one.name}": len(one.running) for one in found.deployments})
 
 
-def _serve_state(cluster: Cluster, name: str, service: Object) -> Mapping[str, Any] | Unread:
+def _serve_state(cluster: Cluster, name: str, service: Object) -> ServeState | Unread:
     """What Serve on a RayCluster of a RayService says of itself."""
     metadata = service["metadata"]
     try:
@@ -194,14 +195,6 @@ def _serve_state(cluster: Cluster, name: str, service: Object) -> Mapping[str, A
     except UserError as error:
         status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve cannot be asked"
         return Unread(f"Serve's state could not be read ({unread(error)})", status)
-
-
-def _replicas(answer: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """application/deployment -> running replicas, of Serve's own answer."""
-    for name, application in (answer.get("applications") or {}).items():
-        for one, deployment in (application.get("deployments") or {}).items():
-            replicas = deployment.get("replicas") or ()
-            yield f"{name}/{one}", sum(replica.get("state") == "RUNNING" for replica in replicas)
 
 
 def _patch_commands(

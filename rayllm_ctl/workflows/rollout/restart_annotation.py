@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
 from rayllm_ctl.model.kube.labels import RESTARTED
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 
@@ -21,5 +22,5 @@ def with_restart(service: LiveService) -> dict[str, Any]:
         "apiVersion": service.item["apiVersion"],
         "kind": service.kind.name,
         "metadata": {"name": service.name, "namespace": service.namespace},
-        "spec": {"rayClusterConfig": {"headGroupSpec": {"template": template}}},
+        **with_cluster_fields(service.kind.name, {"headGroupSpec": {"template": template}}),
     }

@@ -10,11 +10,12 @@ from rayllm_ctl.cluster.apply.managed_fields import managers
 from rayllm_ctl.errors import ConflictError, UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.serveconfig import bounds as texts
-from rayllm_ctl.serveconfig import document
+from rayllm_ctl.serveconfig.applied import FIELD, applied_config, config_text
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
     LiveService,
@@ -92,10 +93,8 @@ def prepare(
 
 def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
     """Raise ConflictError where another manager has taken over the fields with the bounds."""
-    groups = (
-        ("spec", "workerGroupSpecs") if service.kind.is_cluster else ("spec", "rayClusterConfig", "workerGroupSpecs")
-    )
-    for path in (groups,) if service.kind.is_cluster else (("spec", "serveConfigV2"), groups):
+    groups = (*service.kind.cluster_path, "workerGroupSpecs")
+    for path in (groups,) if service.kind.is_cluster else (("spec", FIELD), groups):
         found: Any = own
         for part in path:
             found = found.get(part) if isinstance(found, Mapping) else None
@@ -134,25 +133,21 @@ def scaled_service(
     """
     if MODEL not in own["metadata"].get("annotations", {}):
         raise _not_ours(service, "it was deployed from a Serve configuration file")
-    spec = own["spec"]
-    text = str(spec.get("serveConfigV2") or "")
-    found = texts.models(document.read_serve_document(text, service.label).data)
+    found = texts.models(applied_config(own))
     chosen = _chosen(service, found, model)
     before = chosen.bounds
     after = _valid(service, before, low, high)
-    group, workers = worker_bounds(service, spec, chosen)
+    group, workers = worker_bounds(service, own, chosen)
     each = workers.high // before.high
     pods = (workers, Bounds(after.low * each, after.high * each))
     try:
-        changed = texts.with_bounds(text, chosen, after)
+        changed = texts.with_bounds(config_text(own), chosen, after)
     except ValueError as error:
-        raise _not_ours(service, f"serveConfigV2: {error}") from None
-    config = spec["rayClusterConfig"]
+        raise _not_ours(service, f"{FIELD}: {error}") from None
+    config = cluster_spec(own)
     groups = with_group_bounds(config["workerGroupSpecs"], {group: pods[1]})
-    manifest = {
-        **own,
-        "spec": {**spec, "serveConfigV2": changed, "rayClusterConfig": {**config, "workerGroupSpecs": groups}},
-    }
+    manifest = with_cluster_spec(own, {**config, "workerGroupSpecs": groups})
+    manifest["spec"] = {**manifest["spec"], FIELD: changed}
     if chosen.sole and after.low < before.low and after.low <= 1:
         # As planner.disruptions has it: requests wait at the head for a single replica.
         manifest["spec"].pop(HEAD_EXCLUDED, None)
@@ -190,14 +185,14 @@ def _valid(service: LiveService, before: Bounds, low: int | None, high: int | No
     return after
 
 
-def worker_bounds(service: LiveService, spec: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
+def worker_bounds(service: LiveService, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
     """The worker group of a model and its bounds, whose maximum is a multiple of the model's.
 
     Raises UserError where the bounds of the pods are not those that follow from the replicas.
     """
     groups = {
         str(group.get("groupName")): group_bounds(group)
-        for group in (spec.get("rayClusterConfig") or {}).get("workerGroupSpecs") or ()
+        for group in cluster_spec(manifest).get("workerGroupSpecs") or ()
     }
     short = "" if model.sole else model.name.removeprefix(f"{service.name}-")
     name = next((one for one in (short, *_MAIN_GROUPS) if one in groups), None)

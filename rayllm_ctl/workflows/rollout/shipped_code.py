@@ -13,6 +13,7 @@ from rayllm_ctl.model.kube.labels import CODE_VERSION
 from rayllm_ctl.model.kube.revisions import code_digest
 from rayllm_ctl.model.plan.deployment import CodeVolume
 from rayllm_ctl.render.servingcode import ingress_code, models_code
+from rayllm_ctl.serveconfig.applied import FIELD
 from rayllm_ctl.workflows.rollout.applied_state import live_service
 
 if TYPE_CHECKING:
@@ -140,9 +141,9 @@ def _version(item: Mapping[str, Any]) -> str:
 
 
 def _with_digests(item: dict[str, Any], replaced: Mapping[str, str]) -> dict[str, Any]:
-    config = (item.get("spec") or {}).get("serveConfigV2")
+    config = (item.get("spec") or {}).get(FIELD)
     if not replaced or not isinstance(config, str):
         return item
     for old, new in replaced.items():
         config = config.replace(old, new)
-    return {**item, "spec": {**item["spec"], "serveConfigV2": config}}
+    return {**item, "spec": {**item["spec"], FIELD: config}}

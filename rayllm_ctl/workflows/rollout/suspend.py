@@ -13,6 +13,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
 from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.labels import SUSPENDER
 from rayllm_ctl.model.observed.health import Snapshot, State
@@ -103,7 +104,7 @@ def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generato
         "apiVersion": service.item["apiVersion"],
         "kind": service.kind.name,
         "metadata": {"name": service.name, "namespace": service.namespace},
-        "spec": field if service.kind.is_cluster else {"rayClusterConfig": field},
+        **with_cluster_fields(service.kind.name, field),
     }
     stored = service.item
     for applied, item in apply(cluster, [manifest], field_manager=SUSPENDER):

@@ -180,7 +180,7 @@ def test_a_ready_service_says_where_its_applications_answer(run: Run) -> None:
 
 
 def test_the_text_that_is_sent_is_canonical() -> None:
-    from rayllm_ctl.serveconfig import read_serve_config
+    from rayllm_ctl.serveconfig.check import read_serve_config
 
     config = read_serve_config((FILES / "text-ml.yaml").read_text(), "f")
     assert yaml.safe_load(dump(config.data)) == config.data

@@ -11,6 +11,7 @@ from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.ray import dashboard, serve
 from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.observed.serve_state import read_serve
 from tests.cluster.fakeapi import FakeAPI, Request, status
 
 NODE, OTHER = "a" * 56, "b" * 56
@@ -44,12 +45,29 @@ def log_of(request: Request) -> tuple[int, bytes]:
 
 def logs(cluster: Cluster, answer: dict[str, Any]) -> dict[str, str]:
     with Tasks() as tasks:
-        return serve.failed_replica_logs(Dashboard(cluster, "llm", HEAD), answer, tasks)
+        return serve.failed_replica_logs(Dashboard(cluster, "llm", HEAD), read_serve(answer), tasks)
 
 
 def test_state(api: FakeAPI, cluster: Cluster) -> None:
     api.answer("GET", f"services/{HEAD}:dashboard/proxy/api/serve/applications/$", (200, {"applications": {}}))
     assert serve.state(Dashboard(cluster, "llm", HEAD)) == {"applications": {}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"), [({}, "no answer of Serve"), ({"controller_info": {}, "applications": {}}, "controller")]
+)
+def test_a_state_that_says_nothing_is_unknown(
+    api: FakeAPI, cluster: Cluster, answer: dict[str, Any], message: str
+) -> None:
+    api.answer("GET", f"services/{HEAD}:dashboard/proxy/api/serve/applications/$", (200, answer))
+    with pytest.raises(UserError, match=message):
+        serve.read_state(Dashboard(cluster, "llm", HEAD))
+
+
+def test_serve_that_was_never_started_has_no_applications(api: FakeAPI, cluster: Cluster) -> None:
+    answer: dict[str, Any] = {"controller_info": {}, "applications": {}}
+    api.answer("GET", f"services/{HEAD}:dashboard/proxy/api/serve/applications/$", (200, answer))
+    assert serve.read_state(Dashboard(cluster, "llm", HEAD), started=False).applications == ()
 
 
 def test_state_of_a_head_that_does_not_answer(api: FakeAPI, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

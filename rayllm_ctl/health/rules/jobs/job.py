@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.jobcontext import JobContext
-from rayllm_ctl.health.objects import fields, rayjob
+from rayllm_ctl.health.objects import rayjob
 from rayllm_ctl.health.sentences.classify import sentence_hints
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
+from rayllm_ctl.model.observed import fields
 
 _APP_FAILED = "AppFailed"
 """Reason of a RayJob whose driver failed; or, where Ray has not called it FAILED, of one that Ray does not know any

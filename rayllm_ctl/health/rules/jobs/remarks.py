@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.jobcontext import JobContext
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.rules.jobs.job import logs_hint, resume_hint
+from rayllm_ctl.model.observed import fields
 
 
 def job_head_down(context: JobContext) -> Finding | None:

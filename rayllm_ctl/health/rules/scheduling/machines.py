@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.losses import deleted_on_purpose
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.events import ObjectEvent
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.containers import memory_hints
 from rayllm_ctl.health.rules.starts import rejected_before
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.observed import fields
 
 REMEMBERED = 600.0
 """Seconds within which the loss of a pod still explains why a service is not whole: a model's start takes minutes."""

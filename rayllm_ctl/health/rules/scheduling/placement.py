@@ -8,10 +8,10 @@ from datetime import datetime
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.node import CORDONED, Node, required_terms
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator
 from rayllm_ctl.health.objects.quantity import show
+from rayllm_ctl.model.observed import fields
 
 _CERTAIN = 15.0
 """Seconds after which "no node of this cluster can take it" is believed: a cluster autoscaler looks every 10 s."""

@@ -10,12 +10,12 @@ import re
 
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
-from rayllm_ctl.health.objects import fields
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.quantity import show
 from rayllm_ctl.health.rules.scheduling.node_scaling import growing, with_answer
 from rayllm_ctl.health.rules.scheduling.placement import by_nodes, scheduling_event, unscheduled_since
 from rayllm_ctl.health.rules.storage import unbound
+from rayllm_ctl.model.observed import fields
 
 SETTLE = 5.0
 """Seconds that a gate or a scheduler may take without anything being wrong: Kueue admits within one or two."""

@@ -12,10 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.health.objects import fields, rayjob, rayservice
+from rayllm_ctl.health.objects import rayjob, rayservice
 from rayllm_ctl.model.kube.api_kinds import KINDS
 from rayllm_ctl.model.kube.kuberay import CLUSTER, RAY_CLUSTER
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
+from rayllm_ctl.model.observed.serve_state import read_serve
 
 ARCHIVES = (".tar.gz", ".tgz")
 """How the names of archives end."""
@@ -100,7 +102,7 @@ def _lacks_pods(objects: Iterable[Object], serve: Iterable[Any]) -> bool:
     for item in objects:
         if fields.kind(item) == "Pod" and fields.label(item, CLUSTER):
             return False
-    told = any(isinstance(answer, Mapping) and answer.get("applications") for answer in serve)
+    told = any(read_serve(answer).applications for answer in serve)
     return told or any(fields.kind(item) in (RAY_CLUSTER, rayservice.KIND) and _runs(item) for item in objects)
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.model.observed.health import Object
-from rayllm_ctl.serveconfig import bounds, document
+from rayllm_ctl.serveconfig import bounds
+from rayllm_ctl.serveconfig.applied import applied_config
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.scale import worker_bounds
 
@@ -41,7 +43,9 @@ class Fitting:
             if ray_cluster(pod, service.namespace) == active:
                 group = str(pod["metadata"]["labels"].get(kuberay.GROUP))
                 self._workers.setdefault(group, []).append(str(pod["metadata"]["uid"]))
-        self.old, self.new = ({one.id: one for one in _models(service, side)} for side in (service.item, manifest))
+        self.old, self.new = (
+            {one.id: one for one in bounds.models(applied_config(side))} for side in (service.item, manifest)
+        )
         self._old_groups = {one.id: _group(service, service.item, one) for one in self.old.values()}
         self._new_groups = {one.id: _group(service, manifest, one) for one in self.new.values()}
         self.now = {
@@ -90,12 +94,12 @@ class Fitting:
 
     def _second(self, replicas: ReplicaCounts) -> Mapping[str, Any]:
         """The second RayCluster with so many replicas."""
-        config = self._manifest["spec"]["rayClusterConfig"]
+        config = cluster_spec(self._manifest)
         wanted: dict[str, Bounds] = {}
         for model, (group, each) in self._new_groups.items():
             wanted[group] = Bounds(replicas[model] * each, replicas[model] * each)
         groups = with_group_bounds(config["workerGroupSpecs"], wanted)
-        return {"spec": {"rayClusterConfig": {**config, "workerGroupSpecs": groups}}}
+        return with_cluster_spec(self._manifest, {**config, "workerGroupSpecs": groups})
 
 
 def ray_cluster(pod: Object, namespace: str) -> str:
@@ -108,11 +112,5 @@ def ray_cluster(pod: Object, namespace: str) -> str:
 
 def _group(service: LiveService, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, int]:
     """The worker group of a model, and how many of its pods a replica takes."""
-    name, bounds = worker_bounds(service, manifest["spec"], model)
+    name, bounds = worker_bounds(service, manifest, model)
     return name, bounds.high // model.bounds.high
-
-
-def _models(service: LiveService, manifest: Mapping[str, Any]) -> list[ScalableModel]:
-    return bounds.models(
-        document.read_serve_document(str(manifest["spec"].get("serveConfigV2") or ""), service.label).data
-    )

@@ -20,6 +20,7 @@ from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked, Event, Noted
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
 from rayllm_ctl.workflows.rollout.apply import apply_step
@@ -146,7 +147,7 @@ def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mappi
         for pod in found[1]
         if ray_cluster(pod, service.namespace) in others
     )
-    config = workload(manifests)[1]["spec"]["rayClusterConfig"]
+    config = cluster_spec(workload(manifests)[1])
     missing = {
         name: Bounds(low - counts[name], low - counts[name])
         for group in config["workerGroupSpecs"]

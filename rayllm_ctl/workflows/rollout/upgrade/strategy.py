@@ -16,6 +16,7 @@ from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Way
 from rayllm_ctl.model.observed.health import Object
@@ -265,11 +266,11 @@ def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     """`item` with what `part` of the same object adds to its head group."""
     if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
         return dict(item)
-    config = item["spec"]["rayClusterConfig"]
+    config = cluster_spec(item)
     head = config["headGroupSpec"]
     template = head["template"]
     metadata = template.get("metadata") or {}
-    added = part["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["metadata"]["annotations"]
+    added = cluster_spec(part)["headGroupSpec"]["template"]["metadata"]["annotations"]
     annotations = {**(metadata.get("annotations") or {}), **added}
     head = {**head, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}
-    return {**item, "spec": {**item["spec"], "rayClusterConfig": {**config, "headGroupSpec": head}}}
+    return with_cluster_spec(item, {**config, "headGroupSpec": head})

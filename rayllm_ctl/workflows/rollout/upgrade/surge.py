@@ -10,8 +10,10 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.scaling import Bounds
-from rayllm_ctl.serveconfig import bounds, document
+from rayllm_ctl.serveconfig import bounds
+from rayllm_ctl.serveconfig.applied import applied_config
 from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.scale import scaled_service
 
@@ -29,10 +31,7 @@ def raised(
     worker group that one replica takes. Raises UserError where that does not help.
     """
     _, manifest = workload(manifests)
-    old, new = (
-        document.read_serve_document(str(side["spec"].get("serveConfigV2") or ""), service.label).data
-        for side in (service.item, manifest)
-    )
+    old, new = applied_config(service.item), applied_config(manifest)
     before = {(one.id, one.name) for one in bounds.models(old)}
     changed, pods = dict(manifest), dict[str, dict[str, int]]()
     for model in bounds.models(new):
@@ -59,7 +58,7 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
     if found is None:
         return Checked("capacity", None, "not permitted to list nodes")
     count = {group: each for groups in pods.values() for group, each in groups.items()}
-    config = manifest["spec"]["rayClusterConfig"]
+    config = cluster_spec(manifest)
     groups = [
         {**group, "minReplicas": count[group["groupName"]], "replicas": count[group["groupName"]]}
         for group in config["workerGroupSpecs"]
