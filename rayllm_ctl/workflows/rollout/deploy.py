@@ -270,7 +270,7 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
         rights |= gatewaysecrets.rights(one.plan.deployment)
     if options.dry_run == "server":
         return rights
-    if any(_asks_for_a_token(item) for item in manifests):
+    if any(map(kuberay.asks_for_token, manifests)):
         rights |= Rights(display=(Right("get", "Secret"),))
     if any((item.get("spec") or {}).get("serveService") for item in manifests):
         rights |= Rights(SERVE_SERVICE)
@@ -279,12 +279,6 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     if not options.wait:
         return rights
     return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
-
-
-def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
-    spec = manifest.get("spec") or {}
-    config = spec.get("rayClusterConfig") or (spec if manifest["kind"] == kuberay.RAY_CLUSTER else {})
-    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": config}) is not None
 
 
 def _limit(one: Rendering) -> float:
