@@ -29,7 +29,6 @@ from rayllm_ctl.workflows.observe.wait import START_SECONDS
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
-from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
 from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
@@ -140,8 +139,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     limit = options.timeout if options.timeout is not None else _limit(one)
-    if upgrade.shrink is not None and service.item is not None:
-        live = LiveService(service.kind, service.item)
+    if upgrade.shrink is not None and (live := service.live) is not None:
         yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
@@ -165,7 +163,8 @@ def prepare_upgrade(
     service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change reaches a service that runs. Raises as `choose_upgrade` does."""
-    if service.item is None or options.upgrade is None:
+    live = service.live
+    if live is None or options.upgrade is None:
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
@@ -175,8 +174,9 @@ def prepare_upgrade(
         options.force_conflicts,
         options.said,
         options.diff,
+        options.revisions,
     )
-    return (yield from choose_upgrade(service, service.item, one.manifests, applied, planned_start_seconds(one), how))
+    return (yield from choose_upgrade(service, live, one.manifests, applied, planned_start_seconds(one), how))
 
 
 def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:

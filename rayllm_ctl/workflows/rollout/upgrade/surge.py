@@ -12,8 +12,8 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube.scaling import Bounds
 from rayllm_ctl.serveconfig import bounds, document
-from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.scale import scaled_service
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
