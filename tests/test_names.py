@@ -20,7 +20,7 @@ SHARED: dict[str, dict[str, int]] = {
         "DEFAULT": 2, "DEFAULT_SECONDS": 2, "Deployment": 2, "EFFECTS": 2, "Engine": 2, "Found": 3,
         "GRACE_SECONDS": 3, "GROUP": 2, "Gateway": 2, "HEAD": 2, "INGRESS": 2, "KEPT": 2, "KIND": 5, "Keys": 2,
         "LOG_LINES": 3, "LogEncoding": 2, "MAX_BYTES": 3, "MAX_DEPTH": 2, "MIB": 3, "MOUNT_PATH": 2, "OPERATOR": 2,
-        "Object": 2, "PACKAGE": 2, "PATIENCE": 3, "POLL_SECONDS": 5, "Parallelism": 2, "Pattern": 2, "Pods": 2,
+        "PACKAGE": 2, "PATIENCE": 3, "POLL_SECONDS": 5, "Parallelism": 2, "Pattern": 2, "Pods": 2,
         "Progress": 2, "RAY_CLUSTER": 2, "READY": 3, "Release": 4, "Report": 3, "Results": 2, "SCHEMES": 2,
         "SETTLE": 2, "SLOW_SECONDS": 2, "START_SECONDS": 3, "Spread": 2, "TIMEOUT": 2, "UNSEEN": 2, "Unit": 2,
         "Upgrade": 2, "VERSION": 2, "WAIT_SECONDS": 2, "WIDTH": 3, "applications": 2, "changed": 2, "choose": 2,

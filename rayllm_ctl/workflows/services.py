@@ -22,6 +22,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class LiveService:
+    """The object of a service."""
+
+    kind: WorkloadKind
+    item: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.item["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.item["metadata"]["namespace"])
+
+    @property
+    def label(self) -> str:
+        """As in rayservice/qwen."""
+        return f"{self.kind.name.lower()}/{self.name}"
+
+
+@dataclass(frozen=True)
 class ServiceRef:
     """A service as the cluster has it, read once for all that a command does.
 
@@ -39,6 +60,11 @@ class ServiceRef:
     around: Mapping[str, Sequence[dict[str, Any]]]
     permissions: Permissions
     checks: tuple[Checked, ...]
+
+    @property
+    def live(self) -> LiveService | None:
+        """The service, where its object is there."""
+        return None if self.item is None else LiveService(self.kind, self.item)
 
 
 def read_service_ref(

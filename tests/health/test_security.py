@@ -13,9 +13,9 @@ from rayllm_ctl.health.security import read_checked_service, security_checks
 from rayllm_ctl.health.security.selectors import selects
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Snapshot
-from rayllm_ctl.workflows.render.ray_token import without_token
 from tests.bases import SPECS, stored
 from tests.health.kuberayobjects import Object, binding, item, running
+from tests.tokens import without_token
 
 NAME = "foreign"
 

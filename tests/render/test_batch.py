@@ -14,9 +14,9 @@ from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.specfile.form import spec_fields
-from rayllm_ctl.workflows.render.ray_token import without_token
 from tests.conftest import Golden
 from tests.render.test_specs import fields_below, used_below
+from tests.tokens import without_token
 
 SPECS = sorted((Path(__file__).parent / "batchspecs").glob("*.yaml"))
 EXAMPLES = sorted((Path(__file__).parents[2] / "manifests" / "batch").glob("*/batchjob.yaml"))
@@ -35,7 +35,7 @@ def test_spec(spec: Path, golden: Golden, capsys: pytest.CaptureFixture[str]) ->
     for version in others:
         objects, text = rendered(spec, capsys, "--kuberay-version", version)
         golden.check(f"batch/{spec.name}", text)
-    assert rendered(spec, capsys, "--kuberay-version", oldest)[0] == list(without_token(objects))
+    assert rendered(spec, capsys, "--kuberay-version", oldest)[0] == without_token(objects)
 
 
 @pytest.mark.parametrize("spec", EXAMPLES, ids=lambda path: path.parent.name)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
-from rayllm_ctl.workflows.render.ray_token import without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
+from tests.tokens import without_token
 
 SCHEMAS = json.loads(resources.files("rayllm_ctl.render").joinpath("schemas", "manifests.json").read_text())
 IMPLEMENTED = {

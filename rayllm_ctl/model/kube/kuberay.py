@@ -136,6 +136,13 @@ def token_secret(ray_cluster: Mapping[str, Any]) -> str | None:
     return str(options.get("secretName") or (own if own[0].isalpha() else f"r{own[1:]}"))
 
 
+def asks_for_token(service: Mapping[str, Any]) -> bool:
+    """Whether Ray asks for a token in the RayClusters of a RayService, or in a RayCluster; no for other kinds."""
+    spec = service.get("spec") or {}
+    cluster = spec if service.get("kind") == RAY_CLUSTER else spec.get("rayClusterConfig") or {}
+    return (cluster.get("authOptions") or {}).get("mode") == "token"
+
+
 def made_for(service: str) -> str:
     """Label selector of what KubeRay makes for the RayService `service`: RayClusters and services."""
     return f"{ORIGIN_NAME}={service}"

@@ -18,9 +18,10 @@ from rayllm_ctl.model.plan.replica_groups import Group
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.serve_options import ServeProxies
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.planner.deployment.deployment import autoscaler, longest, readiness, with_token
+from rayllm_ctl.planner.deployment.deployment import autoscaler, longest, readiness
 from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT, budget, drained, excludes_the_head, spread_pods
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token, with_token
 from rayllm_ctl.planner.deployment.surroundings import entrance
 
 HEAD = ("500m", "4Gi")
@@ -69,7 +70,7 @@ def applications(
         head_memory=canonical_quantity(service.resources.head.memory or head[1]),
         worker_groups=(*of_models, *workers),
         autoscaler=autoscaler(service.ray),
-        ray=with_token(service.ray),
+        ray=with_token(service.ray, decide_token(service, KnownCluster())),
         upgrade=service.upgrade,
         pod_security=service.security.pod_security,
         volumes=service.storage.volumes,

@@ -27,6 +27,7 @@ from rayllm_ctl.planner.deployment.gateway import gateway_config, gateway_notes,
 from rayllm_ctl.planner.deployment.images import image_notes, image_problem, image_warnings, public_image_lacks
 from rayllm_ctl.planner.deployment.ingress import ingress_application, ingress_workers
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token, with_token
 from rayllm_ctl.planner.deployment.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.deployment.surroundings import entrance, network_rules, scraping, surroundings_notes
 from rayllm_ctl.planner.engine.server import GRACE_SECONDS, READY, model_server, server_problem
@@ -155,7 +156,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         head=head_template(service, plan.startup),
         worker_groups=workers,
         autoscaler=autoscaler(service.ray) if by_serve else None,
-        ray=with_token(service.ray),
+        ray=with_token(service.ray, decide_token(service, KnownCluster())),
         upgrade=_upgrade(service.upgrade),
         pod_options=service.pods,
         pod_security=service.security.pod_security,
@@ -178,13 +179,6 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
 def autoscaler(ray: RayOptions) -> Autoscaler:
     """The autoscaler with what the user says of it."""
     return AUTOSCALER if ray.idle_timeout is None else replace(AUTOSCALER, idle_timeout=int(ray.idle_timeout))
-
-
-def with_token(ray: RayOptions) -> RayOptions:
-    """`ray` with the mode of authentication where the user states none: every Ray that is supported has tokens."""
-    if ray.authentication.mode is not None:
-        return ray
-    return replace(ray, authentication=replace(ray.authentication, mode="token"))
 
 
 def _upgrade(upgrade: Upgrade) -> Upgrade:

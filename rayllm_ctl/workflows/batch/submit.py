@@ -22,10 +22,10 @@ from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
 from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.workload import Right, Rights
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
 from rayllm_ctl.workflows.batch.end import how_it_ended, replacement_note
-from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
+from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
 from rayllm_ctl.workflows.render.check import check_objects
-from rayllm_ctl.workflows.render.ray_token import lacking, without_token
 from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 
@@ -66,11 +66,11 @@ def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluste
         return
     cluster = connect()
     namespace = batch.namespace or cluster.namespace
-    yield from _apply(cluster, batch, made, namespace, options)
+    yield from _apply(cluster, batch, made, namespace, options, how)
 
 
 def _apply(
-    cluster: Cluster, batch: BatchJob, made: BatchRendering, namespace: str, options: SubmitOptions
+    cluster: Cluster, batch: BatchJob, made: BatchRendering, namespace: str, options: SubmitOptions, how: RenderOptions
 ) -> Iterator[Event]:
     dry = options.dry_run == "server"
     kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
@@ -80,9 +80,10 @@ def _apply(
     for checked in (*found.checks, check_rights(found.permissions, rights)):
         yield checked
         if checked is found.checks[0] and found.kuberay:
-            if made.token_by_default and (why := lacking(found.kuberay)):
-                made = replace(made, manifests=without_token(made.manifests))
-                yield Checked("token authentication", None, why)
+            token = decide_token(batch, KnownCluster(found.kuberay))
+            if token != made.token:
+                made = batch_rendering_of(made.plan, how, token)
+                yield Checked("token authentication", None, token.why_off)
             yield from _check_for(found.kuberay, made)
     _require_cluster(cluster, batch, namespace)
     if existing is not None:

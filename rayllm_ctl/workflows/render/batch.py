@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.catalog.engines import engine
@@ -21,13 +22,13 @@ from rayllm_ctl.model.spec.pod_contexts import lost
 from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.planner.batch.batch import batch_plan
 from rayllm_ctl.planner.deployment.pod_templates import on_python_path
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, TokenDecision, decide_token, with_token
 from rayllm_ctl.render.batch import render_batch
 from rayllm_ctl.render.podparts import check_pod_security, check_raw_parts
 from rayllm_ctl.render.prompts import template_problems
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_objects
-from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
@@ -35,13 +36,13 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 class BatchRendering:
     """The manifests of a batch job, its plan, and what to know of them.
 
-    token_by_default: Ray asks for a token, and the spec file says nothing of it.
+    token: whether Ray asks for one.
     """
 
     plan: BatchPlan
     manifests: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
-    token_by_default: bool
+    token: TokenDecision
 
 
 def make_batch_plan(
@@ -102,19 +103,21 @@ def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
     """Plan and render `batch`. Raises UserError where it cannot run or is not valid for `options.kuberay`."""
     plan = make_batch_plan(batch, options.facts)
     require_runnable(plan.plan, accept_risk=options.accept_risk)
-    assert plan.deployment is not None  # or `require_runnable` had raised
-    check_raw_parts(plan.deployment.pod_options, options.kuberay)
-    manifests = tuple(render_batch(plan.deployment))
-    token = asks_by_default(batch, manifests)
-    lacks = lacking(options.kuberay) if token else ""
-    if lacks:
-        manifests, token = without_token(manifests), False
+    return batch_rendering_of(plan, options, decide_token(batch, KnownCluster(options.kuberay)))
+
+
+def batch_rendering_of(plan: BatchPlan, options: RenderOptions, token: TokenDecision) -> BatchRendering:
+    """Render a plan that runs. Raises UserError where it is not valid for `options.kuberay`."""
+    assert plan.deployment is not None  # or it does not run
+    deployment = replace(plan.deployment, ray=with_token(plan.deployment.ray, token))
+    check_raw_parts(deployment.pod_options, options.kuberay)
+    manifests = tuple(render_batch(deployment))
     check_objects(manifests, options.kuberay)
-    check_pod_security(manifests, plan.deployment.pod_security)
-    loss = lost(plan.deployment.pod_security)
+    check_pod_security(manifests, deployment.pod_security)
+    loss = lost(deployment.pod_security)
     notes = [f"warning: {loss}"] if loss else []
     notes += plan.plan.warnings
-    notes += [f"token authentication is {lacks}"] if lacks else []
+    notes += [f"token authentication is {token.why_off}"] if token.why_off else []
     return BatchRendering(plan, manifests, tuple(notes), token)
 
 

@@ -14,6 +14,7 @@ from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.llm_applications import described_models, pattern_of
+from rayllm_ctl.model.plan.applications import Applications
 from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.plan.llm_fields import LLMFields
 from rayllm_ctl.model.plan.plan import StartupPlan
@@ -21,6 +22,7 @@ from rayllm_ctl.model.spec.service import Accelerator
 from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.planner.deployment.applications import applications, gpus_per_node, unknown_types
 from rayllm_ctl.planner.deployment.images import image_warnings
+from rayllm_ctl.planner.deployment.ray_token import TokenDecision, with_token
 from rayllm_ctl.render.applications import render_applications
 from rayllm_ctl.render.podparts import check_pod_security
 from rayllm_ctl.serveconfig.check import read_serve_config
@@ -29,7 +31,6 @@ from rayllm_ctl.serveconfig.shutdown import longest_shutdown
 from rayllm_ctl.serveconfig.sizing import groups
 from rayllm_ctl.workflows.plan.user_code import code_volume, with_code
 from rayllm_ctl.workflows.render.check import check_objects
-from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, without_token
 from rayllm_ctl.workflows.render.serve_models import plan_models, workers
 
 if TYPE_CHECKING:
@@ -39,21 +40,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PreparedApplications:
-    """Manifests; the groups of workers and why; and what to know of the file, each with its line.
+class PlannedApplications:
+    """What is deployed for a file, and what to know of it, each note with its line.
 
     startup: of the model of Ray Serve LLM that takes longest, if there is one.
     """
 
-    manifests: tuple[dict[str, Any], ...]
-    explanation: tuple[str, ...]
+    applications: Applications
     notes: tuple[str, ...]
     startup: StartupPlan | None
 
 
-def prepare_applications(source: ServeFile, options: RenderOptions) -> PreparedApplications:
-    """The manifests of `source`. Raises UsageError with every problem of the file and its line, and UserError for a
-    model that does not fit."""
+def plan_applications(source: ServeFile, options: RenderOptions) -> PlannedApplications:
+    """The plan of `source`. Raises UsageError with every problem of the file and its line, and UserError for a model
+    that does not fit."""
     config, fields, runtime = read_serve_file(source)
     catalog = gpus.load_gpus()
     code = code_volume(source.service.name, *([source.code] if source.code else []))
@@ -76,21 +76,24 @@ def prepare_applications(source: ServeFile, options: RenderOptions) -> PreparedA
         accelerator=Accelerator(kind="gpu" if on_gpus else "cpu", gpu=gpus.canonical(named) if named else None),
     )
     runtime = _image_of(planned, runtime)
-    applied = applications(
+    planned_applications = applications(
         service, found, catalog, runtime, config.proxies, dump(data), code, shutdown, served
     )  # fmt: skip
-    manifests = render_applications(applied)
-    lacks = lacking(options.kuberay) if asks_by_default(service, manifests) else ""
-    if lacks:
-        manifests = list(without_token(manifests))
-    check_objects(manifests, options.kuberay)
-    check_pod_security(manifests, applied.pod_security)
     notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
     notes += (fields.note,) if planned and fields.note else ()
     notes += tuple(image_warnings(runtime, [one.plan.gpu for one in planned if one.plan.gpu])) if planned else ()
-    notes += (f"token authentication is {lacks}",) if lacks else ()
-    startup = served.startup if served else None
-    return PreparedApplications(tuple(manifests), applied.explanation, notes, startup)
+    return PlannedApplications(planned_applications, notes, served.startup if served else None)
+
+
+def render_planned(
+    planned: PlannedApplications, options: RenderOptions, token: TokenDecision
+) -> tuple[dict[str, Any], ...]:
+    """The manifests of a planned file. Raises UserError where they are not valid for `options.kuberay`."""
+    deployed = replace(planned.applications, ray=with_token(planned.applications.ray, token))
+    manifests = render_applications(deployed)
+    check_objects(manifests, options.kuberay)
+    check_pod_security(manifests, deployed.pod_security)
+    return tuple(manifests)
 
 
 def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:

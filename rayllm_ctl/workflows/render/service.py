@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.pod_contexts import lost
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.deployment.ray_token import (
+    KnownCluster,
+    TokenDecision,
+    decide_token,
+    depends_on_cluster,
+    with_token,
+)
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.manifests import manifests
-from rayllm_ctl.workflows.render.ray_token import asks_by_default, lacking, plan_without_token, unsaid
-from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
+from rayllm_ctl.workflows.render.types import Decided, Rendering, RenderOptions, ServeFile
+
+if TYPE_CHECKING:
+    from rayllm_ctl.workflows.render.serve_config import PlannedApplications
 
 
 def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Rendering:
     """Plan and render `source`. Raises UserError where it cannot run or is not valid."""
-    if isinstance(source, ServeFile):
-        from rayllm_ctl.workflows.render.serve_config import prepare_applications
+    if not isinstance(source, ServeFile):
+        return rendering_of(source, make_plan(source, options.facts), options)
+    from rayllm_ctl.workflows.render.serve_config import plan_applications
 
-        found = prepare_applications(source, options)
-        service = source.service
-        notes = (*found.notes, *found.explanation)
-        token = asks_by_default(service, found.manifests)
-        return Rendering(service.name, service.namespace, found.manifests, notes, None, token, found.startup)
-    plan = make_plan(source, options.facts)
-    return rendering_of(source, plan, options)
+    planned = plan_applications(source, options)
+    token = decide_token(source.service, KnownCluster(options.kuberay))
+    return _rendered_applications(source.service, planned, options, token)
 
 
 def rendering_of(source: LLMService, plan: Plan, options: RenderOptions) -> Rendering:
     """Render `source`, whose plan is known. Raises UserError where it cannot run or is not valid."""
-    lacks = lacking(options.kuberay) if unsaid(source) else ""
-    if lacks:
-        plan = plan_without_token(plan)
+    return _rendered_plan(source, plan, options, decide_token(source, KnownCluster(options.kuberay)))
+
+
+def _rendered_plan(source: LLMService, plan: Plan, options: RenderOptions, token: TokenDecision) -> Rendering:
+    if plan.deployment is not None:
+        ray = with_token(plan.deployment.ray, token)
+        plan = replace(plan, deployment=replace(plan.deployment, ray=ray))
     rendered = manifests(
         plan, accept_risk=options.accept_risk, template_dir=options.template_dir, kuberay=options.kuberay
     )  # fmt: skip
     loss = lost(source.security.pod_security)
     notes = [f"warning: {loss}"] if loss else []
     notes += plan.warnings
-    notes += [f"token authentication is {lacks}"] if lacks else []
-    token = asks_by_default(source, rendered)
-    return Rendering(source.name, source.namespace, tuple(rendered), tuple(notes), plan, token)
+    notes += [f"token authentication is {token.why_off}"] if token.why_off else []
+    decided = None
+    if depends_on_cluster(source):
+        decided = Decided(source, token, partial(_rendered_plan, source, plan, options))
+    return Rendering(source.name, source.namespace, tuple(rendered), tuple(notes), plan, decided=decided)
+
+
+def _rendered_applications(
+    service: LLMService, planned: PlannedApplications, options: RenderOptions, token: TokenDecision
+) -> Rendering:
+    from rayllm_ctl.workflows.render.serve_config import render_planned
+
+    found = render_planned(planned, options, token)
+    notes = (*planned.notes, *((f"token authentication is {token.why_off}",) if token.why_off else ()))
+    notes += planned.applications.explanation
+    decided = None
+    if depends_on_cluster(service):
+        decided = Decided(service, token, partial(_rendered_applications, service, planned, options))
+    return Rendering(service.name, service.namespace, found, notes, None, planned.startup, decided)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.plan.plan import Plan, StartupPlan
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, TokenDecision, decide_token
 from rayllm_ctl.workflows.render.check import check_manifests, check_objects
 
 
@@ -35,11 +37,23 @@ class RenderOptions:
 
 
 @dataclass(frozen=True)
+class Decided:
+    """A decision on Ray's token for which the cluster counts, made before that was known.
+
+    source: the spec. token: the decision. render: renders the same plan with another decision.
+    """
+
+    source: LLMService
+    token: TokenDecision
+    render: Callable[[TokenDecision], Rendering]
+
+
+@dataclass(frozen=True)
 class Rendering:
     """The manifests of a service, and what to know of them. `plan` is that of a model.
 
-    token_by_default: Ray asks for a token, and the spec file says nothing of it. start: of the models of a Serve
-    configuration file, which have no plan together.
+    start: of the models of a Serve configuration file, which have no plan together. decided: what depends on the
+    cluster, None: nothing does.
     """
 
     name: str
@@ -47,8 +61,8 @@ class Rendering:
     manifests: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
     plan: Plan | None
-    token_by_default: bool = False
     start: StartupPlan | None = None
+    decided: Decided | None = None
 
     @property
     def startup(self) -> StartupPlan | None:
@@ -61,3 +75,16 @@ class Rendering:
             check_manifests(self.manifests, self.plan, kuberay)
         else:
             check_objects(self.manifests, kuberay)
+
+    def for_cluster(self, cluster: KnownCluster) -> tuple[Rendering, str]:
+        """The rendering for a known cluster, and why Ray does not ask for a token there, if that is new.
+
+        Renders again only where the decision is another one. Raises UserError as the first rendering does.
+        """
+        if self.decided is None:
+            return self, ""
+        token = decide_token(self.decided.source, cluster)
+        if token == self.decided.token:
+            return self, ""
+        again = self.decided.render(token)
+        return again, token.why_off if again.manifests != self.manifests else ""

@@ -14,35 +14,13 @@ from rayllm_ctl.cluster.apply.revisions import revisions
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds
 from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.revisions import Revision
-from rayllm_ctl.model.workload import Rights, WorkloadKind
+from rayllm_ctl.model.workload import Rights
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
-from rayllm_ctl.workflows.services import find_service
+from rayllm_ctl.workflows.services import LiveService, find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-
-@dataclass(frozen=True)
-class LiveService:
-    """The object of a service."""
-
-    kind: WorkloadKind
-    item: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.item["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        return str(self.item["metadata"]["namespace"])
-
-    @property
-    def label(self) -> str:
-        """As in rayservice/qwen."""
-        return f"{self.kind.name.lower()}/{self.name}"
 
 
 def live_service(cluster: Cluster, name: str, namespace: str, rights: Rights) -> LiveService:

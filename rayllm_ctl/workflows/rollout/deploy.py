@@ -18,7 +18,6 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import RESTARTER
 from rayllm_ctl.model.kube.revisions import Revision
@@ -30,7 +29,6 @@ from rayllm_ctl.workflows.observe.wait import START_SECONDS
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
-from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
 from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
@@ -141,8 +139,7 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     limit = options.timeout if options.timeout is not None else _limit(one)
-    if upgrade.shrink is not None and service.item is not None:
-        live = LiveService(service.kind, service.item)
+    if upgrade.shrink is not None and (live := service.live) is not None:
         yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
@@ -166,7 +163,8 @@ def prepare_upgrade(
     service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change reaches a service that runs. Raises as `choose_upgrade` does."""
-    if service.item is None or options.upgrade is None:
+    live = service.live
+    if live is None or options.upgrade is None:
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
@@ -176,8 +174,9 @@ def prepare_upgrade(
         options.force_conflicts,
         options.said,
         options.diff,
+        options.revisions,
     )
-    return (yield from choose_upgrade(service, service.item, one.manifests, applied, planned_start_seconds(one), how))
+    return (yield from choose_upgrade(service, live, one.manifests, applied, planned_start_seconds(one), how))
 
 
 def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
@@ -271,7 +270,7 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
         rights |= gatewaysecrets.rights(one.plan.deployment)
     if options.dry_run == "server":
         return rights
-    if any(_asks_for_a_token(item) for item in manifests):
+    if any(map(kuberay.asks_for_token, manifests)):
         rights |= Rights(display=(Right("get", "Secret"),))
     if any((item.get("spec") or {}).get("serveService") for item in manifests):
         rights |= Rights(SERVE_SERVICE)
@@ -280,10 +279,6 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     if not options.wait:
         return rights
     return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
-
-
-def _asks_for_a_token(manifest: Mapping[str, Any]) -> bool:
-    return kuberay.token_secret({"metadata": manifest["metadata"], "spec": cluster_spec(manifest)}) is not None
 
 
 def _limit(one: Rendering) -> float:

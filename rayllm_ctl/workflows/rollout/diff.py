@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
 from rayllm_ctl.changes.compare import compare_manifests
-from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, short_reason
+from rayllm_ctl.cluster.api.errors import NotFoundError, short_reason
 from rayllm_ctl.cluster.apply.apply import would_apply
 from rayllm_ctl.cluster.apply.bounds import bounds_patch
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
-from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
@@ -35,10 +34,10 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.observed.serve_state import ServeState
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
-from rayllm_ctl.workflows.render.ray_token import fitted
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.rollout.prerequisites import known_cluster
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
@@ -70,21 +69,9 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     cluster = connect()
     namespace = made.namespace or cluster.namespace
     now, applied = current(cluster, made.manifests, namespace)
-    made, why = fitted(made, now.kuberay, now.item)
+    made, why = made.for_cluster(known_cluster(now))
     found = diff_live(now, made.manifests, applied, options, planned_start_seconds(made))
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
-
-
-def fitted_to(cluster: Cluster, made: Rendering, namespace: str) -> tuple[Rendering, str]:
-    """As workflows.authentication.fitted, to what the cluster has now, as far as it can be read."""
-    if not made.token_by_default:
-        return made, ""
-    kind, manifest = workload(made.manifests)
-    try:
-        live = find(cluster, kind, manifest["metadata"]["name"], namespace)
-    except ForbiddenError:
-        live = None
-    return fitted(made, kuberay_version(cluster) or "", live)
 
 
 def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:

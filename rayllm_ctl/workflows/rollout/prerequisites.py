@@ -12,9 +12,10 @@ from rayllm_ctl.cluster.snapshot.nodes import all_nodes
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.kuberay import asks_for_token
 from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.workflows.render.ray_token import fitted
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, reject_other_kind
 
@@ -57,9 +58,14 @@ def check_prerequisites(service: ServiceRef, one: Rendering, rights: Rights) -> 
     yield unread if nodes is None else capacity_check(workload(one.manifests)[1], *nodes)
 
 
+def known_cluster(service: ServiceRef) -> KnownCluster:
+    """What the planner takes into account of the cluster of a service."""
+    return KnownCluster(service.kuberay, None if service.item is None else asks_for_token(service.item))
+
+
 def fit(service: ServiceRef, one: Rendering) -> Generator[Checked, None, Rendering]:
     """`one` as the cluster takes it: with a token where KubeRay supports it, of the version that runs."""
-    one, untokened = fitted(one, service.kuberay, service.item)
+    one, untokened = one.for_cluster(known_cluster(service))
     if untokened:
         yield Checked("token authentication", None, untokened)
     if service.kuberay:

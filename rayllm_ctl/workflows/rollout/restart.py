@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.apply import apply
@@ -17,16 +17,18 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.labels import RESTARTER
 from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.kube.scaling import group_bounds
 from rayllm_ctl.model.observed.changes import Diff, Way
 from rayllm_ctl.workflows.observe.wait import wait_ready
-from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.rollout.applied_state import known_revisions, live_service, start_seconds
 from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.diff import diff_change
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import UpgradeOptions, choose_restart
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -35,10 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restart:
-    """A service that is to be restarted. manifest, diff: the change of a RayService that does it, and what it means."""
+    """A service that is to be restarted, and its history.
+
+    manifest, diff: the change of a RayService that does it, and what it means.
+    """
 
     service: LiveService
-    start_seconds: float
+    revisions: Sequence[Revision]
     manifest: dict[str, Any] | None = None
     diff: Diff | None = None
 
@@ -63,7 +68,7 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
     kind = service.kind
     rights = kind.rights_for("restart", "follow")
     require_rights(cluster, namespace, rights.needed)
-    seconds = start_seconds(known_revisions(cluster, service))
+    known = known_revisions(cluster, service)
     if kind.is_cluster:
         if options.way != "auto":
             raise UserError(
@@ -72,8 +77,8 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
                 hint="remove --upgrade",
             )
         if not options.accept_outage:
-            _refuse_outage(service, seconds)
-        return Restart(service, seconds)
+            _refuse_outage(service, start_seconds(known))
+        return Restart(service, known)
     strategy = (service.item["spec"].get("upgradeStrategy") or {}).get("type")
     if strategy == "None":
         raise UserError(
@@ -82,7 +87,7 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
         )
     manifest = with_restart(service)
     diff = as_deployed(diff_change(cluster, kind, service.item, manifest, RESTARTER))
-    return Restart(service, seconds, manifest, diff)
+    return Restart(service, known, manifest, diff)
 
 
 def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:
@@ -91,7 +96,7 @@ def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterat
     Raises OutageError where nothing would answer as a second RayCluster does not fit, unless that is accepted; later as
     wait_ready does, and WaitTimeoutError where a pod of a RayCluster is not replaced in time.
     """
-    limit = found.start_seconds if options.timeout is None else options.timeout
+    limit = start_seconds(found.revisions) if options.timeout is None else options.timeout
     service = found.service
     if found.manifest is None or found.diff is None:
         yield Noted("the head restarts only with all other pods, and stays: kubectl delete pod restarts it")
@@ -100,7 +105,7 @@ def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterat
             yield from wait_ready(cluster, service.kind, service.item, limit)
         return
     how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
-    upgrade = yield from choose_restart(cluster, service, found.diff, how)
+    upgrade = yield from choose_restart(cluster, service, found.revisions, found.diff, how)
     if upgrade.shrink is not None:
         require_rights(cluster, service.namespace, service.kind.rights_for("bounds").needed)
         yield from _with_fewer_replicas(cluster, service, found.manifest, upgrade.shrink, limit)

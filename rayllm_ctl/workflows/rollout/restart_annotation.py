@@ -7,7 +7,7 @@ from typing import Any
 
 from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
 from rayllm_ctl.model.kube.labels import RESTARTED
-from rayllm_ctl.workflows.rollout.applied_state import LiveService
+from rayllm_ctl.workflows.services import LiveService
 
 
 def with_restart(service: LiveService) -> dict[str, Any]:

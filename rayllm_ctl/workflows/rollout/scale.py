@@ -18,13 +18,12 @@ from rayllm_ctl.serveconfig import bounds as texts
 from rayllm_ctl.serveconfig.applied import FIELD, applied_config, config_text
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
-    LiveService,
     applied_manifests,
     known_revisions,
     live_service,
     start_seconds,
 )
-from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
+from rayllm_ctl.workflows.services import LiveService, ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

@@ -18,7 +18,8 @@ from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.labels import SUSPENDER
 from rayllm_ctl.model.observed.health import Snapshot, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, timed_out, wait_ready
-from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.rollout.applied_state import known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster

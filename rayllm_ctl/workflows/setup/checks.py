@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import gpus
+from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight import cluster as prerequisites
 from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version
 from rayllm_ctl.cluster.snapshot.nodes import all_nodes
@@ -15,10 +17,11 @@ from rayllm_ctl.health.clusterchecks import node_checks, operator_checks, quota_
 from rayllm_ctl.health.objects.pod_needs import needs, pod_templates
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.kuberay import asks_for_token
 from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
-from rayllm_ctl.workflows.rollout.diff import fitted_to
 from rayllm_ctl.workflows.rollout.manifests import placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_surroundings, check_version
 from rayllm_ctl.workflows.setup.rbac import COMMANDS
@@ -61,7 +64,9 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
     """What a rendered service needs of the cluster: each problem, where `deploy` ends at the first."""
     category = f"service {one.name}"
     version = kuberay_version(cluster)
-    one, untokened = fitted_to(cluster, one, namespace)
+    untokened = ""
+    if one.decided is not None:
+        one, untokened = one.for_cluster(KnownCluster(version or "", _asks_now(cluster, one, namespace)))
     if untokened:
         yield Check(category, "token authentication", None, untokened)
     _, manifest = workload(one.manifests)
@@ -81,6 +86,16 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
     found = all_nodes(cluster)
     if found is not None:
         yield _of(category, capacity_check(placed(manifest, namespace), *found))
+
+
+def _asks_now(cluster: Cluster, one: Rendering, namespace: str) -> bool | None:
+    """Whether the running service asks for a token; None where there is none, or it may not be read."""
+    kind, manifest = workload(one.manifests)
+    try:
+        live = find(cluster, kind, manifest["metadata"]["name"], namespace)
+    except ForbiddenError:
+        return None
+    return None if live is None else asks_for_token(live)
 
 
 def _guarded(category: str, name: str, look: Callable[[], Iterator[Checked]]) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI, status
 
 CLUSTER = "tiny-bcdfg"
+HISTORY = "/apis/apps/v1/namespaces/llm/controllerrevisions"
 TINY = (
     "deploy", "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", "tiny",
     "--image", "example.com/vllm-cpu:1", "--max-model-len", "1024", "-n", "llm", "--offline", "--timeout", "20s",
@@ -271,8 +272,10 @@ def test_a_restart_makes_room_for_the_second_ray_cluster(run: Run, api: FakeAPI,
     refused = run("restart", "tiny", "-n", "llm", "--no-wait")
     assert (refused.code, "cannot be combined with --no-wait" in refused.err) == (1, True), str(refused)
     assert restarted(api, seen) == []
+    before = len(api.requests)
     result = run("restart", "tiny", "-n", "llm", "--timeout", "20s")
     assert result.code == 0, str(result)
+    assert [one.path for one in api.requests[before:]].count(HISTORY) == 1
     assert "tiny 2 → 1 → 1 → 2" in result.err
     assert "--upgrade shrink" not in result.err + result.out, "it is what happens"
     assert "rayllm-ctl rollback tiny -n llm --to 1 brings all replicas back" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ spec:
   output: {path: s3://bucket/out}
 """
 ON = {"mode": "token"}
+CONDITION = '{% if ray.authentication.mode == "token" %}'
 UNCHANGED = "off, as in the running service; spec.ray.authentication.mode: token turns it on in a new RayCluster"
 SERVE = Path(__file__).parents[1] / "serveconfigs" / "chat.yaml"
 
@@ -62,10 +64,10 @@ def rendered(run: Run, spec: Path, text: str, *flags: str) -> tuple[Any, str]:
     return workload["spec"][key].get("authOptions"), result.err
 
 
-def applied(run: Run, api: FakeAPI, spec: Path, text: str) -> tuple[Any, str]:
+def applied(run: Run, api: FakeAPI, spec: Path, text: str, *flags: str) -> tuple[Any, str]:
     """authOptions of the live object after `apply`, and what that said."""
     spec.write_text(text, encoding="utf-8")
-    result = run("apply", "-f", str(spec), "--offline")
+    result = run("apply", "-f", str(spec), "--offline", *flags)
     assert result.code == 0, str(result)
     return api.stored("RayService", "tiny")["spec"]["rayClusterConfig"].get("authOptions"), result.err
 
@@ -136,6 +138,17 @@ def test_a_service_that_runs_without_a_token_is_left_as_it_is(run: Run, api: Fak
 def test_a_token_that_was_asked_for_is_turned_on(run: Run, api: FakeAPI, spec: Path, text: str) -> None:
     assert applied(run, api, spec, NONE)[0] is None
     found, said = applied(run, api, spec, text)
+    assert found == ON
+    assert "token authentication" not in said
+
+
+def test_a_token_of_a_template_of_the_users_own_is_kept(run: Run, api: FakeAPI, spec: Path, tmp_path: Path) -> None:
+    assert applied(run, api, spec, NONE)[0] is None
+    shipped = (resources.files("rayllm_ctl.render") / "templates" / "cluster.yaml.j2").read_text(encoding="utf-8")
+    assert shipped.count(CONDITION) == 1
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "cluster.yaml.j2").write_text(shipped.replace(CONDITION, "{% if true %}"), encoding="utf-8")
+    found, said = applied(run, api, spec, SPEC, "--template-dir", str(tmp_path / "own"))
     assert found == ON
     assert "token authentication" not in said
 

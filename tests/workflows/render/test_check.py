@@ -15,7 +15,6 @@ from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.model.spec.ray_options import Authentication, RayOptions
 from rayllm_ctl.render import render
 from rayllm_ctl.workflows.render.check import check_manifests
-from rayllm_ctl.workflows.render.ray_token import plan_without_token
 from tests.render.plans import H100, plan
 from tests.render.test_render import GPU
 
@@ -42,7 +41,7 @@ def error(its_plan: Plan, kuberay: str = "1.6") -> UserError:
 
 
 def test_what_is_valid_passes_for_every_version() -> None:
-    its_plan = plan_without_token(planned(HARMLESS))
+    its_plan = planned(HARMLESS, ray=RayOptions(Authentication("none")))
     assert [str(found(its_plan, version)) for version in VERSIONS] == ["None"] * len(VERSIONS)
 
 

@@ -15,8 +15,10 @@ from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted
 from rayllm_ctl.model.kube.labels import INSTANCE, MANAGED_BY, MANAGER
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.planner.deployment.ray_token import TokenDecision
+from rayllm_ctl.workflows.render.types import Decided, Rendering
 from rayllm_ctl.workflows.rollout.deploy import (
     DeployOptions,
     apply_manifests,
@@ -60,8 +62,25 @@ def network_policy() -> dict[str, Any]:
     }
 
 
-def made(*manifests: dict[str, Any], token: bool = False) -> Rendering:
-    return Rendering("tiny", "llm", manifests or (ray_service(),), (), None, token_by_default=token)
+def made(*manifests: dict[str, Any]) -> Rendering:
+    return Rendering("tiny", "llm", manifests or (ray_service(),), (), None)
+
+
+def undecided(rendered: list[TokenDecision], template: dict[str, Any] | None = None) -> Rendering:
+    """A rendering of which the cluster decides on the token. rendered: the decisions that it is rendered again with.
+
+    template: what is rendered whatever is decided.
+    """
+
+    def render(token: TokenDecision) -> Rendering:
+        rendered.append(token)
+        config = {"authOptions": {"mode": "token"}} if token.mode == "token" else {}
+        return made(template or ray_service(rayVersion="2.60.0", **config))
+
+    token = TokenDecision("token")
+    first = render(token)
+    rendered.clear()
+    return dataclasses.replace(first, decided=Decided(LLMService("tiny"), token, render))
 
 
 @pytest.fixture
@@ -151,11 +170,28 @@ def test_nodes_that_may_not_be_read(api: FakeAPI, service: ServiceRef) -> None:
 
 
 def test_the_token_stays_off_where_the_service_has_none(service: ServiceRef) -> None:
-    known = deployed(service, ray_service())
-    (told,), one = result(fit(known, made(ray_service(authOptions={"mode": "token"}), token=True)))
+    known, rendered = deployed(service, ray_service()), list[TokenDecision]()
+    (told,), one = result(fit(known, undecided(rendered)))
     assert isinstance(told, Checked)
     assert told.name == "token authentication"
     assert "authOptions" not in one.manifests[0]["spec"]["rayClusterConfig"]
+    assert [token.mode for token in rendered] == ["none"]
+
+
+def test_nothing_is_rendered_again_where_the_cluster_decides_the_same(service: ServiceRef) -> None:
+    known = deployed(service, ray_service(authOptions={"mode": "token"}))
+    for ref in (service, known):
+        rendered = list[TokenDecision]()
+        one = undecided(rendered)
+        assert result(fit(ref, one)) == ([], one)
+        assert rendered == []
+
+
+def test_nothing_is_said_of_a_token_that_is_not_rendered(service: ServiceRef) -> None:
+    known, rendered = deployed(service, ray_service()), list[TokenDecision]()
+    told, one = result(fit(known, undecided(rendered, template=ray_service())))
+    assert told == []
+    assert one.manifests == (ray_service(),)
 
 
 def test_what_is_no_longer_rendered_is_surplus(cluster: Cluster, service: ServiceRef) -> None:

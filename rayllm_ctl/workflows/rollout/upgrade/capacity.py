@@ -13,8 +13,8 @@ from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.serveconfig import bounds
 from rayllm_ctl.serveconfig.applied import applied_config
-from rayllm_ctl.workflows.rollout.applied_state import LiveService
 from rayllm_ctl.workflows.rollout.scale import worker_bounds
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig.bounds import ScalableModel

@@ -21,11 +21,13 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked, Event, Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec
+from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.kube.scaling import Bounds, with_group_bounds
-from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
+from rayllm_ctl.workflows.rollout.applied_state import known_revisions, own_manifest
 from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.scale import scaled_service
 from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, ReplicaCounts, ray_cluster
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -83,11 +85,15 @@ class NoShrink:
 
 
 def shrinking(
-    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]]
+    cluster: Cluster,
+    service: LiveService,
+    manifests: Sequence[Mapping[str, Any]],
+    known: Sequence[Revision] | None = None,
 ) -> Shrink | NoShrink | None:
     """How many replicas of the RayService `service` have to go so that what `manifests` start has a place beside it.
 
-    None where none has to, as another RayCluster that has not taken over goes first.
+    None where none has to, as another RayCluster that has not taken over goes first. known: the history of the service,
+    where it has been read.
     """
     status = (service.item.get("status") or {}).get("activeServiceStatus") or {}
     active = str(status.get("rayClusterName") or "")
@@ -102,7 +108,8 @@ def shrinking(
     if fitting.check(fitting.now, fitting.wanted).ok:
         return None
     if (most := fitting.most()) is not None:
-        return _steps(cluster, service, manifest, fitting, *most)
+        history = known_revisions(cluster, service) if known is None else known
+        return _steps(service, manifest, fitting, own_manifest(service, history), *most)
     alone = fitting.check(None, fitting.wanted)
     if not alone.ok:
         return NoShrink(f"and would have none without it: {alone.detail}")
@@ -113,11 +120,10 @@ def shrinking(
 
 
 def _steps(
-    cluster: Cluster, service: LiveService, manifest: Mapping[str, Any], fitting: Fitting,
+    service: LiveService, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
     first: ReplicaCounts, second: ReplicaCounts,
 ) -> Shrink:  # fmt: skip
-    """The manifests of both steps."""
-    own = own_manifest(service, known_revisions(cluster, service))
+    """The manifests of both steps. own: that of the service as it was applied."""
     smaller: Mapping[str, Any] = own
     for model, count in first.items():
         low = count if count < fitting.now[model] else min(fitting.old[model].bounds.low, count)
@@ -133,7 +139,12 @@ def _steps(
     return Shrink(shares, own, smaller, later)
 
 
-def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def unfinished(
+    cluster: Cluster,
+    service: LiveService,
+    manifests: Sequence[Mapping[str, Any]],
+    known: Sequence[Revision] | None = None,
+) -> dict[str, Any] | None:
     """The service as it was applied, if its second RayCluster has to take over before it gets more replicas.
 
     So an interrupted command left it: the workers that are still missing do not fit beside the first RayCluster.
@@ -157,7 +168,7 @@ def unfinished(cluster: Cluster, service: LiveService, manifests: Sequence[Mappi
     groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
     if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
         return None
-    return own_manifest(service, known_revisions(cluster, service))
+    return own_manifest(service, known_revisions(cluster, service) if known is None else known)
 
 
 def shrink_replicas(

@@ -8,6 +8,7 @@ meanwhile. With two the other one does. Raised from one to two in the same write
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.inventory import entry
@@ -18,15 +19,16 @@ from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Way
-from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
-from rayllm_ctl.workflows.rollout.applied_state import LiveService, known_revisions, own_manifest
+from rayllm_ctl.workflows.rollout.applied_state import own_manifest
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_outage, stops
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrinking, unfinished
 from rayllm_ctl.workflows.rollout.upgrade.surge import SURGE, place, raised
+from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -51,7 +53,7 @@ class Upgrade:
 @dataclass(frozen=True)
 class UpgradeOptions:
     """way: see Way. wait: the deployment waits until the service is Ready. said: what the change does has been said.
-    diff: that, where it is known.
+    diff: that, where it is known. revisions: the history of the service, where it is known.
     """
 
     way: Way
@@ -60,20 +62,21 @@ class UpgradeOptions:
     force_conflicts: bool
     said: bool = False
     diff: Diff | None = None
+    revisions: Sequence[Revision] | None = None
 
 
 def choose_upgrade(
-    ref: ServiceRef, live: Object, manifests: Sequence[Mapping[str, Any]], applied: Inventory, seconds: float | None,
-    options: UpgradeOptions,
+    ref: ServiceRef, service: LiveService, manifests: Sequence[Mapping[str, Any]], applied: Inventory,
+    seconds: float | None, options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """Report what applying `manifests` does to the service `ref`, whose object is `live`, and choose how.
+    """Report what applying `manifests` does to the service `ref`, which is live, and choose how.
 
     applied: what was applied for it. seconds: how long a replica starts.
 
     Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
     change cannot be made in the way that was asked for.
     """
-    cluster, service = ref.cluster, LiveService(ref.kind, dict(live))
+    cluster = ref.cluster
     how = DiffOptions(force_conflicts=options.force_conflicts)
     diff = options.diff
     if diff is None:
@@ -91,7 +94,7 @@ def choose_upgrade(
         _refuse(diff, service, options)
         return (yield from _scarce(cluster, service, manifests, item, options, restart))
     if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
-        first = unfinished(cluster, service, manifests)
+        first = unfinished(cluster, service, manifests, options.revisions)
         if first is not None:
             yield Noted("the second RayCluster takes over first: the nodes have no capacity for more replicas")
             return Upgrade(first=first)
@@ -139,22 +142,22 @@ def _surge(
 
 
 def choose_restart(
-    cluster: Cluster, service: LiveService, diff: Diff, options: UpgradeOptions
+    cluster: Cluster, service: LiveService, known: Sequence[Revision], diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
-    """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. Raises as upgrading does.
+    """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. known: its history.
 
-    What another tool applied is left to it: there the second RayCluster waits until it has a place.
+    What another tool applied is left to it: there the second RayCluster waits until it has a place. Raises as
+    choose_upgrade does.
     """
     item = _configured(diff, service)
     if item is None or not item.waits or options.way == "new-cluster":
         return Upgrade()
-    known = known_revisions(cluster, service)
     try:
         own = own_manifest(service, known)
     except UserError as error:
         yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits until it has a place")
         return Upgrade()
-    upgrade = yield from _scarce(cluster, service, [own], item, options, None)
+    upgrade = yield from _scarce(cluster, service, [own], item, replace(options, revisions=known), None)
     if upgrade.shrink is not None and known:
         back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
         yield Noted(f"shrink: should this be interrupted, {back} brings all replicas back")
@@ -175,7 +178,7 @@ def _scarce(
         if options.way == "shrink":
             yield Noted(f"--upgrade shrink is not needed: KubeRay itself moves capacity in steps ({INCREMENTAL})")
         return Upgrade(restart=restart)
-    found = shrinking(cluster, service, manifests)
+    found = shrinking(cluster, service, manifests, options.revisions)
     if found is None:
         if options.way == "shrink":
             yield Noted("--upgrade shrink is not needed: the second RayCluster has a place beside the first")
