@@ -9,11 +9,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.ingress import RESOURCE
 from rayllm_ctl.render import servingcode
 from rayllm_ctl.render.syntax import imported_modules, normal_form
+from rayllm_ctl.serving import shipped
 from rayllm_ctl.serving.shipped import MOUNTED, VARIABLE, ingress_code
 from tests.contract.needs import closure
 from tests.render.test_gateway import SERVICE, environment, pods, rendered
@@ -230,8 +231,8 @@ def test_a_process_waits_for_the_code_that_it_is_to_run(tmp_path: Path, monkeypa
         if passed[0] >= 60:  # the kubelet looks
             (folder / "new.zip").write_bytes(b"new")
 
-    monkeypatch.setattr(time, "monotonic", lambda: passed[0])
-    monkeypatch.setattr(time, "sleep", sleep)
+    # The module's own clock: threads of other tests go on sleeping.
+    monkeypatch.setattr(shipped, "time", SimpleNamespace(monotonic=lambda: passed[0], sleep=sleep))
     (folder / "old.zip").write_bytes(b"old")
     found = ingress_code({VARIABLE: "new"}, folder, copies)
     assert found == [str(copies / "new.zip/rayllm_ctl/serving")]
@@ -246,8 +247,11 @@ def test_other_code_is_used_if_that_does_not_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     passed = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: passed[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: passed.append(passed.pop() + seconds))
+
+    def sleep(seconds: float) -> None:
+        passed[0] += seconds
+
+    monkeypatch.setattr(shipped, "time", SimpleNamespace(monotonic=lambda: passed[0], sleep=sleep))
     copies = tmp_path / "copies"
     with pytest.raises(ImportError, match=r"the ConfigMap NAME-ingress-code is missing, .*; run rayllm-ctl deploy"):
         ingress_code({VARIABLE: "old"}, tmp_path, copies)
