@@ -1,4 +1,4 @@
-"""The head of a cluster: a second one, and the head of a cluster that served, when it is missing or starts anew and
+"""The head of a cluster: a second one, and the head of a cluster that served, when it is missing or starts again and
 nothing else says why."""
 
 from __future__ import annotations
