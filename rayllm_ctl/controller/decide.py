@@ -60,10 +60,10 @@ class Proposal:
 class Facts:
     """All that a decision rests on.
 
-    committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService or
-    RayCluster. stored: what there is under the names of the children. foreign: an object of the service's name that the
-    controller did not make. health: None while there is no workload. raised: the workload has one more replica of each
-    model now, for a surge of the revision of this number.
+    committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
+    or RayCluster. stored: what there is under the names of the children. foreign: why an object of the service's name
+    is left alone; empty where none is. health: None while there is no workload. raised: the workload has one more
+    replica of each model now, for a surge of the revision of this number.
     """
 
     declared: Declared

@@ -1,4 +1,4 @@
-"""What a stored LLMService asks for, and whether it can be had."""
+"""What a stored LLMService or BatchJob asks for, and whether it can be had."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.labels import ACCEPTED
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.specfile.load import load_stored_service
+from rayllm_ctl.specfile.load import load_stored
 
 _NOT_RENDERED = frozenset({"suspend", "planOnly"})
 """Fields of the spec that say what is done with the rendering, and not what it is."""
@@ -28,15 +29,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Declared:
-    """An LLMService as it is stored.
+    """An LLMService or a BatchJob as it is stored.
 
     digest: of the spec as far as it is rendered. accepted: whether the user accepts what this generation costs.
-    service: what it describes; None: nothing, because of `problem`.
+    wanted: what it describes; None: nothing, because of `problem`.
     """
 
     item: Object
     digest: str
-    service: LLMService | None
+    wanted: LLMService | BatchJob | None
     problem: Problem | None = None
 
     @property
@@ -56,6 +57,16 @@ class Declared:
         return int(self.item["metadata"].get("generation") or 0)
 
     @property
+    def service(self) -> LLMService | None:
+        """The service that is wanted."""
+        return self.wanted if isinstance(self.wanted, LLMService) else None
+
+    @property
+    def batch(self) -> BatchJob | None:
+        """The batch job that is wanted."""
+        return self.wanted if isinstance(self.wanted, BatchJob) else None
+
+    @property
     def accepted(self) -> bool:
         notes = self.item["metadata"].get("annotations") or {}
         return str(notes.get(ACCEPTED, "")) == str(self.generation)
@@ -73,11 +84,12 @@ def declare(item: Object) -> Declared:
     """What `item` asks for. What it lacks to be a service is its `problem`."""
     digest = spec_digest(item.get("spec") or {})
     try:
-        service = load_stored_service(item)
-        _require_no_files(service)
+        wanted = load_stored(item)
+        if isinstance(wanted, LLMService):
+            _require_no_files(wanted)
     except UserError as error:
         return Declared(item, digest, None, Problem("InvalidSpec", error.message))
-    return Declared(item, digest, service)
+    return Declared(item, digest, wanted)
 
 
 def spec_digest(spec: Mapping[str, Any]) -> str:
