@@ -44,8 +44,14 @@ OF_IMAGES = {
 HEALTH = "the rules of status and diff (37 ms), which render, chat and delete do without"
 SERVE_FILES = "the reader of Serve files and applications, which services of a model do without"
 
+BATCH_FILES = "the reader of batch jobs (4 ms), which spec files of services do without"
+
 LATE_MODULES = {
     ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "urllib.request (28 ms), when the hub is asked",
+    ("specfile/load.py", "rayllm_ctl.model.spec.batch"): BATCH_FILES,
+    ("specfile/load.py", "rayllm_ctl.model.spec.checks.batch"): BATCH_FILES,
+    ("model/spec/checks/access.py", "ipaddress"): "0.8 ms, for services that restrict addresses",
+    ("model/kube/names.py", "difflib"): "0.7 ms, for a word that is not known",
     ("kinds/raycluster.py", "rayllm_ctl.changes.raycluster"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health.clustercontext"): HEALTH,
