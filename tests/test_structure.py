@@ -45,7 +45,7 @@ HEALTH = "the rules of status and diff (37 ms), which render, chat and delete do
 SERVE_FILES = "the reader of Serve files and applications, which services of a model do without"
 
 LATE_MODULES = {
-    ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "urllib.request (28 ms), when the hub is asked",
+    ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "huggingface_hub (75 ms), when the hub is asked",
     ("kinds/raycluster.py", "rayllm_ctl.changes.raycluster"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health.clustercontext"): HEALTH,
