@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     import dataclasses
+    import inspect
     from operator import attrgetter
 
     _MARKERS = ("ClassVar", "InitVar", "KW_ONLY")
@@ -26,7 +27,7 @@ else:
         def decorate(cls):
             # Where there is no text, dataclasses would write the signature, which takes longer than all the rest.
             cls.__doc__ = cls.__doc__ or cls.__name__
-            annotations = cls.__dict__.get("__annotations__", {})
+            annotations = inspect.get_annotations(cls)
             cls.__annotations__ = {name: _without_text(text) for name, text in annotations.items()}
             dataclasses.dataclass(init=False, eq=False, repr=False, kw_only=kw_only)(cls)
             cls.__annotations__ = annotations
