@@ -72,7 +72,7 @@ LATE_MODULES = {
     ("serving/transformersengine.py", "rayllm_ctl.serving.generation.loading"): "torch, where an engine starts",
     ("serving/transformersengine.py", "rayllm_ctl.serving.generation.model"): "torch, where an engine starts",
 }
-"""Modules of the package's own and of the standard library that are imported late, and what they need that takes long or is not in every pod."""
+"""Modules of the package's own, and of the standard library, that are imported late, and what they cost or need."""
 
 
 def imports_inside_functions() -> Iterator[tuple[str, str]]:
