@@ -125,6 +125,9 @@ def load_stored(item: Mapping[str, Any]) -> LLMService | BatchJob:
     root = jsontree.read_json(json.dumps(document), source)
     if _require_kind(root, source, (KIND, _BATCH)) == KIND:
         return _stored(root, LLMService, validate)
+    from rayllm_ctl.model.spec.batch import BatchJob
+    from rayllm_ctl.model.spec.checks.batch import validate_batch
+
     return _stored(root, BatchJob, validate_batch)
 
 
