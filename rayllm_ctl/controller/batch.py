@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
-from rayllm_ctl.controller import conditions as c
 from rayllm_ctl.controller.caches import Caches
-from rayllm_ctl.controller.children import MANAGER, ChildKey, child_key, is_owned_by, owned, to_apply
-from rayllm_ctl.controller.conditions import Condition, as_status, condition
-from rayllm_ctl.controller.declared import Declared, Problem, declare
-from rayllm_ctl.controller.propose import explained, plan_figures
+from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, owned, to_apply
+from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
+from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
+from rayllm_ctl.controller.propose import plan_figures, with_hints
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -26,6 +25,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.kinds.rayjob import KIND as RAY_JOB
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -40,10 +40,6 @@ RUNNING_SECONDS = 20.0
 """Between two looks at a job that has not ended: what the driver says is not watched."""
 
 DELETING_SECONDS = 2.0
-
-COMPLETE = "Complete"
-FAILED = "Failed"
-"""Types of conditions, as those of a Job of Kubernetes."""
 
 BatchPhase = Literal["invalid", "planned", "foreign", "busy", "replacing", "starting", "running", "ended"]
 
@@ -107,7 +103,7 @@ class BatchReconciler:
             try:
                 made = self._rendered(facts.declared)
             except UserError as error:
-                phase, problem = "invalid", Problem("InvalidSpec", explained(error))
+                phase, problem = "invalid", SpecProblem("InvalidSpec", with_hints(error))
             else:
                 plan = plan_figures(made.plan.plan)
                 if phase == "starting":
@@ -153,19 +149,19 @@ class BatchReconciler:
         """Apply what is missing. What the job reads goes first, see apply."""
         missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored)
         children = [owned(item, facts.declared.item) for item in made.manifests if child_key(item) in missing]
-        for _ in apply(self._cluster, children, field_manager=MANAGER, force_conflicts=facts.declared.accepted):
+        for _ in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=facts.declared.accepted):
             pass
 
 
 def make_batch_status(
-    facts: BatchFacts, phase: BatchPhase, problem: Problem | None, plan: Mapping[str, Any] | None, now: str
+    facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | None, plan: Mapping[str, Any] | None, now: str
 ) -> dict[str, Any]:
     """The status to be stored. now: RFC 3339. Pure."""
     declared, health = facts.declared, facts.health
     old: Mapping[str, Any] = declared.item.get("status") or {}
     status: dict[str, Any] = {
         "observedGeneration": declared.generation,
-        "conditions": as_status(
+        "conditions": as_conditions(
             _conditions(facts, phase, problem), old.get("conditions") or (), declared.generation, now
         ),
         "digest": declared.digest if phase in ("starting", "running", "ended") else facts.begun,
@@ -185,38 +181,47 @@ def make_batch_status(
     return {key: value for key, value in status.items() if value not in (None, "")}
 
 
-def _conditions(facts: BatchFacts, phase: BatchPhase, problem: Problem | None) -> list[Condition]:
+def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | None) -> list[StatusCondition]:
     name, namespace = facts.declared.name, facts.declared.namespace
     if phase == "foreign":
-        problem = Problem("NotAdopted", f"rayjob/{name} in namespace {namespace} was not made for this BatchJob")
+        problem = SpecProblem("NotAdopted", f"rayjob/{name} in namespace {namespace} was not made for this BatchJob")
     outcome = facts.health.outcome if facts.health is not None else None
     old = {str(one["type"]): one for one in (facts.declared.item.get("status") or {}).get("conditions") or ()}
     if phase == "ended" and outcome is None:  # its RayJob has been cleaned up
-        kept = [old[one] for one in (COMPLETE, FAILED) if one in old]
-        ends = [Condition(one["type"], one["status"], one["reason"], one["message"]) for one in kept]
+        kept = [old[one] for one in ("Complete", "Failed") if one in old]
+        ends = [StatusCondition(one["type"], one["status"], one["reason"], one["message"]) for one in kept]
     else:
         message = facts.health.message if facts.health is not None else ""
         ends = [
-            condition(COMPLETE, outcome is JobOutcome.ANSWERED, outcome.value if outcome else "NotEnded", message),
-            condition(FAILED, outcome not in (None, JobOutcome.ANSWERED), outcome.value if outcome else "NotEnded"),
+            make_condition(
+                "Complete",
+                outcome is JobOutcome.ANSWERED,
+                outcome.value if outcome else "NotEnded",
+                message,
+            ),
+            make_condition(
+                "Failed",
+                outcome not in (None, JobOutcome.ANSWERED),
+                outcome.value if outcome else "NotEnded",
+            ),
         ]
     waits = "the job of an earlier spec is still running; this spec starts when it has ended"
     applied = {
-        "busy": condition(c.APPLIED, False, "Busy", waits),
-        "replacing": condition(c.APPLIED, False, "Replacing", "the RayJob of the earlier spec is being deleted"),
-        "planned": condition(c.APPLIED, False, "PlanOnly", "spec.planOnly is true"),
-    }.get(phase, condition(c.APPLIED, phase in ("starting", "running", "ended"), "Applied"))
+        "busy": make_condition("Applied", False, "Busy", waits),
+        "replacing": make_condition("Applied", False, "Replacing", "the RayJob of the earlier spec is being deleted"),
+        "planned": make_condition("Applied", False, "PlanOnly", "spec.planOnly is true"),
+    }.get(phase, make_condition("Applied", phase in ("starting", "running", "ended"), "Applied"))
     if problem is not None:
-        applied = condition(c.APPLIED, False, problem.reason, problem.message)
+        applied = make_condition("Applied", False, problem.reason, problem.message)
     moving = phase in ("busy", "replacing", "starting", "running")
     stuck = next((one for one in (facts.health.causes if facts.health else ()) if one.terminal), None)
-    stalled = problem or (Problem(stuck.code, stuck.message) if stuck is not None and phase == "running" else None)
+    stalled = problem or (SpecProblem(stuck.code, stuck.message) if stuck is not None and phase == "running" else None)
     return [
-        condition(c.PLANNED, problem is None, "Planned" if problem is None else problem.reason),
+        make_condition("Planned", problem is None, "Planned" if problem is None else problem.reason),
         applied,
         *ends,
-        condition(c.RECONCILING, moving and stalled is None, "Running" if moving else "AsExpected"),
-        condition(c.STALLED, True, stalled.reason, stalled.message)
+        make_condition("Reconciling", moving and stalled is None, "Running" if moving else "AsExpected"),
+        make_condition("Stalled", True, stalled.reason, stalled.message)
         if stalled is not None
-        else condition(c.STALLED, False, "AsExpected"),
+        else make_condition("Stalled", False, "AsExpected"),
     ]

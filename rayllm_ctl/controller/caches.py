@@ -23,7 +23,7 @@ from rayllm_ctl.model.spec.service import KIND
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-REVISION = "ControllerRevision"
+REVISION_KIND = "ControllerRevision"
 
 _OURS = f"{MANAGED_BY}={MANAGER}"
 _MADE = f"{kuberay.ORIGIN_KIND} in (RayService,RayCluster)"
@@ -42,7 +42,7 @@ _WHOLE = (
 _OPTIONAL = frozenset({"HTTPRoute", "ServiceMonitor", "PodMonitor", "PrometheusRule"})
 """Kinds that not every cluster serves."""
 
-PARTS = (REVISION, *(kind for kind in APPLIED if kind not in {one.kind for one in _WHOLE}))
+PARTS = (REVISION_KIND, *(kind for kind in APPLIED if kind not in {one.kind for one in _WHOLE}))
 """Kinds of which the metadata tells whether they are as they were applied."""
 
 _WAIT_SECONDS = 1.0
@@ -159,7 +159,7 @@ def _place(item: Object) -> tuple[Key, ChildKey] | None:
         return Key(kind, namespace, name), (kind, name)
     if kind == "EndpointSlice":
         owner = kuberay.served_by(str(labels.get(kuberay.SERVICE_NAME, "")))
-    elif kind in ("Pod", REVISION):
+    elif kind in ("Pod", REVISION_KIND):
         owner = str(labels.get(SERVICE, ""))
     elif BATCH in labels:
         return Key(BATCH_KIND, namespace, str(labels[BATCH])), (kind, name)

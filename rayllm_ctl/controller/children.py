@@ -7,11 +7,8 @@ from typing import Any
 
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
+from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.observed.health import Object
-
-MANAGER = "rayllm-controller"
-"""Field manager of what the controller applies. The command line has another, so that no one takes over from the other
-unnoticed."""
 
 ChildKey = tuple[str, str]
 """Kind and name of a child, which is in the namespace of its owner."""
@@ -44,7 +41,7 @@ def owned(manifest: Mapping[str, Any], owner: Object) -> dict[str, Any]:
     return {**manifest, "metadata": metadata}
 
 
-def suspended(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
     if manifest["kind"] not in WORKLOADS:
         return dict(manifest)
@@ -73,7 +70,7 @@ def surplus(wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object], kept:
 
 def _changed_since(item: Object) -> bool:
     records = [one for one in item["metadata"].get("managedFields") or () if not one.get("subresource")]
-    applied = [str(one.get("time", "")) for one in records if one.get("manager") == MANAGER]
+    applied = [str(one.get("time", "")) for one in records if one.get("manager") == CONTROLLER]
     if not applied:
         return True
-    return any(str(one.get("time", "")) > max(applied) for one in records if one.get("manager") != MANAGER)
+    return any(str(one.get("time", "")) > max(applied) for one in records if one.get("manager") != CONTROLLER)

@@ -7,41 +7,36 @@ from typing import Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 
-PLANNED = "Planned"
-APPLIED = "Applied"
-CLUSTER_READY = "ClusterReady"
-MODELS_READY = "ModelsReady"
-GATEWAY_READY = "GatewayReady"
-UPGRADING = "Upgrading"
-READY = "Ready"
-RECONCILING = "Reconciling"
-STALLED = "Stalled"
-"""Types. The last two are those of kstatus (sigs.k8s.io/cli-utils): the controller is at work; it waits for a human."""
+ConditionType = Literal[
+    "Planned", "Applied", "ClusterReady", "ModelsReady", "GatewayReady", "Upgrading", "Complete", "Failed", "Ready",
+    "Reconciling", "Stalled",
+]  # fmt: skip
+"""The last two are those of kstatus (sigs.k8s.io/cli-utils): the controller is at work; it waits for a human."""
 
-Status = Literal["True", "False", "Unknown"]
+ConditionStatus = Literal["True", "False", "Unknown"]
 
 MAX_MESSAGE = 2000
 """Characters of a message; the API allows 32,768, and lists of services are to stay small."""
 
 
 @dataclass(frozen=True)
-class Condition:
-    """type: one of the above. reason: a word in CamelCase, of a cause its code. message: for people."""
+class StatusCondition:
+    """reason: a word in CamelCase, of a cause its code. message: for people."""
 
-    type: str
-    status: Status
+    type: ConditionType
+    status: ConditionStatus
     reason: str
     message: str = ""
 
 
-def condition(type_: str, holds: bool | None, reason: str, message: str = "") -> Condition:
+def make_condition(type_: ConditionType, holds: bool | None, reason: str, message: str = "") -> StatusCondition:
     """A condition that holds, does not, or of which that is not known (None)."""
-    status: Status = "Unknown" if holds is None else "True" if holds else "False"
-    return Condition(type_, status, reason, message)
+    status: ConditionStatus = "Unknown" if holds is None else "True" if holds else "False"
+    return StatusCondition(type_, status, reason, message)
 
 
-def as_status(
-    conditions: Sequence[Condition], before: Sequence[Mapping[str, Any]], generation: int, now: str
+def as_conditions(
+    conditions: Sequence[StatusCondition], before: Sequence[Mapping[str, Any]], generation: int, now: str
 ) -> list[dict[str, Any]]:
     """The conditions as they are stored. before: those stored now; the time of a status that stays is kept.
 

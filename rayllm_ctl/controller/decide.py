@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, surplus, to_apply
-from rayllm_ctl.controller.declared import Declared, Problem
+from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.observed.health import Health, Object, State
 
-Way = Literal["", "surge"]
+ApplyWay = Literal["", "surge"]
 """How a revision is applied: as it is, or with one more replica of each model first."""
 
-RETRY_SECONDS = 60.0
+LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
 STARTING_SECONDS = 10.0
@@ -35,7 +35,7 @@ class Committed:
 
     number: int
     digest: str
-    way: Way
+    way: ApplyWay
     done: bool
     children: tuple[ChildKey, ...]
 
@@ -50,10 +50,10 @@ class Proposal:
     digest: str
     manifests: tuple[Mapping[str, Any], ...]
     plan: Mapping[str, Any] | None
-    problem: Problem | None = None
+    problem: SpecProblem | None = None
     risks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    way: Way = ""
+    way: ApplyWay = ""
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class Decision:
     again: float | None = None
 
 
-def decide(facts: Facts, kept: Sequence[str]) -> Decision:
+def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
     """The next step. kept: kinds of which a child that is no longer rendered stays."""
     declared, proposal, committed = facts.declared, facts.proposal, facts.committed
     if facts.foreign:
-        return Decision("foreign", again=RETRY_SECONDS)
+        return Decision("foreign", again=LATER_SECONDS)
     if declared.problem is not None or (proposal is not None and proposal.problem is not None):
         return _kept_as_it_is(facts, "invalid")
     if declared.plan_only:
@@ -110,7 +110,7 @@ def decide(facts: Facts, kept: Sequence[str]) -> Decision:
         children = tuple(map(child_key, proposal.manifests))
         return _applied(facts, children, proposal.way, 0, done=False, commit=True, kept=kept)
     if committed is None:
-        return Decision("invalid", again=RETRY_SECONDS)
+        return Decision("invalid", again=LATER_SECONDS)
     return _applied(
         facts, committed.children, committed.way, committed.number, done=committed.done, commit=False, kept=kept
     )
@@ -118,14 +118,14 @@ def decide(facts: Facts, kept: Sequence[str]) -> Decision:
 
 def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     """Nothing new is applied; what was committed before is kept as it was."""
-    again = RETRY_SECONDS if phase == "consent" else _next_look(facts.health)
+    again = LATER_SECONDS if phase == "consent" else _next_look(facts.health)
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
     return Decision(phase, apply=to_apply(facts.committed.children, facts.stored), again=again)
 
 
 def _applied(
-    facts: Facts, children: tuple[ChildKey, ...], way: Way, number: int, *, done: bool, commit: bool,
+    facts: Facts, children: tuple[ChildKey, ...], way: ApplyWay, number: int, *, done: bool, commit: bool,
     kept: Sequence[str],
 ) -> Decision:  # fmt: skip
     """The step of a revision whose manifests are wanted. number: of the revision; 0: it is about to be written."""

@@ -20,7 +20,7 @@ _NOT_RENDERED = frozenset({"suspend", "planOnly"})
 
 
 @dataclass(frozen=True)
-class Problem:
+class SpecProblem:
     """Why a spec leads to nothing. reason: one word, as conditions have it; message: for people."""
 
     reason: str
@@ -38,7 +38,7 @@ class Declared:
     item: Object
     digest: str
     wanted: LLMService | BatchJob | None
-    problem: Problem | None = None
+    problem: SpecProblem | None = None
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def declare(item: Object) -> Declared:
         if isinstance(wanted, LLMService):
             _require_no_files(wanted)
     except UserError as error:
-        return Declared(item, digest, None, Problem("InvalidSpec", error.message))
+        return Declared(item, digest, None, SpecProblem("InvalidSpec", error.message))
     return Declared(item, digest, wanted)
 
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.children import MANAGER, owned, suspended
-from rayllm_ctl.controller.decide import Proposal, Way
-from rayllm_ctl.controller.declared import Declared, Problem
+from rayllm_ctl.controller.children import owned, without_pods
+from rayllm_ctl.controller.decide import ApplyWay, Proposal
+from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.errors import FieldConflictError, RiskyPlanError, UserError
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.plan import Plan
@@ -24,6 +26,7 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live, planned_start_seconds
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
 from rayllm_ctl.workflows.rollout.prerequisites import fit
+from rayllm_ctl.workflows.rollout.shipped_code import restored
 from rayllm_ctl.workflows.rollout.upgrade.surge import place, raised
 from rayllm_ctl.workflows.services import LiveService, ServiceRef, read_service_ref
 
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
 
 
 def propose(
-    cluster: Cluster, declared: Declared, live: Object | None, mine: Sequence[Object], facts: FactSources
-) -> tuple[Proposal, Rendering | None]:
+    cluster: Cluster, declared: Declared, live: Object | None, mine: Sequence[Object], known: Sequence[Revision],
+    facts: FactSources,
+) -> tuple[Proposal, Rendering | None]:  # fmt: skip
     """What the spec of `declared` leads to. live: the object that runs the service; mine: the children that there are.
+    known: the revisions of the service: a spec that there was before is not rendered again.
 
     Raises UserError where the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
     """
@@ -44,17 +49,19 @@ def propose(
     try:
         plan = make_plan(service, facts)
     except UserError as error:
-        return _failed(declared, Problem("InvalidSpec", explained(error)), None), None
+        return _failed(declared, SpecProblem("InvalidSpec", with_hints(error)), None), None
     figures = plan_figures(plan)
+    earlier = next((one for one in reversed(known) if one.digest == declared.digest), None)
     try:
-        made = rendering_of(service, plan, options)
+        made = rendering_of(service, plan, options) if earlier is None else _again(cluster, declared, plan, earlier)
     except UserError as error:
         reason = "Risky" if isinstance(error, RiskyPlanError) else _VERDICTS.get(plan.verdict, "InvalidSpec")
-        return _failed(declared, Problem(reason, explained(error)), figures), None
+        return _failed(declared, SpecProblem(reason, with_hints(error)), figures), None
     if declared.plan_only:
         return Proposal(declared.digest, (), figures), made
     ref = _service_ref(cluster, made, declared, live)
-    made = _fitted(ref, made)
+    if earlier is None:
+        made = _fitted(ref, made)
     manifests = tuple(made.manifests)
     if live is None or ref.live is None:
         return Proposal(declared.digest, manifests, figures), made
@@ -62,7 +69,7 @@ def propose(
         diff = _diff(ref, declared, made, mine)
     except FieldConflictError as error:
         if not declared.accepted:
-            return _failed(declared, Problem("FieldConflict", explained(error)), figures), None
+            return _failed(declared, SpecProblem("FieldConflict", with_hints(error)), figures), None
         return Proposal(declared.digest, manifests, figures), made
     way, risks = _risks(cluster, ref.live, diff, manifests)
     notes = tuple(one.message for one in meaning(diff))
@@ -74,7 +81,7 @@ def with_another_replica(live: LiveService, manifests: Sequence[Mapping[str, Any
     return raised(live, manifests)[0]
 
 
-def explained(error: UserError) -> str:
+def with_hints(error: UserError) -> str:
     """An error with its hints."""
     return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
 
@@ -115,8 +122,14 @@ def _one_model(plan: Plan) -> dict[str, Any]:
     return figures
 
 
-def _failed(declared: Declared, problem: Problem, figures: Mapping[str, Any] | None) -> Proposal:
+def _failed(declared: Declared, problem: SpecProblem, figures: Mapping[str, Any] | None) -> Proposal:
     return Proposal(declared.digest, (), figures, problem)
+
+
+def _again(cluster: Cluster, declared: Declared, plan: Plan, earlier: Revision) -> Rendering:
+    """An earlier revision, by whatever release it was rendered. Raises UserError where its code is gone."""
+    manifests, notes = restored(cluster, earlier.manifests, declared.namespace)
+    return Rendering(declared.name, declared.namespace, manifests, notes, plan)
 
 
 def _service_ref(cluster: Cluster, made: Rendering, declared: Declared, live: Object | None) -> ServiceRef:
@@ -139,15 +152,15 @@ def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:
 def _diff(ref: ServiceRef, declared: Declared, made: Rendering, mine: Iterable[Object]) -> Diff:
     target = [owned(item, declared.item) for item in made.manifests]
     if declared.suspended:
-        target = [suspended(item) for item in target]
+        target = [without_pods(item) for item in target]
     applied = Inventory([dict(item) for item in mine], ())
-    found = diff_live(ref, target, applied, DiffOptions(field_manager=MANAGER), planned_start_seconds(made))
+    found = diff_live(ref, target, applied, DiffOptions(field_manager=CONTROLLER), planned_start_seconds(made))
     return as_deployed(found)
 
 
 def _risks(
     cluster: Cluster, live: LiveService, diff: Diff, manifests: Sequence[Mapping[str, Any]]
-) -> tuple[Way, tuple[str, ...]]:
+) -> tuple[ApplyWay, tuple[str, ...]]:
     """How the change is applied, and what it costs that the user has to accept.
 
     As `deploy --upgrade auto` does it, but that nothing is taken away to make capacity: that waits for consent.

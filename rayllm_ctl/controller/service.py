@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.apply.apply import apply
-from rayllm_ctl.cluster.apply.bounds import propagate_bounds
+from rayllm_ctl.cluster.apply.bounds import bounds_patch, propagate_bounds
 from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
-from rayllm_ctl.controller.caches import REVISION, Caches
+from rayllm_ctl.controller.caches import REVISION_KIND, Caches
 from rayllm_ctl.controller.children import (
-    MANAGER,
     ChildKey,
     child_key,
     is_owned_by,
     owned,
     owner_reference,
-    suspended,
+    without_pods,
 )
-from rayllm_ctl.controller.decide import Committed, Decision, Facts, Proposal, decide
-from rayllm_ctl.controller.declared import Declared, Problem, declare
+from rayllm_ctl.controller.decide import STARTING_SECONDS, Committed, Decision, Facts, Proposal, next_step
+from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
 from rayllm_ctl.controller.observe import Observer
-from rayllm_ctl.controller.propose import explained, propose, with_another_replica
+from rayllm_ctl.controller.propose import propose, with_another_replica, with_hints
 from rayllm_ctl.controller.status import make_status
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
-from rayllm_ctl.model.kube.labels import CHILDREN, DONE, RAISED, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
+from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, RAISED, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -49,7 +49,7 @@ PROPOSAL_SECONDS = 60.0
 """How long a proposal that is not applied stands: what the cluster can hold may change without the spec."""
 
 
-_KEPT = (*KEPT, REVISION)
+_KEPT = (*KEPT, REVISION_KIND)
 
 
 @dataclass(frozen=True)
@@ -85,19 +85,25 @@ class ServiceReconciler:
         declared = declare(item)
         stored = self._caches.parts(key)
         facts = self._observed(key, declared, stored)
-        decision = decide(facts, _KEPT)
-        failure: Problem | None = None
+        decision = next_step(facts, _KEPT)
+        failure: SpecProblem | None = None
+        waits = False
         try:
             self._carry_out(key, facts, decision)
+            waits = self._propagate(facts)
         except ConflictError as error:
-            failure = Problem("Conflict", explained(error))
+            failure = SpecProblem("Conflict", with_hints(error))
         except UserError as error:
             write_status(
-                self._cluster, declared, make_status(facts, decision, now(), Problem("ApplyFailed", explained(error)))
+                self._cluster,
+                declared,
+                make_status(facts, decision, now(), SpecProblem("ApplyFailed", with_hints(error))),
             )
             raise
         write_status(self._cluster, declared, make_status(facts, decision, now(), failure))
-        return PROPOSAL_SECONDS if failure is not None else decision.again
+        if failure is not None:
+            return PROPOSAL_SECONDS
+        return STARTING_SECONDS if waits else decision.again
 
     def _observed(self, key: Key, declared: Declared, stored: Mapping[ChildKey, Object]) -> Facts:
         committed = _committed(stored)
@@ -120,7 +126,8 @@ class ServiceReconciler:
         if known is not None and known.basis == basis and time.monotonic() - known.made_at < PROPOSAL_SECONDS:
             return known.proposal
         mine = [item for item in stored.values() if is_owned_by(item, declared.item)]
-        proposal, made = propose(self._cluster, declared, live, mine, self._facts)
+        revisions = list_revisions(self._cluster, key.name, key.namespace)
+        proposal, made = propose(self._cluster, declared, live, mine, revisions, self._facts)
         self._proposals[key] = _Proposed(proposal, made, basis, time.monotonic())
         return proposal
 
@@ -166,6 +173,7 @@ class ServiceReconciler:
                 CHILDREN: ",".join("/".join(child_key(one)) for one in proposal.manifests),
             },
             owner=owner_reference(declared.item),
+            spec=declared.item["spec"],
         )
 
     def _manifests(self, key: Key, facts: Facts, written: Revision | None) -> tuple[Mapping[str, Any], ...]:
@@ -188,19 +196,23 @@ class ServiceReconciler:
             wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
         children = [owned(item, declared.item) for item in wanted]
         if declared.suspended:
-            children = [suspended(item) for item in children]
-        done = apply(self._cluster, children, field_manager=MANAGER, force_conflicts=declared.accepted)
-        for event, item in done:
+            children = [without_pods(item) for item in children]
+        for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             if event.kind in WORKLOADS and event.action == "configured":
-                self._propagate(item)
+                _exhaust(propagate_service(self._cluster, WORKLOADS[event.kind], item))
 
-    def _propagate(self, item: Mapping[str, Any]) -> None:
-        """Carry bounds and the Serve Service to what runs, as KubeRay does not."""
-        kind = WORKLOADS[str(item["kind"])]
-        if kind.is_cluster:
-            return
-        propagate_bounds(self._cluster, kind.clusters_of(item)[-1:], dict(item))
-        _exhaust(propagate_service(self._cluster, kind, dict(item)))
+    def _propagate(self, facts: Facts) -> bool:
+        """Carry changed bounds to the RayCluster that runs, as KubeRay does not; whether a lower one still waits."""
+        live = facts.workload
+        if live is None or facts.committed is None or WORKLOADS[str(live["kind"])].is_cluster:
+            return False
+        if (live.get("status") or {}).get("observedGeneration") != live["metadata"].get("generation"):
+            return False  # whether the RayCluster stays is not known yet
+        names = WORKLOADS[str(live["kind"])].clusters_of(live)[-1:]
+        running = [item for (kind, name), item in facts.stored.items() if kind == RAY_CLUSTER and name in names]
+        if not any(bounds_patch(item, live) for item in running):
+            return False
+        return bool(propagate_bounds(self._cluster, names, live)[1])
 
     def _delete(self, kind: str, name: str, namespace: str, uid: str) -> None:
         try:
@@ -220,7 +232,7 @@ def _is_new(declared: Declared, committed: Committed | None) -> bool:
 
 def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
     """The newest revision, from its annotations."""
-    found = [item for (kind, _), item in stored.items() if kind == REVISION]
+    found = [item for (kind, _), item in stored.items() if kind == REVISION_KIND]
     newest = max(found, key=_number, default=None)
     if newest is None:
         return None

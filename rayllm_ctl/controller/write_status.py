@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import NotFoundError
-from rayllm_ctl.controller.children import MANAGER
 from rayllm_ctl.controller.declared import Declared
+from rayllm_ctl.model.kube.labels import CONTROLLER
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -23,7 +23,7 @@ def write_status(cluster: Cluster, declared: Declared, status: Mapping[str, Any]
     metadata = {"name": declared.name, "namespace": declared.namespace, "uid": declared.uid}
     body = {"apiVersion": item["apiVersion"], "kind": kind, "metadata": metadata, "status": status}
     try:
-        cluster.patch_status(kind, declared.name, declared.namespace, body, field_manager=MANAGER)
+        cluster.patch_status(kind, declared.name, declared.namespace, body, field_manager=CONTROLLER)
     except NotFoundError:
         return
 

@@ -48,6 +48,15 @@ def _ready(controlled: Controlled, **spec: Any) -> None:
     controlled.writes()
 
 
+def _accepted(controlled: Controlled, **spec: Any) -> None:
+    """A change whose cost is accepted: of the two replicas only one runs."""
+    generation = controlled.api.stored("LLMService", "tiny")["metadata"]["generation"] + 1
+    controlled.put(annotations={"rayllm.io/accept": str(generation)}, **spec)
+    controlled.step()
+    controlled.run()
+    controlled.step()
+
+
 def test_a_new_release_of_the_controller_renders_nothing_again(
     controlled: Controlled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,3 +162,35 @@ def test_planning_alone_applies_nothing(controlled: Controlled) -> None:
     assert controlled.api.names("RayService") == []
     assert controlled.condition("Planned")[:2] == ("True", "Fits")
     assert controlled.condition("Applied")[:2] == ("False", "PlanOnly")
+
+
+def test_bounds_reach_the_raycluster_that_runs(controlled: Controlled) -> None:
+    _ready(controlled, replicas={"min": 2, "max": 2})
+    controlled.put(replicas={"min": 2, "max": 3})
+    controlled.step()
+    controlled.run()
+    bounds = controlled.api.stored("RayCluster", "tiny-bcdfg")["spec"]["workerGroupSpecs"][0]
+    controlled.api.update(
+        "autoscaler", "RayCluster", "tiny-bcdfg", spec={"workerGroupSpecs": [{**bounds, "maxReplicas": 2}]}
+    )
+    controlled.step()
+    assert controlled.api.stored("RayCluster", "tiny-bcdfg")["spec"]["workerGroupSpecs"][0]["maxReplicas"] == 3
+
+
+def test_an_earlier_spec_is_applied_as_it_was_rendered(controlled: Controlled, monkeypatch: pytest.MonkeyPatch) -> None:
+    _ready(controlled, replicas={"min": 2, "max": 2})
+    first = controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"]
+    _accepted(controlled, replicas={"min": 2, "max": 2}, engine={"args": {"seed": 7}})
+    assert '"seed": 7' in controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"]
+    controlled.restart()
+    monkeypatch.setattr("rayllm_ctl.controller.propose.rendering_of", None)
+    _accepted(controlled, replicas={"min": 2, "max": 2})
+    assert controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"] == first
+    assert controlled.api.names("ControllerRevision") == ["tiny-1", "tiny-2", "tiny-3"]
+
+
+def test_what_is_no_longer_rendered_is_deleted(controlled: Controlled) -> None:
+    _ready(controlled, replicas={"min": 2, "max": 2})
+    assert controlled.api.names("PodDisruptionBudget") == ["tiny"]
+    _accepted(controlled, replicas={"min": 1, "max": 2})
+    assert controlled.api.names("PodDisruptionBudget") == []

@@ -41,10 +41,12 @@ def add_revision(
     known: Sequence[Revision],
     annotations: Mapping[str, str] = MappingProxyType({}),
     owner: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
 ) -> Revision:
     """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are.
 
-    annotations: further ones. owner: the reference to an object with which the revision is to go.
+    annotations: further ones. owner: the reference to an object with which the revision is to go. spec: that of the
+    LLMService that the manifests were rendered from.
     """
     number = max((one.number for one in known), default=0) + 1
     for attempt in range(_TRIES):
@@ -53,6 +55,8 @@ def add_revision(
         if start_seconds is not None:
             notes[START_SECONDS] = f"{start_seconds:.0f}"
         body["metadata"]["annotations"] = notes
+        if spec is not None:
+            body["data"]["spec"] = dict(spec)
         if owner is not None:
             body["metadata"]["ownerReferences"] = [owner]
         try:

@@ -7,6 +7,9 @@ import re
 MANAGER = "rayllm-ctl"
 """Field manager of server-side apply and value of app.kubernetes.io/managed-by."""
 
+CONTROLLER = "rayllm-controller"
+"""Field manager of the controller: neither it nor the command line takes over from the other unnoticed."""
+
 NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 VERSION = "app.kubernetes.io/version"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.kube.labels import CHANGE, CODE_DIGEST, OUTCOME, START_SECONDS, USER
+from rayllm_ctl.model.kube.labels import CHANGE, CODE_DIGEST, OUTCOME, SPEC_DIGEST, START_SECONDS, USER
 
 KEPT = 10
 """Revisions of a service that are kept."""
@@ -19,7 +19,10 @@ READY = "Ready"
 
 @dataclass(frozen=True)
 class Revision:
-    """One applied state of a service. when: RFC 3339. start_seconds: what its plan gives a start, None if unknown."""
+    """One applied state of a service. when: RFC 3339. start_seconds: what its plan gives a start, None if unknown.
+
+    spec, digest: of the LLMService that the controller rendered it from; none of what the command line applied.
+    """
 
     number: int
     when: str
@@ -30,6 +33,8 @@ class Revision:
     start_seconds: float | None = None
     object_name: str = ""
     uid: str = ""
+    spec: Mapping[str, Any] | None = None
+    digest: str = ""
 
     @property
     def was_ready(self) -> bool:
@@ -63,6 +68,8 @@ def revision_of(item: Mapping[str, Any]) -> Revision:
         start_seconds=float(seconds) if seconds.replace(".", "", 1).isdigit() else None,
         object_name=metadata["name"],
         uid=metadata["uid"],
+        spec=(item.get("data") or {}).get("spec"),
+        digest=str(notes.get(SPEC_DIGEST, "")),
     )
 
 
