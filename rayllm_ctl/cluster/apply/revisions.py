@@ -62,7 +62,7 @@ def add_revision(
         try:
             made = revision_of(cluster.create(body, _KIND, namespace))
         except ApiError as error:
-            if error.status != 409 or attempt == _TRIES - 1:
+            if error.reason != "AlreadyExists" or attempt == _TRIES - 1:
                 raise
             continue  # another client was faster
         break
