@@ -30,7 +30,7 @@ TROUBLED_SECONDS = 30.0
 class Committed:
     """The newest revision. digest: of the spec that it was rendered from; empty: not of the controller.
 
-    done: its manifests have been applied as they are. children: kind and name of each.
+    done: its manifests have been applied as they are. children: kind and name of each. plan: as the status shows it.
     """
 
     number: int
@@ -38,6 +38,7 @@ class Committed:
     way: ApplyWay
     done: bool
     children: tuple[ChildKey, ...]
+    plan: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,16 @@ Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging
 @dataclass(frozen=True)
 class Decision:
     """phase: where the service stands. commit: write `proposal` as the next revision. apply: children to apply, of the
-    revision then. raised: the workload is applied with one more replica of each model. delete: objects. finish: the
-    revision is done. again: seconds until the next look; None: at the next change.
+    revision then. raised: the workload is applied with one more replica of each model. lower: the surge is over, which
+    is written first. delete: objects. finish: the revision is done. again: seconds until the next look; None: at the
+    next change.
     """
 
     phase: Phase
     commit: bool = False
     apply: tuple[ChildKey, ...] = ()
     raised: bool = False
+    lower: bool = False
     delete: tuple[Object, ...] = ()
     finish: bool = False
     again: float | None = None
@@ -134,7 +137,7 @@ def _applied(
             return Decision("surging", commit=commit, apply=children, raised=True, again=STARTING_SECONDS)
         if facts.health is None or facts.health.state is not State.READY:
             return Decision("surging", again=STARTING_SECONDS)
-        return Decision("applying", apply=children, finish=True, again=STARTING_SECONDS)
+        return Decision("applying", apply=children, lower=True, finish=True, again=STARTING_SECONDS)
     if commit:
         return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
     mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
-from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, RAISED, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -138,6 +139,8 @@ class ServiceReconciler:
         if decision.commit:
             revision = self._commit(key, facts)
             number = revision.number
+        if decision.lower:
+            annotate_revision(self._cluster, f"{declared.name}-{number}", declared.namespace, {WAY: ""})
         if decision.apply:
             manifests = self._manifests(key, facts, revision)
             self._apply(facts, decision, manifests, number)
@@ -170,6 +173,7 @@ class ServiceReconciler:
                 SPEC_DIGEST: proposal.digest,
                 WAY: proposal.way,
                 DONE: "false",
+                PLAN: json.dumps(proposal.plan, sort_keys=True),
                 CHILDREN: ",".join("/".join(child_key(one)) for one in proposal.manifests),
             },
             owner=owner_reference(declared.item),
@@ -244,6 +248,7 @@ def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
         way="surge" if notes.get(WAY) == "surge" else "",
         done=notes.get(DONE) == "true",
         children=tuple((kind, name) for kind, _, name in pairs),
+        plan=json.loads(notes.get(PLAN) or "null"),
     )
 
 

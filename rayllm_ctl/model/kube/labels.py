@@ -31,8 +31,9 @@ SPEC_DIGEST = "rayllm.io/spec-digest"
 CHILDREN = "rayllm.io/children"
 WAY = "rayllm.io/way"
 DONE = "rayllm.io/done"
+PLAN = "rayllm.io/plan"
 """Annotations of a revision that the controller made: the digest of the spec that it was rendered from, what it
-consists of, how it is applied, and whether that is done."""
+consists of, how it is applied, whether that is done, and the figures of its plan (JSON)."""
 
 ACCEPTED = "rayllm.io/accept"
 """Annotation of an LLMService: the generation whose cost (an outage, further GPUs) the user accepts."""
