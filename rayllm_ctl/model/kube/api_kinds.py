@@ -79,6 +79,7 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("batch/v1", "Job", "jobs", "ns"),
     ("batch/v1", "CronJob", "cronjobs", "ns"),
     ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "ns"),
+    ("coordination.k8s.io/v1", "Lease", "leases", "ns"),
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "ns"),
     ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "ns"),
     ("networking.k8s.io/v1", "Ingress", "ingresses", "ns"),
