@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.batch import BatchJob
@@ -111,6 +112,30 @@ def load(text: str, *, source: str) -> LLMService:
     root = _tree(text, source, MAX_BYTES)
     _require_kind(root, source, (KIND,))
     return _document(root, source, LLMService, validate)
+
+
+def load_stored(item: Mapping[str, Any]) -> LLMService | BatchJob:
+    """What an LLMService or a BatchJob of the API server describes. UsageError, with a line for each problem."""
+    metadata = item["metadata"]
+    document = {
+        "apiVersion": item.get("apiVersion"),
+        "kind": item.get("kind"),
+        "metadata": {"name": metadata["name"], "namespace": metadata.get("namespace")},
+        "spec": item.get("spec"),
+    }
+    source = f"{str(item.get('kind')).lower()}/{metadata['name']}"
+    root = jsontree.read_json(json.dumps(document), source)
+    if _require_kind(root, source, (KIND, _BATCH)) == KIND:
+        return _stored(root, LLMService, validate)
+    return _stored(root, BatchJob, validate_batch)
+
+
+def _stored(root: TreeNode, kind: type[T], check: Callable[[T], list[Problem]]) -> T:
+    found, problems = read_document(root, kind)
+    problems = problems if found is None else check(found)
+    if found is None or problems:
+        raise UsageError("\n".join(map(str, problems)), hint=[one.hint for one in problems if one.hint])
+    return found
 
 
 def load_any(text: str, *, source: str) -> LLMService | BatchJob:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayllm_ctl.model.kube.api_kinds import KINDS, Kind
-from tests.cluster.fakeobjects import complete, field_set, leaves, merge, selected, without_null
+from tests.cluster.fakeobjects import complete, field_set, leaves, merge, selected, without_given_up, without_null
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
@@ -353,19 +353,18 @@ class FakeAPI:
         if old is not None and read not in (None, old["metadata"]["resourceVersion"]):
             return status(409, "the object has been modified", "Conflict", name=key[2], kind=kind.plural)
         owners |= dict.fromkeys(wanted, manager)
-        merged = merge(old or {}, request.json())
+        fields = field_set({key: part for key, part in request.json().items() if key not in ("apiVersion", "kind")})
+        fields["f:metadata"].pop("f:resourceVersion", None)
+        entries = (old or {"metadata": {}})["metadata"].get("managedFields", ())
+        before = {one["manager"]: one.get("fieldsV1", {}) for one in entries}
+        had = before.pop(manager, {})
+        merged = merge(without_given_up(old or {}, had, fields, list(before.values())), request.json())
         if request.query.get("dryRun") == "All":
             return (200 if old else 201), complete(merged, old, self._version)
         self._owners[key] = owners
-        if old is not None and merge(old, merged) == old:
+        if old is not None and merged == old:
             return 200, old
-        managed = [
-            entry
-            for entry in (old or {"metadata": {}})["metadata"].get("managedFields", ())
-            if entry["manager"] != manager
-        ]
-        fields = field_set({key: part for key, part in request.json().items() if key not in ("apiVersion", "kind")})
-        fields["f:metadata"].pop("f:resourceVersion", None)
+        managed = [entry for entry in entries if entry["manager"] != manager]
         managed.append({"manager": manager, "operation": "Apply", "fieldsV1": fields})
         merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
         stored = self._store(key, kind, merged)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import SERVICE
 from tests.cluster.fakeapi import FakeAPI
 
 SUFFIX = "bcdfg"
@@ -35,10 +36,11 @@ def reconcile(api: FakeAPI, service: dict[str, Any]) -> None:
     groups = [
         {**group, "replicas": 1} for group in service["spec"].get("rayClusterConfig", {}).get("workerGroupSpecs", [])
     ]
-    _put(api, where, "RayCluster", cluster, origin, spec={"workerGroupSpecs": groups},
+    copied = service["metadata"].get("labels") or {}
+    _put(api, where, "RayCluster", cluster, origin | copied, spec={"workerGroupSpecs": groups},
          status={"head": {"serviceName": kuberay.head_service(cluster)}})  # fmt: skip
     for role in ("head", "worker"):
-        _pod(api, where, cluster, role)
+        _pod(api, where, cluster, role, service=name)
     _put(api, where, "Service", kuberay.head_service(cluster), {kuberay.CLUSTER: cluster})
     serving = kuberay.serve_service(name)
     _put(api, where, "Service", serving, origin)
@@ -93,8 +95,9 @@ def _put(api: FakeAPI, where: str, kind: str, name: str, labels: dict[str, str],
     api.put(kind=kind, metadata={"name": name, "namespace": where, "labels": labels}, **parts)
 
 
-def _pod(api: FakeAPI, where: str, cluster: str, role: str, node_type: str = "") -> None:
+def _pod(api: FakeAPI, where: str, cluster: str, role: str, node_type: str = "", service: str = "") -> None:
     labels = {kuberay.CLUSTER: cluster, kuberay.NODE_TYPE: node_type or role, kuberay.GROUP: role}
+    labels |= {SERVICE: service or cluster}  # of the pod template
     box = {"name": f"ray-{role}", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": BEGUN}}}
     _put(
         api, where, "Pod", f"{cluster}-{role}", labels,

@@ -64,3 +64,19 @@ def without_null(item: Any) -> Any:
 def field_set(applied: Any) -> dict[str, Any]:
     """The fields of what was applied, as managedFields lists them; lists are atoms."""
     return {f"f:{key}": field_set(part) for key, part in applied.items()} if isinstance(applied, dict) else {}
+
+
+def without_given_up(item: Any, had: Any, wants: Any, others: list[Any]) -> Any:
+    """`item` without the fields that a manager had applied and no longer does, and that no other manager has.
+
+    had, wants, others: sets of fields, as managedFields lists them.
+    """
+    if not isinstance(item, dict):
+        return item
+    kept = {}
+    for key, value in item.items():
+        field, owned = f"f:{key}", [other[f"f:{key}"] for other in others if f"f:{key}" in other]
+        if field in had and field not in wants and not owned:
+            continue
+        kept[key] = without_given_up(value, had.get(field, {}), wants.get(field, {}), owned)
+    return kept

@@ -2,12 +2,80 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
+from rayllm_ctl.cluster.api.watch import Change
+from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.controller.service import ServiceReconciler
+from rayllm_ctl.controller.types import Key
+from rayllm_ctl.model.kube.api_kinds import APPLIED
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
+
+SEEN = ("LLMService", "BatchJob", "RayService", "RayCluster", "Pod", "EndpointSlice", "ControllerRevision", *APPLIED)
+"""Kinds that the caches hold."""
+
+
+class Controlled:
+    """An API server with KubeRay, and a controller whose caches are filled when a test says so: no watch, no thread."""
+
+    def __init__(self, api: FakeAPI, cluster: Cluster) -> None:
+        self.api = api
+        self.cluster = cluster
+        self.marked: list[Key] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process: it knows nothing but what the cluster has."""
+        self.caches = Caches(self.cluster, (), self.marked.append)
+        self.reconciler = ServiceReconciler(self.cluster, self.caches, OFFLINE)
+
+    def look(self) -> None:
+        """What the watches would tell."""
+        for kind in dict.fromkeys(SEEN):
+            listed = [item for (name, _, _), item in self.api._objects.items() if name == kind]
+            self.caches.take(Change("ADDED", item) for item in listed)
+        known = {item["metadata"]["uid"] for item in self.api._objects.values()}
+        gone = [uid for uid in self.caches._places if uid not in known]
+        for uid in gone:
+            key, child = self.caches._places[uid]
+            self.caches.take([Change("DELETED", self.caches._objects[key][child])])
+
+    def step(self, name: str = "tiny") -> float | None:
+        self.look()
+        return self.reconciler.reconcile(Key("LLMService", "llm", name))
+
+    def put(self, name: str = "tiny", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+        """Write an LLMService, as a user does: what is under its status stays."""
+        old = self.api._objects.get(("LLMService", "llm", name), {})
+        kept = {key: old[key] for key in ("status",) if key in old}
+        metadata = {**old.get("metadata", {}), "name": name, "annotations": annotations or {}}
+        model = {"model": {"id": "Qwen/Qwen3-0.6B"}, "accelerator": {"gpu": "L4"}}
+        return self.api.put(kind="LLMService", metadata=metadata, spec=model | spec, **kept)
+
+    def run(self, name: str = "tiny") -> None:
+        """What KubeRay and Serve make of the RayService."""
+        fakekuberay.reconcile(self.api, self.api.stored("RayService", name))
+
+    def status(self, name: str = "tiny") -> dict[str, Any]:
+        found: dict[str, Any] = self.api.stored("LLMService", name)["status"]
+        return found
+
+    def condition(self, type_: str, name: str = "tiny") -> tuple[str, str, str]:
+        """Status, reason and message."""
+        found = next(one for one in self.status(name)["conditions"] if one["type"] == type_)
+        return found["status"], found["reason"], found["message"]
+
+    def writes(self) -> list[str]:
+        """The requests that write, since the last call."""
+        sent = [one for one in self.api.requests if one.method != "GET" and "dryRun" not in one.query]
+        self.api.requests.clear()
+        return [f"{one.method} {one.path}" for one in sent if "selfsubject" not in one.path]
 
 
 @pytest.fixture
@@ -20,3 +88,18 @@ def api() -> Iterator[FakeAPI]:
 def cluster(api: FakeAPI, tmp_path: Path) -> Cluster:
     """The fake API server, default namespace llm."""
     return connect(str(kubeconfig(tmp_path / "kubeconfig", api.url, token="s3cret-token")), request_timeout=5)
+
+
+@pytest.fixture
+def controlled(tmp_path: Path) -> Iterator[Controlled]:
+    with serving() as api:
+        fakekuberay.operator(api)
+        node = api.stored("Node", "n1", "")
+        allocatable = {**node["status"]["allocatable"], "nvidia.com/gpu": "8"}
+        labels = {"nvidia.com/gpu.product": "NVIDIA-L4"}
+        api.put(
+            kind="Node",
+            metadata={"name": "n1", "labels": labels},
+            status={**node["status"], "allocatable": allocatable},
+        )
+        yield Controlled(api, connect(str(kubeconfig(tmp_path / "kubeconfig", api.url)), request_timeout=5))

@@ -36,6 +36,11 @@ CONNECT_TIMEOUT = 10.0
 PAGE = 500
 """Objects per list request, kubectl's chunk size."""
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""What is accepted where only the metadata of objects is read
+(k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go)."""
+
 _BUSY_TRIES = 3
 """How often a request that the API server's flow control puts off (429 with Retry-After) is sent."""
 
@@ -89,23 +94,25 @@ class Cluster:
         return self.listing(kind_name, namespace, label_selector=label_selector, field_selector=field_selector).items
 
     def listing(
-        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
-    ) -> Listing:
-        """As `list`, with the resourceVersion to watch from."""
+        self, kind_name: str, namespace: str | None = None, *, label_selector: str = "", field_selector: str = "",
+        metadata_only: bool = False,
+    ) -> Listing:  # fmt: skip
+        """As `list`, with the resourceVersion to watch from. metadata_only: the objects have no more than that."""
         what = kind(kind_name)
         chosen = selectors(label_selector, field_selector)
+        accept = METADATA_LIST if metadata_only else "application/json"
         try:
-            return self._pages(what, namespace, [*chosen, ("limit", str(PAGE))])
+            return self._pages(what, namespace, [*chosen, ("limit", str(PAGE))], accept)
         except GoneError:
             # The page token went stale between two pages: one request for everything cannot.
-            return self._pages(what, namespace, chosen)
+            return self._pages(what, namespace, chosen, accept)
 
-    def _pages(self, what: Kind, namespace: str | None, query: Query) -> Listing:
+    def _pages(self, what: Kind, namespace: str | None, query: Query, accept: str) -> Listing:
         doing = f"list {label(what, None, namespace)}"
         items: list[dict[str, Any]] = []
         page: Query = query
         while True:
-            answer = self.request_json("GET", what.path(namespace), query=page, doing=doing)
+            answer = self.request_json("GET", what.path(namespace), query=page, doing=doing, accept=accept)
             items += [{"apiVersion": what.api_version, "kind": what.name, **item} for item in answer.get("items") or ()]
             metadata = answer.get("metadata") or {}
             if not metadata.get("continue"):
@@ -162,6 +169,19 @@ class Cluster:
         )  # fmt: skip
         return self._decoded(answer, doing), status == 201
 
+    def patch_status(
+        self, kind_name: str, name: str, namespace: str | None, body: Mapping[str, Any], *, field_manager: str
+    ) -> dict[str, Any]:
+        """Apply the status of an object, whose metadata in `body` may name the uid that it must have."""
+        what = kind(kind_name)
+        doing = f"write the status of {label(what, name, namespace)}"
+        query = [("fieldManager", field_manager), ("force", "true")]
+        _, answer = self._exchange(
+            "PATCH", what.path(namespace, name, "status"), query=query, body=_encoded(body),
+            content_type="application/apply-patch+yaml", doing=doing,
+        )  # fmt: skip
+        return self._decoded(answer, doing)
+
     def headers(self) -> Headers:
         """The headers of every request: the user's credentials, and whom the user acts as."""
         authorization = self._transport.authorization()
@@ -186,6 +206,7 @@ class Cluster:
         timeout: float | None = None,
         secret: bool = False,
         headers: Headers = (),
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds.
 
@@ -193,8 +214,9 @@ class Cluster:
         """
         data = None if body is None else _encoded(body)
         _, answer = self._exchange(
-            method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers
-        )
+            method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers,
+            accept=accept,
+        )  # fmt: skip
         return self._decoded(answer, doing)
 
     def request_text(

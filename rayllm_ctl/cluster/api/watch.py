@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.cluster.api.client import Cluster, lines, selectors
+from rayllm_ctl.cluster.api.client import METADATA_ONLY, Cluster, lines, selectors
 from rayllm_ctl.cluster.api.errors import GoneError, ServerFailingError, UnreachableError, api_error
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.api_kinds import kind, label
-from rayllm_ctl.model.kube.written import keep_times
+from rayllm_ctl.model.kube.written import keep_times, keep_writers
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -52,11 +52,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Subscription:
-    """The objects of one kind that are followed."""
+    """The objects of one kind that are followed. metadata_only: without what they contain, but with the managers of
+    their fields and when these wrote them.
+    """
 
     kind: str
     label_selector: str = ""
     field_selector: str = ""
+    metadata_only: bool = False
 
 
 class Watch:
@@ -67,8 +70,8 @@ class Watch:
     """
 
     def __init__(self, cluster: Cluster, namespace: str | None) -> None:
+        self.namespace = namespace
         self._cluster = cluster
-        self._namespace = namespace
         self._news = _News()
         self._followers: dict[Subscription, _Follower] = {}
 
@@ -79,7 +82,7 @@ class Watch:
             self._followers.pop(subscription).stop()
         for subscription in wanted:
             if subscription not in self._followers:
-                follower = _Follower(self._cluster, subscription, self._namespace, self._news)
+                follower = _Follower(self._cluster, subscription, self.namespace, self._news)
                 self._followers[subscription] = follower
                 follower.start()
 
@@ -98,6 +101,11 @@ class Watch:
                 return None
             self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
             return list(follower.known.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind that is followed has been listed."""
+        return all(follower.listed for follower in self._followers.values())
 
     @property
     def trouble(self) -> str | None:
@@ -163,6 +171,7 @@ class _Follower:
 
     def __init__(self, cluster: Cluster, subscription: Subscription, namespace: str | None, news: _News) -> None:
         self.trouble: str | None = None
+        self.listed = False
         self.current: bool | None = None
         self.known: dict[str, dict[str, Any]] = {}
         self._cluster = cluster
@@ -237,9 +246,9 @@ class _Follower:
     def _list(self) -> None:
         listing = self._cluster.listing(
             self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
-            field_selector=self._subscription.field_selector,
+            field_selector=self._subscription.field_selector, metadata_only=self._subscription.metadata_only,
         )  # fmt: skip
-        present = {_uid(item): keep_times(item) for item in listing.items}
+        present = {_uid(item): self._kept(item) for item in listing.items}
         changes = []
         for uid, item in present.items():
             old = self.known.get(uid)
@@ -250,9 +259,18 @@ class _Follower:
         changes += [Change("DELETED", item) for uid, item in self.known.items() if uid not in present]
         with self._news.condition:
             self.known = present
+            self.listed = True
             self._tell(changes)
         self._version = listing.resource_version
         self._succeeded()
+
+    def _kept(self, item: dict[str, Any]) -> dict[str, Any]:
+        """An object as it is kept, without what nobody reads of it."""
+        if not self._subscription.metadata_only:
+            return keep_times(item)
+        # The API server sends it as a PartialObjectMetadata.
+        named = {"apiVersion": self._kind.api_version, "kind": self._kind.name}
+        return keep_writers({**named, "metadata": item["metadata"]})
 
     def _tell(self, changes: Iterable[Change]) -> None:
         """Under the lock, with what the changes led to."""
@@ -270,8 +288,9 @@ class _Follower:
         query += selectors(one.label_selector, one.field_selector)
         doing = f"watch {label(self._kind, None, self._namespace)}"
         with self._cluster.open(
-            "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS
-        ) as response:
+            "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS,
+            accept=METADATA_ONLY if one.metadata_only else "application/json",
+        ) as response:  # fmt: skip
             self._response = response
             try:
                 if self._stopped.is_set():
@@ -306,7 +325,8 @@ class _Follower:
             self._version = _version(item)
             if type_ == "BOOKMARK":
                 return
-            uid = _uid(keep_times(item))
+            item = self._kept(item)
+            uid = _uid(item)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
         with self._news.condition:

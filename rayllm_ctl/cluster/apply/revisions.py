@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -38,15 +39,22 @@ def add_revision(
     outcome: str,
     start_seconds: float | None,
     known: Sequence[Revision],
+    annotations: Mapping[str, str] = MappingProxyType({}),
+    owner: Mapping[str, Any] | None = None,
 ) -> Revision:
-    """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are."""
+    """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are.
+
+    annotations: further ones. owner: the reference to an object with which the revision is to go.
+    """
     number = max((one.number for one in known), default=0) + 1
     for attempt in range(_TRIES):
         body = _revision(name, number + attempt, manifests)
-        annotations = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome}
+        notes = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome, **annotations}
         if start_seconds is not None:
-            annotations[START_SECONDS] = f"{start_seconds:.0f}"
-        body["metadata"]["annotations"] = annotations
+            notes[START_SECONDS] = f"{start_seconds:.0f}"
+        body["metadata"]["annotations"] = notes
+        if owner is not None:
+            body["metadata"]["ownerReferences"] = [owner]
         try:
             made = revision_of(cluster.create(body, _KIND, namespace))
         except ApiError as error:
@@ -62,9 +70,14 @@ def add_revision(
 
 def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
     """Record what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    annotate_revision(cluster, revision.object_name, namespace, {OUTCOME: outcome})
+
+
+def annotate_revision(cluster: Cluster, object_name: str, namespace: str, annotations: Mapping[str, str]) -> None:
+    """Write annotations of a revision, unless it is gone."""
     with suppress(NotFoundError):
         cluster.patch(
-            _KIND, revision.object_name, namespace, {"metadata": {"annotations": {OUTCOME: outcome}}},
+            _KIND, object_name, namespace, {"metadata": {"annotations": dict(annotations)}},
             content_type="application/merge-patch+json", query=[("fieldManager", MANAGER)],
         )  # fmt: skip
 

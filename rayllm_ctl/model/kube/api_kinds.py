@@ -60,6 +60,8 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("ray.io/v1", "RayService", "rayservices", "ns"),
     ("ray.io/v1", "RayCluster", "rayclusters", "ns"),
     ("ray.io/v1", "RayJob", "rayjobs", "ns"),
+    ("rayllm.io/v1alpha1", "LLMService", "llmservices", "ns"),
+    ("rayllm.io/v1alpha1", "BatchJob", "batchjobs", "ns"),
     ("v1", "Namespace", "namespaces", "cluster"),
     ("v1", "Node", "nodes", "cluster"),
     ("v1", "PersistentVolume", "persistentvolumes", "cluster"),

@@ -24,6 +24,19 @@ OUTCOME = "rayllm.io/outcome"
 START_SECONDS = "rayllm.io/start-seconds"
 """Annotations of a revision: who made it, what it changed, what came of it, and how long its plan lets a start take."""
 
+SPEC_DIGEST = "rayllm.io/spec-digest"
+CHILDREN = "rayllm.io/children"
+WAY = "rayllm.io/way"
+DONE = "rayllm.io/done"
+"""Annotations of a revision that the controller made: the digest of the spec that it was rendered from, what it
+consists of, how it is applied, and whether that is done."""
+
+ACCEPTED = "rayllm.io/accept"
+"""Annotation of an LLMService: the generation whose cost (an outage, further GPUs) the user accepts."""
+
+RAISED = "rayllm.io/raised-for"
+"""Annotation of the object that runs a service: the revision for which it has another replica for a while."""
+
 RESTARTED = "rayllm.io/restarted-at"
 """Annotation of the head's pod template: when `restart` asked for a new RayCluster."""
 

@@ -9,6 +9,7 @@ _OF = frozenset({"RayService", "RayCluster", "RayJob"})
 """Kinds whose changes somebody may have to look at."""
 
 _KEPT = ("time", "subresource")
+_WRITER = ("manager", "operation", *_KEPT)
 
 
 def keep_times(item: dict[str, Any]) -> dict[str, Any]:
@@ -17,6 +18,19 @@ def keep_times(item: dict[str, Any]) -> dict[str, Any]:
     times = written(records) if item.get("kind") in _OF else []
     if times:
         item["metadata"]["managedFields"] = times
+    return item
+
+
+def keep_writers(item: dict[str, Any]) -> dict[str, Any]:
+    """The object, whose managedFields say who wrote it when and in which way, but not what."""
+    records = item["metadata"].pop("managedFields", None)
+    found = [
+        {key: record[key] for key in _WRITER if isinstance(record.get(key), str)}
+        for record in (records if isinstance(records, list) else ())
+        if isinstance(record, Mapping)
+    ]
+    if found:
+        item["metadata"]["managedFields"] = found
     return item
 
 

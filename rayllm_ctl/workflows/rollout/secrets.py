@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rayllm_ctl.cluster.api.errors import ForbiddenError
+from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError
 from rayllm_ctl.cluster.apply.api_keys import add_entry, read_secret
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.events import Applied, Checked
@@ -53,6 +54,20 @@ def create_password(cluster: Cluster, deployment: Deployment, namespace: str) ->
     if password is not None and _is_made(deployment):
         made = add_entry(cluster, password.name, namespace, password.key, secrets.token_urlsafe(32))
         yield Applied("Secret", password.name, namespace, "created" if made else "unchanged")
+
+
+def make_password(cluster: Cluster, deployment: Deployment, namespace: str) -> None:
+    """As create_password, without reading a Secret: one that is there stays."""
+    password = _password(deployment)
+    if password is None or not _is_made(deployment):
+        return
+    value = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
+    body = {"metadata": {"name": password.name}, "type": "Opaque", "data": {password.key: value}}
+    try:
+        cluster.create({"apiVersion": "v1", "kind": "Secret", **body}, "Secret", namespace)
+    except ApiError as error:
+        if error.status != 409:
+            raise
 
 
 def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:

@@ -1,0 +1,222 @@
+"""One step for one BatchJob. It is run once for each spec: what has ended is not started again.
+
+The digest of the spec goes into the status before anything is applied, so a controller that ends in between continues,
+and one that finds no RayJob of a job that has ended knows that it was cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.preflight.versions import kuberay_version
+from rayllm_ctl.cluster.snapshot.job import JobCollector
+from rayllm_ctl.controller import conditions as c
+from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.controller.children import MANAGER, ChildKey, child_key, is_owned_by, owned, to_apply
+from rayllm_ctl.controller.conditions import Condition, as_status, condition
+from rayllm_ctl.controller.declared import Declared, Problem, declare
+from rayllm_ctl.controller.propose import explained, plan_figures
+from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.write_status import now, write_status
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health import diagnose_job
+from rayllm_ctl.kinds.rayjob import KIND as RAY_JOB
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
+from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
+from rayllm_ctl.workflows.render.types import RenderOptions
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+RUNNING_SECONDS = 20.0
+"""Between two looks at a job that has not ended: what the driver says is not watched."""
+
+DELETING_SECONDS = 2.0
+
+COMPLETE = "Complete"
+FAILED = "Failed"
+"""Types of conditions, as those of a Job of Kubernetes."""
+
+BatchPhase = Literal["invalid", "planned", "foreign", "busy", "replacing", "starting", "running", "ended"]
+
+
+@dataclass(frozen=True)
+class BatchFacts:
+    """All that a step rests on.
+
+    begun: the digest of the spec that was started last; ended: whether that has ended. job: the RayJob. stored: what
+    belongs to it. health: of the RayJob.
+    """
+
+    declared: Declared
+    begun: str
+    ended: bool
+    job: Object | None
+    stored: Mapping[ChildKey, Object]
+    health: BatchHealth | None
+
+
+def decide_batch(facts: BatchFacts) -> BatchPhase:
+    """Where a job stands, and so what is done next. Pure."""
+    declared, job = facts.declared, facts.job
+    if job is not None and not is_owned_by(job, declared.item):
+        return "foreign"
+    if declared.problem is not None:
+        return "invalid"
+    if facts.begun == declared.digest:
+        if facts.ended:
+            return "ended"
+        return "running" if job is not None else "starting"
+    if declared.plan_only:
+        return "planned"
+    if job is None:
+        return "starting"
+    if "deletionTimestamp" in job["metadata"]:
+        return "replacing"
+    return "replacing" if facts.ended or declared.accepted else "busy"
+
+
+class BatchReconciler:
+    """Reconciles BatchJobs; see ServiceReconciler."""
+
+    def __init__(self, cluster: Cluster, caches: Caches, facts: FactSources) -> None:
+        self._cluster = cluster
+        self._caches = caches
+        self._facts = facts
+
+    def reconcile(self, key: Key) -> float | None:
+        """See Reconciler."""
+        item = self._caches.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            return None
+        facts = self._observed(key, declare(item))
+        phase = decide_batch(facts)
+        status: Mapping[str, Any] = item.get("status") or {}
+        problem = facts.declared.problem
+        plan = status.get("plan")
+        again: float | None = RUNNING_SECONDS
+        if phase in ("starting", "planned"):
+            try:
+                made = self._rendered(facts.declared)
+            except UserError as error:
+                phase, problem = "invalid", Problem("InvalidSpec", explained(error))
+            else:
+                plan = plan_figures(made.plan.plan)
+                if phase == "starting":
+                    write_status(
+                        self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False}
+                    )
+                    self._start(facts, made)
+        elif phase == "replacing" and facts.job is not None and "deletionTimestamp" not in facts.job["metadata"]:
+            metadata = facts.job["metadata"]
+            self._cluster.delete(RAY_JOB, metadata["name"], metadata["namespace"], uid=metadata["uid"])
+        if phase in ("ended", "invalid", "planned", "foreign"):
+            again = None
+        elif phase == "replacing":
+            again = DELETING_SECONDS
+        write_status(self._cluster, facts.declared, make_batch_status(facts, phase, problem, plan, now()))
+        return again
+
+    def _observed(self, key: Key, declared: Declared) -> BatchFacts:
+        stored = self._caches.parts(key)
+        status = declared.item.get("status") or {}
+        job = stored.get((RAY_JOB, key.name))
+        health = None
+        if job is not None and is_owned_by(job, declared.item):
+            health = diagnose_job(
+                JobCollector(self._cluster, key.name, key.namespace).collect(), key.name, key.namespace
+            )
+        ended = bool(status.get("ended")) or (health is not None and health.outcome is not None)
+        return BatchFacts(declared, str(status.get("digest") or ""), ended, job, stored, health)
+
+    def _rendered(self, declared: Declared) -> BatchRendering:
+        assert declared.batch is not None
+        batch = replace(declared.batch, namespace=declared.namespace)
+        options = RenderOptions(facts=self._facts, kuberay=VERSIONS[-1])
+        made = batch_rendering(batch, options)
+        running = kuberay_version(self._cluster)
+        if running:
+            token = decide_token(batch, KnownCluster(running))
+            if token != made.token:
+                made = batch_rendering_of(made.plan, options, token)
+        return made
+
+    def _start(self, facts: BatchFacts, made: BatchRendering) -> None:
+        """Apply what is missing. What the job reads goes first, see apply."""
+        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored)
+        children = [owned(item, facts.declared.item) for item in made.manifests if child_key(item) in missing]
+        for _ in apply(self._cluster, children, field_manager=MANAGER, force_conflicts=facts.declared.accepted):
+            pass
+
+
+def make_batch_status(
+    facts: BatchFacts, phase: BatchPhase, problem: Problem | None, plan: Mapping[str, Any] | None, now: str
+) -> dict[str, Any]:
+    """The status to be stored. now: RFC 3339. Pure."""
+    declared, health = facts.declared, facts.health
+    old: Mapping[str, Any] = declared.item.get("status") or {}
+    status: dict[str, Any] = {
+        "observedGeneration": declared.generation,
+        "conditions": as_status(
+            _conditions(facts, phase, problem), old.get("conditions") or (), declared.generation, now
+        ),
+        "digest": declared.digest if phase in ("starting", "running", "ended") else facts.begun,
+        "ended": facts.ended and phase not in ("starting", "running"),
+        "state": health.state.value if health is not None else str(old.get("state", "Pending")),
+    }
+    if plan is not None:
+        status["plan"] = dict(plan)
+    if health is not None and health.progress is not None:
+        status["rows"] = {"done": health.progress.done, "total": health.progress.rows}
+    elif "rows" in old:
+        status["rows"] = old["rows"]
+    if health is not None and health.output:
+        status["output"] = health.output
+    elif "output" in old:
+        status["output"] = old["output"]
+    return {key: value for key, value in status.items() if value not in (None, "")}
+
+
+def _conditions(facts: BatchFacts, phase: BatchPhase, problem: Problem | None) -> list[Condition]:
+    name, namespace = facts.declared.name, facts.declared.namespace
+    if phase == "foreign":
+        problem = Problem("NotAdopted", f"rayjob/{name} in namespace {namespace} was not made for this BatchJob")
+    outcome = facts.health.outcome if facts.health is not None else None
+    old = {str(one["type"]): one for one in (facts.declared.item.get("status") or {}).get("conditions") or ()}
+    if phase == "ended" and outcome is None:  # its RayJob has been cleaned up
+        kept = [old[one] for one in (COMPLETE, FAILED) if one in old]
+        ends = [Condition(one["type"], one["status"], one["reason"], one["message"]) for one in kept]
+    else:
+        message = facts.health.message if facts.health is not None else ""
+        ends = [
+            condition(COMPLETE, outcome is JobOutcome.ANSWERED, outcome.value if outcome else "NotEnded", message),
+            condition(FAILED, outcome not in (None, JobOutcome.ANSWERED), outcome.value if outcome else "NotEnded"),
+        ]
+    waits = "the job of an earlier spec is still running; this spec starts when it has ended"
+    applied = {
+        "busy": condition(c.APPLIED, False, "Busy", waits),
+        "replacing": condition(c.APPLIED, False, "Replacing", "the RayJob of the earlier spec is being deleted"),
+        "planned": condition(c.APPLIED, False, "PlanOnly", "spec.planOnly is true"),
+    }.get(phase, condition(c.APPLIED, phase in ("starting", "running", "ended"), "Applied"))
+    if problem is not None:
+        applied = condition(c.APPLIED, False, problem.reason, problem.message)
+    moving = phase in ("busy", "replacing", "starting", "running")
+    stuck = next((one for one in (facts.health.causes if facts.health else ()) if one.terminal), None)
+    stalled = problem or (Problem(stuck.code, stuck.message) if stuck is not None and phase == "running" else None)
+    return [
+        condition(c.PLANNED, problem is None, "Planned" if problem is None else problem.reason),
+        applied,
+        *ends,
+        condition(c.RECONCILING, moving and stalled is None, "Running" if moving else "AsExpected"),
+        condition(c.STALLED, True, stalled.reason, stalled.message)
+        if stalled is not None
+        else condition(c.STALLED, False, "AsExpected"),
+    ]

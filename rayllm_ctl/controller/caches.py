@@ -1,0 +1,168 @@
+"""What the watches tell, by the object that it belongs to: a reconciliation of a service that is well asks for nothing.
+
+Of the parts of services only the metadata is kept, except for those that tell how a service is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.api.watch import Change, Subscription, Watch
+from rayllm_ctl.controller.children import ChildKey
+from rayllm_ctl.controller.types import Key
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.api_kinds import APPLIED
+from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER, SERVICE
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.batch import BATCH_KIND
+from rayllm_ctl.model.spec.service import KIND
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+REVISION = "ControllerRevision"
+
+_OURS = f"{MANAGED_BY}={MANAGER}"
+_MADE = f"{kuberay.ORIGIN_KIND} in (RayService,RayCluster)"
+
+_WHOLE = (
+    Subscription(KIND),
+    Subscription(BATCH_KIND),
+    Subscription("RayService", _OURS),
+    Subscription("RayCluster", _OURS),
+    Subscription("RayJob", _OURS),
+    Subscription("EndpointSlice", _MADE),
+    Subscription("Pod", SERVICE),
+)
+"""Kinds that tell how a service is. KubeRay copies the labels of a RayService to its RayClusters."""
+
+_OPTIONAL = frozenset({"HTTPRoute", "ServiceMonitor", "PodMonitor", "PrometheusRule"})
+"""Kinds that not every cluster serves."""
+
+PARTS = (REVISION, *(kind for kind in APPLIED if kind not in {one.kind for one in _WHOLE}))
+"""Kinds of which the metadata tells whether they are as they were applied."""
+
+_WAIT_SECONDS = 1.0
+"""After which a thread that waits for changes looks whether it is to end."""
+
+
+class Caches:
+    """Objects by the key that they belong to. Thread-safe. changed: is told of every key that may be out of date.
+
+    namespaces: those that are watched; empty: all.
+    """
+
+    def __init__(self, cluster: Cluster, namespaces: Sequence[str], changed: Callable[[Key], None]) -> None:
+        self._cluster = cluster
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._objects: dict[Key, dict[ChildKey, Object]] = {}
+        self._places: dict[str, tuple[Key, ChildKey]] = {}
+        places: Sequence[str | None] = namespaces or (None,)
+        self._watches = [Watch(cluster, place) for place in places]
+        self._synced = False
+
+    def start(self) -> None:
+        """List and watch. Raises UserError where a kind cannot be read at all."""
+        subscriptions = [*_WHOLE, *(Subscription(kind, _OURS, metadata_only=True) for kind in self._served(PARTS))]
+        for watch in self._watches:
+            watch.follow(subscriptions)
+
+    def pump(self, stop: threading.Event) -> None:
+        """Take up changes until `stop`. Raises the UserError that ended a watch."""
+        while not stop.is_set():
+            for watch in self._watches:
+                if watch.wait(_WAIT_SECONDS / len(self._watches)):
+                    self.take(watch.drain())
+            if not self._synced and all(watch.synced for watch in self._watches):
+                for watch in self._watches:
+                    self.take(watch.drain())
+                self._synced = True
+
+    def close(self) -> None:
+        """End the watches."""
+        for watch in self._watches:
+            watch.close()
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed: before that, what is missing here may be there."""
+        return self._synced
+
+    @property
+    def trouble(self) -> str | None:
+        """Why changes may be late; None while they are not."""
+        return next((watch.trouble for watch in self._watches if watch.trouble), None)
+
+    def take(self, changes: Iterable[Change]) -> None:
+        """Take up changes, and tell of the keys that they concern."""
+        keys: dict[Key, None] = {}
+        with self._lock:
+            for change in changes:
+                keys |= dict.fromkeys(self._take(change))
+        for key in keys:
+            self._changed(key)
+
+    def keys(self) -> list[Key]:
+        """The services and batch jobs that there are."""
+        with self._lock:
+            return [key for key, parts in self._objects.items() if (key.kind, key.name) in parts]
+
+    def get(self, key: Key) -> Object | None:
+        """The object of a key."""
+        with self._lock:
+            return self._objects.get(key, {}).get((key.kind, key.name))
+
+    def parts(self, key: Key) -> dict[ChildKey, Object]:
+        """What belongs to a key, without its own object."""
+        with self._lock:
+            found = dict(self._objects.get(key, {}))
+        found.pop((key.kind, key.name), None)
+        return found
+
+    def _take(self, change: Change) -> list[Key]:
+        item = change.object
+        uid = str(item["metadata"]["uid"])
+        known = self._places.pop(uid, None)
+        place = _place(item)
+        if known is not None:
+            parts = self._objects.get(known[0], {})
+            parts.pop(known[1], None)
+            if not parts:
+                self._objects.pop(known[0], None)
+        if place is not None and change.type != "DELETED":
+            self._objects.setdefault(place[0], {})[place[1]] = item
+            self._places[uid] = place
+        return [found[0] for found in (known, place) if found is not None]
+
+    def _served(self, kinds: Iterable[str]) -> list[str]:
+        """Those of `kinds` that the cluster serves."""
+        return [kind for kind in kinds if kind not in _OPTIONAL or self._serves(kind)]
+
+    def _serves(self, kind: str) -> bool:
+        try:
+            self._cluster.list(kind, self._watches[0].namespace, label_selector=_OURS)
+        except NotFoundError:
+            return False
+        return True
+
+
+def _place(item: Object) -> tuple[Key, ChildKey] | None:
+    """The key that an object belongs to, and its own kind and name; None where it belongs to none."""
+    metadata = item["metadata"]
+    kind, name, namespace = str(item["kind"]), str(metadata["name"]), str(metadata.get("namespace", ""))
+    labels: Mapping[str, Any] = metadata.get("labels") or {}
+    if kind in (KIND, BATCH_KIND):
+        return Key(kind, namespace, name), (kind, name)
+    if kind == "EndpointSlice":
+        owner = kuberay.served_by(str(labels.get(kuberay.SERVICE_NAME, "")))
+    elif kind in ("Pod", REVISION):
+        owner = str(labels.get(SERVICE, ""))
+    elif BATCH in labels:
+        return Key(BATCH_KIND, namespace, str(labels[BATCH])), (kind, name)
+    else:
+        owner = str(labels.get(INSTANCE, ""))
+    return (Key(KIND, namespace, owner), (kind, name)) if owner else None

@@ -1,0 +1,79 @@
+"""The objects that run an LLMService: rendered manifests with an owner, and which of them have to be applied again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
+from rayllm_ctl.model.observed.health import Object
+
+MANAGER = "rayllm-controller"
+"""Field manager of what the controller applies. The command line has another, so that no one takes over from the other
+unnoticed."""
+
+ChildKey = tuple[str, str]
+"""Kind and name of a child, which is in the namespace of its owner."""
+
+
+def child_key(item: Object) -> ChildKey:
+    """Kind and name of an object."""
+    return str(item["kind"]), str(item["metadata"]["name"])
+
+
+def owner_reference(owner: Object) -> dict[str, Any]:
+    """The reference with which Kubernetes deletes a child once its owner is gone."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def owned(manifest: Mapping[str, Any], owner: Object) -> dict[str, Any]:
+    """A rendered manifest as a child of `owner`, in its namespace."""
+    metadata = {
+        **manifest["metadata"],
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [owner_reference(owner)],
+    }
+    return {**manifest, "metadata": metadata}
+
+
+def suspended(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
+    if manifest["kind"] not in WORKLOADS:
+        return dict(manifest)
+    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
+
+
+def is_owned_by(item: Object, owner: Object) -> bool:
+    """Whether `owner` is the controller of `item`."""
+    references = item["metadata"].get("ownerReferences") or ()
+    return any(one.get("controller") and one.get("uid") == owner["metadata"]["uid"] for one in references)
+
+
+def to_apply(wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object]) -> tuple[ChildKey, ...]:
+    """The children that are missing, or that another client has changed since the controller applied them.
+
+    Controllers that write the status of an object do not count, nor its scale.
+    """
+    return tuple(key for key in wanted if key not in stored or _changed_since(stored[key]))
+
+
+def surplus(wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object], kept: Sequence[str]) -> list[Object]:
+    """The children that are no longer wanted. kept: kinds that stay until their owner is gone."""
+    names = frozenset(wanted)
+    return [item for key, item in sorted(stored.items()) if key not in names and key[0] not in kept]
+
+
+def _changed_since(item: Object) -> bool:
+    records = [one for one in item["metadata"].get("managedFields") or () if not one.get("subresource")]
+    applied = [str(one.get("time", "")) for one in records if one.get("manager") == MANAGER]
+    if not applied:
+        return True
+    return any(str(one.get("time", "")) > max(applied) for one in records if one.get("manager") != MANAGER)

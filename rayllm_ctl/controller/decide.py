@@ -1,0 +1,150 @@
+"""What is done about one LLMService: from what it asks for and what there is to what is written. Pure.
+
+A change is committed first: the manifests become a revision, together with the digest of the spec that they were
+rendered from. Then they are applied. So a controller that ends between two requests finds what it had decided, and one
+of another version renders nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, surplus, to_apply
+from rayllm_ctl.controller.declared import Declared, Problem
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.observed.health import Health, Object, State
+
+Way = Literal["", "surge"]
+"""How a revision is applied: as it is, or with one more replica of each model first."""
+
+RETRY_SECONDS = 60.0
+"""After which a change that waits for consent, capacity or a fact is looked at again."""
+
+STARTING_SECONDS = 10.0
+TROUBLED_SECONDS = 30.0
+"""Between two looks at a service that is starting, or that is not well."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The newest revision. digest: of the spec that it was rendered from; empty: not of the controller.
+
+    done: its manifests have been applied as they are. children: kind and name of each.
+    """
+
+    number: int
+    digest: str
+    way: Way
+    done: bool
+    children: tuple[ChildKey, ...]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A spec that was rendered. manifests: empty where `problem` says why there are none. plan: as the status shows it.
+
+    risks: what applying it costs, which the user has to accept. notes: what it does to running pods.
+    """
+
+    digest: str
+    manifests: tuple[Mapping[str, Any], ...]
+    plan: Mapping[str, Any] | None
+    problem: Problem | None = None
+    risks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    way: Way = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a decision rests on.
+
+    committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
+    or RayCluster. stored: what there is under the names of the children. foreign: why an object of the service's name
+    is left alone; empty where none is. health: None while there is no workload. raised: the workload has one more
+    replica of each model now, for a surge of the revision of this number.
+    """
+
+    declared: Declared
+    committed: Committed | None
+    proposal: Proposal | None
+    workload: Object | None
+    stored: Mapping[ChildKey, Object]
+    health: Health | None
+    foreign: str = ""
+    raised: int = 0
+
+
+Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging", "applied"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """phase: where the service stands. commit: write `proposal` as the next revision. apply: children to apply, of the
+    revision then. raised: the workload is applied with one more replica of each model. delete: objects. finish: the
+    revision is done. again: seconds until the next look; None: at the next change.
+    """
+
+    phase: Phase
+    commit: bool = False
+    apply: tuple[ChildKey, ...] = ()
+    raised: bool = False
+    delete: tuple[Object, ...] = ()
+    finish: bool = False
+    again: float | None = None
+
+
+def decide(facts: Facts, kept: Sequence[str]) -> Decision:
+    """The next step. kept: kinds of which a child that is no longer rendered stays."""
+    declared, proposal, committed = facts.declared, facts.proposal, facts.committed
+    if facts.foreign:
+        return Decision("foreign", again=RETRY_SECONDS)
+    if declared.problem is not None or (proposal is not None and proposal.problem is not None):
+        return _kept_as_it_is(facts, "invalid")
+    if declared.plan_only:
+        return _kept_as_it_is(facts, "planned")
+    if proposal is not None and (committed is None or committed.digest != proposal.digest):
+        if proposal.risks and not declared.accepted:
+            return _kept_as_it_is(facts, "consent")
+        children = tuple(map(child_key, proposal.manifests))
+        return _applied(facts, children, proposal.way, 0, done=False, commit=True, kept=kept)
+    if committed is None:
+        return Decision("invalid", again=RETRY_SECONDS)
+    return _applied(
+        facts, committed.children, committed.way, committed.number, done=committed.done, commit=False, kept=kept
+    )
+
+
+def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
+    """Nothing new is applied; what was committed before is kept as it was."""
+    again = RETRY_SECONDS if phase == "consent" else _next_look(facts.health)
+    if facts.committed is None or not facts.committed.digest:
+        return Decision(phase, again=again)
+    return Decision(phase, apply=to_apply(facts.committed.children, facts.stored), again=again)
+
+
+def _applied(
+    facts: Facts, children: tuple[ChildKey, ...], way: Way, number: int, *, done: bool, commit: bool,
+    kept: Sequence[str],
+) -> Decision:  # fmt: skip
+    """The step of a revision whose manifests are wanted. number: of the revision; 0: it is about to be written."""
+    if way == "surge" and not done and facts.workload is not None:
+        if commit or facts.raised != number:
+            return Decision("surging", commit=commit, apply=children, raised=True, again=STARTING_SECONDS)
+        if facts.health is None or facts.health.state is not State.READY:
+            return Decision("surging", again=STARTING_SECONDS)
+        return Decision("applying", apply=children, finish=True, again=STARTING_SECONDS)
+    if commit:
+        return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
+    mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}
+    missing = to_apply(children, facts.stored) if done else children
+    gone = tuple(surplus(children, mine, kept))
+    phase: Phase = "applying" if missing else "applied"
+    return Decision(phase, apply=missing, delete=gone, finish=not done, again=_next_look(facts.health))
+
+
+def _next_look(health: Health | None) -> float | None:
+    if health is None or health.state is State.PROGRESSING:
+        return STARTING_SECONDS
+    return None if health.state in (State.READY, State.SUSPENDED) else TROUBLED_SECONDS

@@ -1,0 +1,169 @@
+"""From a spec that changed to what is to be applied, and what that does to the service that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.apply.inventory import Inventory
+from rayllm_ctl.controller.children import MANAGER, owned, suspended
+from rayllm_ctl.controller.decide import Proposal, Way
+from rayllm_ctl.controller.declared import Declared, Problem
+from rayllm_ctl.errors import FieldConflictError, RiskyPlanError, UserError
+from rayllm_ctl.kinds import workload
+from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
+from rayllm_ctl.model.observed.changes import Diff
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.service import rendering_of
+from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
+from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live, planned_start_seconds
+from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
+from rayllm_ctl.workflows.rollout.prerequisites import fit
+from rayllm_ctl.workflows.rollout.upgrade.surge import place, raised
+from rayllm_ctl.workflows.services import LiveService, ServiceRef, read_service_ref
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+
+def propose(
+    cluster: Cluster, declared: Declared, live: Object | None, mine: Sequence[Object], facts: FactSources
+) -> tuple[Proposal, Rendering | None]:
+    """What the spec of `declared` leads to. live: the object that runs the service; mine: the children that there are.
+
+    Raises UserError where the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
+    """
+    assert declared.service is not None
+    service = replace(declared.service, namespace=declared.namespace)
+    options = RenderOptions(facts=facts, kuberay=VERSIONS[-1])
+    try:
+        plan = make_plan(service, facts)
+    except UserError as error:
+        return _failed(declared, Problem("InvalidSpec", explained(error)), None), None
+    figures = plan_figures(plan)
+    try:
+        made = rendering_of(service, plan, options)
+    except UserError as error:
+        reason = "Risky" if isinstance(error, RiskyPlanError) else _VERDICTS.get(plan.verdict, "InvalidSpec")
+        return _failed(declared, Problem(reason, explained(error)), figures), None
+    if declared.plan_only:
+        return Proposal(declared.digest, (), figures), made
+    ref = _service_ref(cluster, made, declared, live)
+    made = _fitted(ref, made)
+    manifests = tuple(made.manifests)
+    if live is None or ref.live is None:
+        return Proposal(declared.digest, manifests, figures), made
+    try:
+        diff = _diff(ref, declared, made, mine)
+    except FieldConflictError as error:
+        if not declared.accepted:
+            return _failed(declared, Problem("FieldConflict", explained(error)), figures), None
+        return Proposal(declared.digest, manifests, figures), made
+    way, risks = _risks(cluster, ref.live, diff, manifests)
+    notes = tuple(one.message for one in meaning(diff))
+    return Proposal(declared.digest, manifests, figures, risks=risks, notes=notes, way=way), made
+
+
+def with_another_replica(live: LiveService, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The object that runs the service, with two replicas of each model that has one. UserError: it does not help."""
+    return raised(live, manifests)[0]
+
+
+def explained(error: UserError) -> str:
+    """An error with its hints."""
+    return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
+
+
+_VERDICTS = {"does-not-fit": "DoesNotFit", "invalid": "InvalidSpec", "risky": "Risky", "fits": "Fits"}
+
+
+def plan_figures(plan: Plan) -> dict[str, Any]:
+    """A plan as the status shows it. usdPerHour: at the minimum number of replicas, by list prices."""
+    parts = list((plan.models or {}).values()) or [plan]
+    figures: dict[str, Any] = {"verdict": _VERDICTS[plan.verdict]}
+    gpus = [(one.parallelism.gpus_per_replica, one.parallelism) for one in parts if one.parallelism and one.gpu]
+    kinds = dict.fromkeys(one.gpu.name for one in parts if one.gpu)
+    if kinds:
+        figures["gpu"] = ", ".join(kinds)
+    if gpus:
+        figures["gpus"] = sum(each * spread.replicas for each, spread in gpus)
+    if len(parts) == 1:
+        figures |= _one_model(parts[0])
+    prices = [one.cost.per_hour.typical for one in parts if one.cost is not None and one.cost.known]
+    if prices and len(prices) == len(parts):
+        figures["usdPerHour"] = f"{sum(prices):.2f}"
+    return figures
+
+
+def _one_model(plan: Plan) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    if plan.parallelism is not None:
+        figures |= {
+            "tensorParallel": plan.parallelism.tensor,
+            "pipelineParallel": plan.parallelism.pipeline,
+            "gpusPerReplica": plan.parallelism.gpus_per_replica if plan.gpu else 0,
+        }
+    if plan.engine is not None:
+        figures["contextLength"] = plan.engine.max_model_len
+    if plan.startup is not None:
+        figures["startupSeconds"] = plan.startup.wait_seconds
+    return figures
+
+
+def _failed(declared: Declared, problem: Problem, figures: Mapping[str, Any] | None) -> Proposal:
+    return Proposal(declared.digest, (), figures, problem)
+
+
+def _service_ref(cluster: Cluster, made: Rendering, declared: Declared, live: Object | None) -> ServiceRef:
+    """The service in the cluster; the rights of the controller are those of its installation, and not asked for."""
+    kind, _ = workload(made.manifests)
+    item = dict(live) if live is not None else None
+    return read_service_ref(cluster, kind, declared.name, declared.namespace, (), item)
+
+
+def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:
+    """`made` as the cluster takes it."""
+    steps = fit(ref, made)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def _diff(ref: ServiceRef, declared: Declared, made: Rendering, mine: Iterable[Object]) -> Diff:
+    target = [owned(item, declared.item) for item in made.manifests]
+    if declared.suspended:
+        target = [suspended(item) for item in target]
+    applied = Inventory([dict(item) for item in mine], ())
+    found = diff_live(ref, target, applied, DiffOptions(field_manager=MANAGER), planned_start_seconds(made))
+    return as_deployed(found)
+
+
+def _risks(
+    cluster: Cluster, live: LiveService, diff: Diff, manifests: Sequence[Mapping[str, Any]]
+) -> tuple[Way, tuple[str, ...]]:
+    """How the change is applied, and what it costs that the user has to accept.
+
+    As `deploy --upgrade auto` does it, but that nothing is taken away to make capacity: that waits for consent.
+    """
+    own = next((item for item in diff.objects if item.kind == live.kind.name and item.action == "configured"), None)
+    if own is None:
+        return "", ()
+    lacking = tuple(one.message for one in own.explanation.consequences if one.capacity is False)
+    lost = [one for one in own.explanation.consequences if stops(one)]
+    if not lost or not answers(live.item):
+        return "", lacking
+    if all(one.effect == "restart" for one in lost):
+        try:
+            first, pods = raised(live, manifests)
+        except UserError:
+            return "", (*lacking, *(one.message for one in lost))
+        if place(cluster, first, pods).ok:
+            return "surge", lacking
+    return "", (*lacking, *(one.message for one in lost))

@@ -1,0 +1,257 @@
+"""One step for one LLMService: read, decide, write. Everything it writes, it can find again after a restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.apply.apply import apply
+from rayllm_ctl.cluster.apply.bounds import propagate_bounds
+from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
+from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
+from rayllm_ctl.cluster.apply.serve_service import propagate_service
+from rayllm_ctl.controller.caches import REVISION, Caches
+from rayllm_ctl.controller.children import (
+    MANAGER,
+    ChildKey,
+    child_key,
+    is_owned_by,
+    owned,
+    owner_reference,
+    suspended,
+)
+from rayllm_ctl.controller.decide import Committed, Decision, Facts, Proposal, decide
+from rayllm_ctl.controller.declared import Declared, Problem, declare
+from rayllm_ctl.controller.observe import Observer
+from rayllm_ctl.controller.propose import explained, propose, with_another_replica
+from rayllm_ctl.controller.status import make_status
+from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.write_status import now, write_status
+from rayllm_ctl.errors import ConflictError, UserError
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.model.kube.labels import CHILDREN, DONE, RAISED, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
+from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.workflows.rollout.manifests import KEPT
+from rayllm_ctl.workflows.rollout.secrets import make_password
+from rayllm_ctl.workflows.rollout.shipped_code import restored
+from rayllm_ctl.workflows.services import LiveService
+
+if TYPE_CHECKING:
+    from rayllm_ctl.cluster import Cluster
+
+PROPOSAL_SECONDS = 60.0
+"""How long a proposal that is not applied stands: what the cluster can hold may change without the spec."""
+
+
+_KEPT = (*KEPT, REVISION)
+
+
+@dataclass(frozen=True)
+class _Proposed:
+    """A proposal, what it was made from, and when."""
+
+    proposal: Proposal
+    rendering: Rendering | None
+    basis: tuple[str, str, bool]
+    made_at: float
+
+
+class ServiceReconciler:
+    """Reconciles LLMServices. One instance per process; a key is reconciled by one thread at a time.
+
+    facts: where those of plans come from.
+    """
+
+    def __init__(self, cluster: Cluster, caches: Caches, facts: FactSources) -> None:
+        self._cluster = cluster
+        self._caches = caches
+        self._facts = facts
+        self._observer = Observer(cluster)
+        self._proposals: dict[Key, _Proposed] = {}
+
+    def reconcile(self, key: Key) -> float | None:
+        """See Reconciler."""
+        item = self._caches.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            self._observer.forget(key)
+            self._proposals.pop(key, None)
+            return None
+        declared = declare(item)
+        stored = self._caches.parts(key)
+        facts = self._observed(key, declared, stored)
+        decision = decide(facts, _KEPT)
+        failure: Problem | None = None
+        try:
+            self._carry_out(key, facts, decision)
+        except ConflictError as error:
+            failure = Problem("Conflict", explained(error))
+        except UserError as error:
+            write_status(
+                self._cluster, declared, make_status(facts, decision, now(), Problem("ApplyFailed", explained(error)))
+            )
+            raise
+        write_status(self._cluster, declared, make_status(facts, decision, now(), failure))
+        return PROPOSAL_SECONDS if failure is not None else decision.again
+
+    def _observed(self, key: Key, declared: Declared, stored: Mapping[ChildKey, Object]) -> Facts:
+        committed = _committed(stored)
+        live = next((item for (kind, name), item in stored.items() if kind in WORKLOADS and name == key.name), None)
+        foreign = _foreign(declared, live)
+        proposal = None
+        if declared.service is not None and not foreign and _is_new(declared, committed):
+            proposal = self._proposed(key, declared, live, stored)
+        elif committed is not None and committed.digest == declared.digest:
+            self._proposals.pop(key, None)
+        health = self._observer.health(key, live, stored) if live is not None and not foreign else None
+        raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
+        return Facts(declared, committed, proposal, live, stored, health, foreign, raised)
+
+    def _proposed(
+        self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]
+    ) -> Proposal:
+        basis = (declared.digest, str(live["metadata"].get("generation")) if live else "", declared.accepted)
+        known = self._proposals.get(key)
+        if known is not None and known.basis == basis and time.monotonic() - known.made_at < PROPOSAL_SECONDS:
+            return known.proposal
+        mine = [item for item in stored.values() if is_owned_by(item, declared.item)]
+        proposal, made = propose(self._cluster, declared, live, mine, self._facts)
+        self._proposals[key] = _Proposed(proposal, made, basis, time.monotonic())
+        return proposal
+
+    def _carry_out(self, key: Key, facts: Facts, decision: Decision) -> None:
+        declared = facts.declared
+        number = facts.committed.number if facts.committed is not None else 0
+        revision: Revision | None = None
+        if decision.commit:
+            revision = self._commit(key, facts)
+            number = revision.number
+        if decision.apply:
+            manifests = self._manifests(key, facts, revision)
+            self._apply(facts, decision, manifests, number)
+        for item in decision.delete:
+            metadata = item["metadata"]
+            self._delete(str(item["kind"]), metadata["name"], declared.namespace, metadata["uid"])
+        if decision.finish:
+            annotate_revision(self._cluster, f"{declared.name}-{number}", declared.namespace, {DONE: "true"})
+
+    def _commit(self, key: Key, facts: Facts) -> Revision:
+        """Write the proposal as the next revision."""
+        declared, proposal = facts.declared, facts.proposal
+        assert proposal is not None
+        known = list_revisions(self._cluster, declared.name, declared.namespace)
+        if known and known[-1].number > (facts.committed.number if facts.committed else 0):
+            # The caches are behind: what was decided on is not the newest revision.
+            raise ConflictError(f"{key} has a newer revision {known[-1].number}")
+        made = self._proposals[key].rendering
+        startup = made.startup if made is not None else None
+        return add_revision(
+            self._cluster,
+            declared.name,
+            declared.namespace,
+            proposal.manifests,
+            change=f"generation {declared.generation}",
+            outcome=NOT_WAITED,
+            start_seconds=float(startup.wait_seconds) if startup else None,
+            known=known,
+            annotations={
+                SPEC_DIGEST: proposal.digest,
+                WAY: proposal.way,
+                DONE: "false",
+                CHILDREN: ",".join("/".join(child_key(one)) for one in proposal.manifests),
+            },
+            owner=owner_reference(declared.item),
+        )
+
+    def _manifests(self, key: Key, facts: Facts, written: Revision | None) -> tuple[Mapping[str, Any], ...]:
+        """The manifests of the revision that is wanted, with the code that the pods mount."""
+        if written is not None and facts.proposal is not None:
+            made = self._proposals[key].rendering
+            if made is not None and made.plan is not None and made.plan.deployment is not None:
+                make_password(self._cluster, made.plan.deployment, facts.declared.namespace)
+            return facts.proposal.manifests
+        newest = list_revisions(self._cluster, key.name, key.namespace)[-1]
+        return restored(self._cluster, newest.manifests, key.namespace)[0]
+
+    def _apply(self, facts: Facts, decision: Decision, manifests: tuple[Mapping[str, Any], ...], number: int) -> None:
+        declared = facts.declared
+        wanted = [item for item in manifests if child_key(item) in decision.apply]
+        if decision.raised and facts.workload is not None:
+            kind, _ = workload(manifests)
+            live = LiveService(kind, dict(facts.workload))
+            raised = _with_note(with_another_replica(live, manifests), RAISED, str(number))
+            wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
+        children = [owned(item, declared.item) for item in wanted]
+        if declared.suspended:
+            children = [suspended(item) for item in children]
+        done = apply(self._cluster, children, field_manager=MANAGER, force_conflicts=declared.accepted)
+        for event, item in done:
+            if event.kind in WORKLOADS and event.action == "configured":
+                self._propagate(item)
+
+    def _propagate(self, item: Mapping[str, Any]) -> None:
+        """Carry bounds and the Serve Service to what runs, as KubeRay does not."""
+        kind = WORKLOADS[str(item["kind"])]
+        if kind.is_cluster:
+            return
+        propagate_bounds(self._cluster, kind.clusters_of(item)[-1:], dict(item))
+        _exhaust(propagate_service(self._cluster, kind, dict(item)))
+
+    def _delete(self, kind: str, name: str, namespace: str, uid: str) -> None:
+        try:
+            self._cluster.delete(kind, name, namespace, uid=uid, background=True)
+        except NotFoundError:
+            return
+
+
+def _exhaust(steps: Iterable[object]) -> None:
+    for _ in steps:
+        pass
+
+
+def _is_new(declared: Declared, committed: Committed | None) -> bool:
+    return committed is None or committed.digest != declared.digest
+
+
+def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
+    """The newest revision, from its annotations."""
+    found = [item for (kind, _), item in stored.items() if kind == REVISION]
+    newest = max(found, key=_number, default=None)
+    if newest is None:
+        return None
+    notes = newest["metadata"].get("annotations") or {}
+    pairs = [entry.partition("/") for entry in str(notes.get(CHILDREN, "")).split(",") if entry]
+    return Committed(
+        number=_number(newest),
+        digest=str(notes.get(SPEC_DIGEST, "")),
+        way="surge" if notes.get(WAY) == "surge" else "",
+        done=notes.get(DONE) == "true",
+        children=tuple((kind, name) for kind, _, name in pairs),
+    )
+
+
+def _number(item: Object) -> int:
+    """The number of a revision, which is the end of its name; its `revision` is not part of the metadata."""
+    number = str(item["metadata"]["name"]).rpartition("-")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def _foreign(declared: Declared, live: Object | None) -> str:
+    """Why an object of the service's name is left alone; empty where it is not."""
+    if live is None or is_owned_by(live, declared.item):
+        return ""
+    what = f"{str(live['kind']).lower()}/{live['metadata']['name']}"
+    return (
+        f"{what} was not made for this LLMService; "
+        f"→ rayllm-ctl adopt {declared.name} -n {declared.namespace}    # take it over without a restart"
+    )
+
+
+def _with_note(manifest: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), name: value}}}

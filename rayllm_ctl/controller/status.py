@@ -1,0 +1,221 @@
+"""The status of an LLMService, from a decision and what it rests on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayllm_ctl.controller import conditions as c
+from rayllm_ctl.controller.conditions import Condition, as_status, condition
+from rayllm_ctl.controller.decide import Decision, Facts
+from rayllm_ctl.controller.declared import Problem
+from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import SERVICE
+from rayllm_ctl.model.observed.health import Health, Object, State
+from rayllm_ctl.model.spec.several_models import each_model
+from rayllm_ctl.serveconfig.routes import routes_of
+from rayllm_ctl.workflows.access.chat import endpoint_url
+
+_CONSENT = "NeedsConsent"
+_PHASES = {
+    "invalid": "InvalidSpec",
+    "planned": "PlanOnly",
+    "foreign": "NotAdopted",
+    "consent": _CONSENT,
+    "applying": "Applying",
+    "surging": "Surge",
+    "applied": "Applied",
+}
+
+
+def make_status(facts: Facts, decision: Decision, now: str, failure: Problem | None = None) -> dict[str, Any]:
+    """The status to be stored. failure: why a step of the decision could not be made. now: RFC 3339."""
+    declared = facts.declared
+    old: Mapping[str, Any] = declared.item.get("status") or {}
+    plan = _plan(facts, old)
+    found = [
+        _planned(facts, plan),
+        _applied(facts, decision, failure),
+        *_parts(facts, decision),
+        _upgrading(facts, decision),
+        _ready(facts, decision),
+    ]
+    stalled = _stalled(facts, decision, failure)
+    found += [_reconciling(facts, decision, stalled is not None), stalled or condition(c.STALLED, False, "AsExpected")]
+    health = facts.health
+    running, wanted = (health.replicas_running, health.replicas_wanted) if health else (0, 0)
+    status: dict[str, Any] = {
+        "observedGeneration": declared.generation,
+        "conditions": as_status(found, old.get("conditions") or (), declared.generation, now),
+        "replicas": wanted,
+        "readyReplicas": running,
+        "summary": f"{running}/{wanted}",
+        "selector": f"{SERVICE}={declared.name},{kuberay.NODE_TYPE}=worker",
+    }
+    if plan is not None:
+        status["plan"] = plan
+    models = [one.model.id for one in each_model(declared.service).values()] if declared.service else old.get("models")
+    if models:
+        status["models"] = list(models)
+    if facts.committed is not None:
+        status["revision"] = facts.committed.number + (1 if decision.commit else 0)
+    elif decision.commit:
+        status["revision"] = 1
+    url = _url(facts.workload)
+    if url:
+        status["url"] = url
+    return status
+
+
+def _plan(facts: Facts, old: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The plan of the newest spec; without a new one that which is shown now."""
+    return facts.proposal.plan if facts.proposal is not None else old.get("plan")
+
+
+def _problem(facts: Facts) -> Problem | None:
+    proposed = facts.proposal.problem if facts.proposal is not None else None
+    return facts.declared.problem or proposed
+
+
+def _planned(facts: Facts, plan: Mapping[str, Any] | None) -> Condition:
+    problem = _problem(facts)
+    if problem is not None and problem.reason != "FieldConflict":
+        return condition(c.PLANNED, False, problem.reason, problem.message)
+    if plan is None:
+        return condition(c.PLANNED, None, "Unknown")
+    return condition(c.PLANNED, True, str(plan["verdict"]), _plan_text(plan))
+
+
+def _plan_text(plan: Mapping[str, Any]) -> str:
+    parts = [f"{plan['gpus']} × {plan['gpu']}"] if "gpus" in plan and "gpu" in plan else []
+    parts += [f"TP {plan['tensorParallel']}, PP {plan['pipelineParallel']}"] if "tensorParallel" in plan else []
+    parts += [f"{plan['contextLength']:,} tokens"] if "contextLength" in plan else []
+    parts += [f"{plan['usdPerHour']} USD per hour"] if "usdPerHour" in plan else []
+    return "; ".join(parts)
+
+
+def _applied(facts: Facts, decision: Decision, failure: Problem | None) -> Condition:
+    if failure is not None:
+        return condition(c.APPLIED, False, failure.reason, failure.message)
+    if decision.phase == "foreign":
+        return condition(c.APPLIED, False, "NotAdopted", facts.foreign)
+    problem = _problem(facts)
+    if decision.phase == "invalid" and problem is not None:
+        return condition(c.APPLIED, False, problem.reason, "the spec of this generation is not applied")
+    if decision.phase == "consent":
+        return condition(c.APPLIED, False, _CONSENT, "the spec of this generation is not applied yet")
+    if decision.phase == "planned":
+        return condition(c.APPLIED, False, "PlanOnly", "spec.planOnly is true")
+    number = facts.committed.number if facts.committed is not None else 0
+    return condition(c.APPLIED, True, "Applied", f"revision {number + 1 if decision.commit else number}")
+
+
+def _parts(facts: Facts, decision: Decision) -> list[Condition]:
+    """Of the Ray cluster, the models, and the gateway if there is one."""
+    health, workload = facts.health, facts.workload
+    gateway = facts.declared.service is not None and facts.declared.service.gateway is not None
+    types = [c.CLUSTER_READY, c.MODELS_READY, *([c.GATEWAY_READY] if gateway else [])]
+    if health is None or workload is None:
+        reason = _PHASES[decision.phase]
+        return [condition(one, False, reason, "nothing runs") for one in types]
+    reason, message = _why(health)
+    if health.state is State.READY:
+        return [condition(one, True, "Ready") for one in types]
+    holds: dict[str, bool | None] = {
+        c.CLUSTER_READY: _head_is_ready(facts),
+        c.MODELS_READY: health.replicas_wanted > 0 and health.replicas_running >= health.replicas_wanted,
+        c.GATEWAY_READY: health.endpoints > 0,
+    }
+    if health.state is State.UNKNOWN:
+        holds = dict.fromkeys(holds)
+    return [
+        condition(one, holds[one], "Ready" if holds[one] else reason, "" if holds[one] else message) for one in types
+    ]
+
+
+def _head_is_ready(facts: Facts) -> bool:
+    clusters = [item for (kind, _), item in facts.stored.items() if kind == kuberay.RAY_CLUSTER]
+    return any(
+        one.get("type") == "HeadPodReady" and one.get("status") == "True"
+        for item in clusters
+        for one in (item.get("status") or {}).get("conditions") or ()
+    )
+
+
+def _upgrading(facts: Facts, decision: Decision) -> Condition:
+    proposal = facts.proposal
+    if decision.phase == "consent" and proposal is not None:
+        accept = f'rayllm.io/accept: "{facts.declared.generation}"'
+        text = "\n".join(
+            [*proposal.risks, f"nothing was applied; to accept that, annotate the LLMService with {accept}"]
+        )
+        return condition(c.UPGRADING, False, _CONSENT, text)
+    if decision.phase == "surging":
+        return condition(c.UPGRADING, True, "Surge", "another replica answers while replicas are replaced")
+    clusters = WORKLOADS[str(facts.workload["kind"])].clusters_of(facts.workload) if facts.workload else ()
+    if len(clusters) > 1:
+        return condition(c.UPGRADING, True, "NewCluster", f"RayCluster {clusters[-1]} takes over from {clusters[0]}")
+    notes = "\n".join(proposal.notes) if proposal is not None and decision.phase == "applying" else ""
+    if decision.phase == "applying" and facts.workload is not None and notes:
+        return condition(c.UPGRADING, True, "Applying", notes)
+    return condition(c.UPGRADING, False, "UpToDate")
+
+
+def _ready(facts: Facts, decision: Decision) -> Condition:
+    health = facts.health
+    if health is None:
+        problem = _problem(facts)
+        if decision.phase == "foreign":
+            return condition(c.READY, False, "NotAdopted", facts.foreign)
+        if problem is not None:
+            return condition(c.READY, False, problem.reason, problem.message)
+        return condition(c.READY, False, _PHASES[decision.phase], "nothing runs yet")
+    reason, message = _why(health)
+    if health.state is State.READY and (decision.commit or (decision.apply and decision.finish)):
+        return condition(c.READY, False, "Progressing", "the change has just been applied")
+    return condition(c.READY, None if health.state is State.UNKNOWN else health.state is State.READY, reason, message)
+
+
+def _reconciling(facts: Facts, decision: Decision, stalled: bool) -> Condition:
+    if stalled:
+        return condition(c.RECONCILING, False, "Stalled")
+    health = facts.health
+    moving = decision.phase in ("applying", "surging") or (health is not None and health.state is State.PROGRESSING)
+    if not moving:
+        return condition(c.RECONCILING, False, "AsExpected")
+    return condition(c.RECONCILING, True, _PHASES[decision.phase] if health is None else _why(health)[0])
+
+
+def _stalled(facts: Facts, decision: Decision, failure: Problem | None) -> Condition | None:
+    """What only a human can resolve."""
+    problem = _problem(facts)
+    if failure is not None:
+        return condition(c.STALLED, True, failure.reason, failure.message)
+    if problem is not None:
+        return condition(c.STALLED, True, problem.reason, problem.message)
+    if decision.phase == "foreign":
+        return condition(c.STALLED, True, "NotAdopted", facts.foreign)
+    if decision.phase == "consent" and facts.proposal is not None:
+        return condition(c.STALLED, True, _CONSENT, "\n".join(facts.proposal.risks))
+    if facts.health is not None and any(one.terminal for one in facts.health.causes):
+        return condition(c.STALLED, True, *_why(facts.health))
+    return None
+
+
+def _why(health: Health) -> tuple[str, str]:
+    """The code of the root cause, or the state, and its evidence."""
+    if not health.causes:
+        return health.state.value, health.message
+    first = health.causes[0]
+    lines = [f"{first.object}: {first.message}", *first.evidence[:1], *(f"→ {hint}" for hint in first.hint[:2])]
+    return first.code, "\n".join(lines)
+
+
+def _url(workload: Object | None) -> str:
+    if workload is None:
+        return ""
+    metadata = workload["metadata"]
+    kind = str(workload["kind"])
+    routes = routes_of(workload) if kind == "RayService" else None
+    return endpoint_url(kind, str(metadata["name"]), str(metadata["namespace"]), routes)

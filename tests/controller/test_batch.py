@@ -1,0 +1,78 @@
+"""BatchJobs against the fake API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rayllm_ctl.controller.batch import BatchReconciler
+from rayllm_ctl.controller.types import Key
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from tests.controller.conftest import Controlled
+
+KEY = Key("BatchJob", "llm", "haikus")
+
+
+def _put(controlled: Controlled, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+    old = controlled.api._objects.get(("BatchJob", "llm", "haikus"), {})
+    kept = {"status": old["status"]} if "status" in old else {}
+    base = {
+        "model": {"id": "Qwen/Qwen3-0.6B"},
+        "accelerator": {"gpu": "L4"},
+        "input": {"prompts": ["a"]},
+        "output": {"path": "s3://bucket/out"},
+    }
+    metadata = {**old.get("metadata", {}), "name": "haikus", "annotations": annotations or {}}
+    controlled.api.put(kind="BatchJob", metadata=metadata, spec=base | spec, **kept)
+
+
+def _step(controlled: Controlled) -> float | None:
+    controlled.look()
+    return BatchReconciler(controlled.cluster, controlled.caches, OFFLINE).reconcile(KEY)
+
+
+def _condition(controlled: Controlled, type_: str) -> tuple[str, str]:
+    status = controlled.api.stored("BatchJob", "haikus")["status"]
+    found = next(one for one in status["conditions"] if one["type"] == type_)
+    return found["status"], found["reason"]
+
+
+def _end(controlled: Controlled) -> None:
+    job = controlled.api.stored("RayJob", "haikus")
+    controlled.api.put(**{**job, "status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}})
+
+
+def test_a_job_runs_once(controlled: Controlled) -> None:
+    _put(controlled)
+    _step(controlled)
+    assert _condition(controlled, "Applied") == ("True", "Applied")
+    assert _condition(controlled, "Reconciling")[0] == "True"
+    _end(controlled)
+    _step(controlled)
+    assert _condition(controlled, "Reconciling")[0] == "False"
+    controlled.api.remove("RayJob", "haikus")  # its time to live is over
+    controlled.writes()
+    assert _step(controlled) is None
+    assert controlled.api.names("RayJob") == []
+
+
+def test_another_spec_waits_for_the_job_that_runs(controlled: Controlled) -> None:
+    _put(controlled)
+    _step(controlled)
+    first = controlled.api.stored("RayJob", "haikus")["metadata"]["uid"]
+    _put(controlled, input={"prompts": ["b"]})
+    _step(controlled)
+    assert _condition(controlled, "Applied") == ("False", "Busy")
+    assert controlled.api.stored("RayJob", "haikus")["metadata"]["uid"] == first
+    _end(controlled)
+    _step(controlled)
+    _step(controlled)
+    _step(controlled)
+    assert controlled.api.stored("RayJob", "haikus")["metadata"]["uid"] != first
+    assert _condition(controlled, "Applied") == ("True", "Applied")
+
+
+def test_a_spec_that_is_not_valid_is_stalled(controlled: Controlled) -> None:
+    _put(controlled, model={"id": "Qwen/Qwen3-0.6B", "nonsense": 1})
+    assert _step(controlled) is None
+    assert _condition(controlled, "Stalled") == ("True", "InvalidSpec")
+    assert controlled.api.names("RayJob") == []

@@ -1,0 +1,155 @@
+"""LLMServices against the fake API server: what is written, and what the status says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.controller.conftest import Controlled
+
+
+def test_a_new_service_is_committed_applied_and_ready(controlled: Controlled) -> None:
+    controlled.put()
+    controlled.step()
+    child = controlled.api.stored("RayService", "tiny")
+    owner = controlled.api.stored("LLMService", "tiny")["metadata"]["uid"]
+    assert [one["uid"] for one in child["metadata"]["ownerReferences"]] == [owner]
+    assert controlled.api.names("ControllerRevision") == ["tiny-1"]
+    assert controlled.condition("Planned")[:2] == ("True", "Fits")
+    assert controlled.condition("Applied") == ("True", "Applied", "revision 1")
+    assert controlled.condition("Ready")[0] == "False"
+    controlled.run()
+    controlled.step()
+    assert controlled.condition("Ready")[0] == "True"
+    assert controlled.status()["summary"] == "1/1"
+    assert controlled.status()["url"] == "http://tiny-serve-svc.llm:8000/v1"
+
+
+def test_a_service_that_is_well_costs_no_request(controlled: Controlled) -> None:
+    controlled.put()
+    controlled.step()
+    controlled.run()
+    controlled.step()
+    controlled.step()
+    controlled.api.requests.clear()
+    assert controlled.step() is None
+    controlled.restart()
+    assert controlled.step() is None
+    assert controlled.api.requests == []
+
+
+def _ready(controlled: Controlled, **spec: Any) -> None:
+    controlled.put(**spec)
+    controlled.step()
+    controlled.run()
+    controlled.step()
+    assert controlled.condition("Ready")[0] == "True"
+    controlled.writes()
+
+
+def test_a_new_release_of_the_controller_renders_nothing_again(
+    controlled: Controlled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ready(controlled)
+    controlled.restart()
+    monkeypatch.setattr("rayllm_ctl.controller.service.propose", None)
+    controlled.step()
+    assert controlled.writes() == []
+
+
+def test_a_child_that_is_gone_is_applied_again_from_the_revision(controlled: Controlled) -> None:
+    _ready(controlled, replicas={"min": 2, "max": 2})
+    controlled.api.remove("PodDisruptionBudget", "tiny")
+    before = controlled.api.stored("RayService", "tiny")["metadata"]["resourceVersion"]
+    controlled.step()
+    assert controlled.api.names("PodDisruptionBudget") == ["tiny"]
+    assert controlled.api.stored("RayService", "tiny")["metadata"]["resourceVersion"] == before
+    assert [one for one in controlled.writes() if "/status" not in one] == [
+        "PATCH /apis/policy/v1/namespaces/llm/poddisruptionbudgets/tiny"
+    ]
+
+
+def test_a_change_that_stops_the_service_waits_for_consent(controlled: Controlled) -> None:
+    _ready(controlled)
+    controlled.api.remove("Node", "n1", "")  # no capacity for another replica
+    controlled.put(engine={"args": {"seed": 7}})
+    controlled.step()
+    assert [one for one in controlled.writes() if "/status" not in one] == []
+    assert controlled.condition("Upgrading")[:2] == ("False", "NeedsConsent")
+    assert "does not answer for" in controlled.condition("Upgrading")[2]
+    assert controlled.condition("Stalled")[:2] == ("True", "NeedsConsent")
+    assert controlled.condition("Ready")[0] == "True"
+    generation = controlled.api.stored("LLMService", "tiny")["metadata"]["generation"]
+    controlled.put(annotations={"rayllm.io/accept": str(generation)}, engine={"args": {"seed": 7}})
+    controlled.step()
+    assert '"seed": 7' in controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"]
+    assert controlled.condition("Stalled")[0] == "False"
+
+
+def test_consent_to_one_generation_is_none_to_the_next(controlled: Controlled) -> None:
+    _ready(controlled)
+    controlled.api.remove("Node", "n1", "")
+    controlled.put(engine={"args": {"seed": 7}})
+    generation = controlled.api.stored("LLMService", "tiny")["metadata"]["generation"]
+    controlled.put(annotations={"rayllm.io/accept": str(generation)}, engine={"args": {"seed": 8}})
+    controlled.step()
+    assert controlled.condition("Upgrading")[:2] == ("False", "NeedsConsent")
+    assert "seed" not in controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"]
+
+
+def test_one_replica_is_replaced_after_another_answers(controlled: Controlled) -> None:
+    _ready(controlled)
+    controlled.put(engine={"args": {"seed": 7}})
+    controlled.step()
+    assert controlled.condition("Upgrading")[:2] == ("True", "Surge")
+    first = controlled.api.stored("RayService", "tiny")
+    assert first["metadata"]["annotations"]["rayllm.io/raised-for"] == "2"
+    assert "num_replicas: 2" in first["spec"]["serveConfigV2"] or "min_replicas: 2" in first["spec"]["serveConfigV2"]
+    controlled.run()
+    controlled.restart()
+    controlled.step()
+    last = controlled.api.stored("RayService", "tiny")
+    assert "rayllm.io/raised-for" not in last["metadata"]["annotations"]
+    assert '"seed": 7' in last["spec"]["serveConfigV2"]
+    controlled.run()
+    controlled.step()
+    assert controlled.condition("Upgrading")[0] == "False"
+    controlled.writes()
+    controlled.step()
+    assert controlled.writes() == []
+
+
+def test_a_spec_that_cannot_run_is_stalled_and_leaves_the_service(controlled: Controlled) -> None:
+    _ready(controlled)
+    controlled.put(model={"id": "meta-llama/Llama-3.1-70B-Instruct"}, parallelism={"tensor": 1})
+    controlled.step()
+    assert controlled.condition("Planned")[:2] == ("False", "DoesNotFit")
+    assert controlled.condition("Stalled")[0] == "True"
+    assert controlled.condition("Ready")[0] == "True"
+    assert [one for one in controlled.writes() if "/status" not in one] == []
+
+
+def test_a_service_of_the_command_line_is_left_alone(controlled: Controlled) -> None:
+    controlled.api.put(
+        kind="RayService",
+        metadata={
+            "name": "tiny",
+            "labels": {"app.kubernetes.io/instance": "tiny", "app.kubernetes.io/managed-by": "rayllm-ctl"},
+        },
+        spec={},
+    )
+    controlled.put()
+    controlled.step()
+    status, reason, message = controlled.condition("Applied")
+    assert (status, reason) == ("False", "NotAdopted")
+    assert "rayllm-ctl adopt tiny -n llm" in message
+    assert controlled.api.names("ControllerRevision") == []
+
+
+def test_planning_alone_applies_nothing(controlled: Controlled) -> None:
+    controlled.put(planOnly=True)
+    controlled.step()
+    assert controlled.api.names("RayService") == []
+    assert controlled.condition("Planned")[:2] == ("True", "Fits")
+    assert controlled.condition("Applied")[:2] == ("False", "PlanOnly")
