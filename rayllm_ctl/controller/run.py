@@ -26,7 +26,7 @@ from rayllm_ctl.frozen import dataclass
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-RUNNING_SECONDS = 15.0
+FINISH_SECONDS = 15.0
 """How long reconciliations that run may take to end: with the rest less than the 30 s that Kubernetes waits."""
 
 BEGIN_SECONDS = 0.2
@@ -109,7 +109,7 @@ class Process:
             return
 
     def _stop(self) -> None:
-        running = self._workers.stop(RUNNING_SECONDS)
+        running = self._workers.stop(FINISH_SECONDS)
         for key in running:
             LOG.warning("%s is still being reconciled: it is interrupted", key)
         if self._election:

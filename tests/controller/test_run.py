@@ -276,7 +276,7 @@ def test_what_runs_is_finished_before_the_lease_is_given_back(api: FakeAPI, star
 def test_what_does_not_end_is_named_and_keeps_the_lease(
     api: FakeAPI, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run, "RUNNING_SECONDS", 0.0)
+    monkeypatch.setattr(run, "FINISH_SECONDS", 0.0)
     running = start(elects=True)
     running.reconciler.go.clear()
     running.watches.changed(KEY)
