@@ -26,11 +26,13 @@ _FRAMES = 3
 
 
 def log_to(stream: TextIO, form: LogFormat) -> None:
-    """Write the log to `stream`; of other libraries their warnings."""
+    """Write the log to `stream`; of libraries their warnings."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Lines(form))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     LOG.setLevel(logging.INFO)
+    # It warns of each connection beyond those that it keeps: a burst of requests, and nothing that anybody can act on.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 def about(key: Key) -> dict[str, str]:

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
 from rayllm_ctl.controller.election import REQUEST_SECONDS, Election, Lease, LeaseTimes
 from rayllm_ctl.controller.log import LOG, error_text
 from rayllm_ctl.controller.metrics import Metrics
@@ -31,6 +32,9 @@ FINISH_SECONDS = 15.0
 
 BEGIN_SECONDS = 0.2
 """How often a process looks whether it can begin: whether it holds the Lease, and everything was listed."""
+
+REACH_SECONDS = 2.0
+"""Between two tries to reach the API server at first."""
 
 Ends = SimpleQueue["str | Exception"]
 """Why the process is to end: a signal, or an error. `put` of a SimpleQueue may be called by a signal's handler."""
@@ -87,10 +91,21 @@ class Process:
 
     def _watch(self) -> None:
         try:
-            self._caches.start()
+            while not self._started():
+                if self._stopped.wait(REACH_SECONDS):
+                    return
             self._caches.pump(self._stopped)
         except Exception as error:  # without its watches the process is of no use
             self.ending.put(error)
+
+    def _started(self) -> bool:
+        try:
+            self._caches.start()
+        except (UnreachableError, ServerFailingError) as error:
+            # The API server may be starting, or be upgraded: no reason for a restart after a longer and longer delay.
+            LOG.warning(error_text(error))
+            return False
+        return True
 
     def _wait(self) -> None:
         begun = False

@@ -19,8 +19,10 @@ KEY = Key("LLMService", "llm", "qwen")
 def loggers() -> Iterator[None]:
     """Leaves the loggers as they were."""
     root = logging.getLogger()
-    handlers, level, own = list(root.handlers), root.level, LOG.level
+    urllib3 = logging.getLogger("urllib3")
+    handlers, level, own, other = list(root.handlers), root.level, LOG.level, urllib3.level
     yield
+    urllib3.setLevel(other)
     root.handlers[:], root.level = handlers, level
     LOG.setLevel(own)
 
@@ -31,8 +33,9 @@ def lines(form: LogFormat) -> list[str]:
     LOG.info("applied %d objects", 4, extra=about(KEY))
     LOG.debug("not shown")
     LOG.error("first\n\n  second")
-    logging.getLogger("urllib3").info("not shown")
-    logging.getLogger("urllib3").warning("pool is full")
+    logging.getLogger("urllib3.connectionpool").warning("not shown: the pool is full")
+    logging.getLogger("asyncio").info("not shown")
+    logging.getLogger("asyncio").warning("shown")
     return stream.getvalue().splitlines()
 
 
@@ -41,7 +44,7 @@ def test_text_is_a_line_for_each_message() -> None:
     assert without_times == [
         "info    llmservice/llm/qwen: applied 4 objects",
         "error   first second",
-        "warning pool is full",
+        "warning shown",
     ]
 
 
@@ -51,7 +54,7 @@ def test_json_is_an_object_for_each_message() -> None:
     assert found == [
         {"level": "info", "key": "llmservice/llm/qwen", "message": "applied 4 objects"},
         {"level": "error", "message": "first\n\n  second"},
-        {"level": "warning", "message": "pool is full"},
+        {"level": "warning", "message": "shown"},
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
 from rayllm_ctl.controller import probes, run
 from rayllm_ctl.controller.election import LEASE_NAME, REQUEST_SECONDS, LeaseTimes
 from rayllm_ctl.controller.run import ControllerOptions, Process, run_controller
@@ -38,9 +39,12 @@ class FakeWatches:
         self.trouble: str | None = None
         self.failure: Exception | None = None
         self.fail = threading.Event()
+        self.refusals: list[Exception] = []
         self.started, self.closed = threading.Event(), threading.Event()
 
     def start(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
         self.started.set()
 
     def pump(self, stop: threading.Event) -> None:
@@ -119,6 +123,7 @@ def parts(watches: FakeWatches, reconciler: FakeReconciler) -> Parts:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(run, "BEGIN_SECONDS", 0.001)
+    monkeypatch.setattr(run, "REACH_SECONDS", 0.001)
     monkeypatch.setattr(probes, "CLOSE_SECONDS", 0.001)
     caplog.set_level(logging.INFO, logger="rayllm_ctl.controller")
 
@@ -207,6 +212,18 @@ def test_metrics_show_what_is_and_what_was(start: Start, caplog: pytest.LogCaptu
     assert "rayllm_controller_leader 1.0" in text
     assert 'rayllm_controller_objects{kind="LLMService",ready="True",reason="Serving"} 1.0' in text
     assert "rayllm_controller_queue_depth 0.0" in text
+
+
+def test_an_api_server_that_is_starting_is_waited_for(
+    start: Start, watches: FakeWatches, caplog: pytest.LogCaptureFixture
+) -> None:
+    watches.refusals = [UnreachableError("connection refused"), ServerFailingError("etcd is starting", status=503)]
+    running = start()
+    running.watches.changed(KEY)
+    assert running.reconciler.called.wait(PATIENCE)
+    running.end()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert (warnings, running.error) == (["connection refused", "etcd is starting"], None)
 
 
 def test_a_watch_that_ended_ends_the_process(start: Start, watches: FakeWatches) -> None:
