@@ -58,6 +58,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rollback": "Apply an earlier revision of a service again.",
         "delete": "Delete a service and wait until its pods are gone.",
     },
+    "In the cluster": {
+        "controller": "Keep services as their LLMService objects say.",
+    },
     "Reference": {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
@@ -78,7 +81,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "access": ("chat", "endpoint", "port-forward", "keys", "serve-config", "dashboard"),
     "batch": ("batch",),
     "bench": ("bench",),
-    "setup": ("check", "rbac", "version", "completion"),
+    "setup": ("check", "controller", "rbac", "version", "completion"),
 }
 """The folder of cli/commands/ in which the module of a command is."""
 

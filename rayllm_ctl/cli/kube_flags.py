@@ -24,7 +24,7 @@ class KubeFlags:
     request_timeout: float
 
 
-_API_TIMEOUT = 30.0
+API_TIMEOUT = 30.0
 """Seconds for a request to the API server."""
 
 
@@ -33,7 +33,7 @@ def kube_options(function: F) -> F:
     timeout = click.option(
         "--request-timeout",
         type=Duration(),
-        default=f"{_API_TIMEOUT:.0f}s",
+        default=f"{API_TIMEOUT:.0f}s",
         show_default=True,
         help="Timeout of a single request.",
     )
@@ -50,7 +50,7 @@ def cluster_options(function: F, timeout: str | None = None) -> F:
     parameters = ("kubeconfig", "context", "namespace", *((timeout,) if timeout else ()))
 
     def flags(values: Mapping[str, Any]) -> KubeFlags:
-        seconds = values[timeout] if timeout else _API_TIMEOUT
+        seconds = values[timeout] if timeout else API_TIMEOUT
         return KubeFlags(values["kubeconfig"], values["context"], values["namespace"], seconds)
 
     return gathered(function, options, parameters, "kube", flags)

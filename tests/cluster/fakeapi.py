@@ -372,7 +372,9 @@ class FakeAPI:
         return (200 if old else 201), stored
 
     def _merge_patch(self, body: dict[str, Any], kind: Kind, key: Key) -> Answer:
-        item = self._objects[key]
+        item = self._objects.get(key)
+        if item is None:
+            return self._missing(kind, key[2])
         read = (body.get("metadata") or {}).get("resourceVersion")
         if read not in (None, item["metadata"]["resourceVersion"]):
             return status(409, "the object has been modified", "Conflict", name=key[2], kind=kind.plural)

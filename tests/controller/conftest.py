@@ -79,6 +79,18 @@ class Controlled:
 
 
 @pytest.fixture
+def api() -> Iterator[FakeAPI]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(api: FakeAPI, tmp_path: Path) -> Cluster:
+    """The fake API server, default namespace llm."""
+    return connect(str(kubeconfig(tmp_path / "kubeconfig", api.url, token="s3cret-token")), request_timeout=5)
+
+
+@pytest.fixture
 def controlled(tmp_path: Path) -> Iterator[Controlled]:
     with serving() as api:
         fakekuberay.operator(api)
