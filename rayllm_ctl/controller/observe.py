@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.controller.children import ChildKey
 from rayllm_ctl.controller.types import Key
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot, State
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
-FULL_SECONDS = 10.0
+FULL_SECONDS = 4.0
 """Between two full looks at the same service: each costs about 15 requests."""
+
+SETTLED_SECONDS = 30.0
+"""After a change of its spec for which a service is looked at in full: KubeRay copies Serve's state every few seconds,
+and until then its status is that of before the change."""
 
 _TOLD = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
 """Kinds of which the caches have whole objects."""
@@ -25,29 +31,55 @@ _TOLD = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
 _WELL = frozenset({State.READY, State.SUSPENDED, State.DELETING})
 
 
+@dataclass(frozen=True)
+class Observed:
+    """How a service is. settled: what the watches told is enough; else there is to be another look."""
+
+    health: Health
+    settled: bool
+
+
 class Observer:
     """Remembers the last full look at each service. Thread-safe, as one key is reconciled by one thread at a time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._full: dict[Key, tuple[float, Health]] = {}
+        self._full: dict[Key, _FullLook] = {}
 
-    def health(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> Health:
+    def observe(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> Observed:
         """How the service is. Raises UserError where the API server does not answer."""
         kind = WORKLOADS[str(workload["kind"])]
-        told = tuple(item for item in parts.values() if item["kind"] in _TOLD)
-        quick = kind.diagnose(Snapshot(told, datetime.now(UTC)), key.name, key.namespace)
-        if quick.state in _WELL:
-            self._full.pop(key, None)
-            return quick
-        taken, known = self._full.get(key, (0.0, quick))
-        if known is not quick and time.monotonic() - taken < FULL_SECONDS:
-            return known
-        snapshot = collect(self._cluster, kind, key.name, key.namespace)
-        health = kind.diagnose(snapshot, key.name, key.namespace)
-        self._full[key] = time.monotonic(), health
-        return health
+        now = datetime.now(UTC)
+        if (now - _written(workload)).total_seconds() > SETTLED_SECONDS:
+            told = tuple(item for item in parts.values() if item["kind"] in _TOLD)
+            quick = kind.diagnose(Snapshot(told, now), key.name, key.namespace)
+            if quick.state in _WELL:
+                self._full.pop(key, None)
+                return Observed(quick, True)
+        generation = str(workload["metadata"].get("generation"))
+        known = self._full.get(key)
+        if known is None or known.generation != generation or time.monotonic() - known.taken > FULL_SECONDS:
+            snapshot = collect(self._cluster, kind, key.name, key.namespace)
+            health = kind.diagnose(snapshot, key.name, key.namespace)
+            self._full[key] = known = _FullLook(generation, time.monotonic(), health)
+        return Observed(known.health, False)
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a service that is gone."""
         self._full.pop(key, None)
+
+
+@dataclass(frozen=True)
+class _FullLook:
+    """generation: of the workload. taken: time.monotonic."""
+
+    generation: str
+    taken: float
+    health: Health
+
+
+def _written(workload: Object) -> datetime:
+    """When the spec of an object was written last; the beginning of time if that is unknown."""
+    records = [one for one in fields.items(workload, "metadata", "managedFields") if not one.get("subresource")]
+    times = [moment for one in records if (moment := fields.when(one, "time")) is not None]
+    return max(times, default=datetime.min.replace(tzinfo=UTC))

@@ -115,9 +115,10 @@ class ServiceReconciler:
             proposal = self._proposed(key, declared, live, stored)
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
-        health = self._observer.health(key, live, stored) if live is not None and not foreign else None
+        seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
+        health, settled = (seen.health, seen.settled) if seen is not None else (None, True)
         raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
-        return Facts(declared, committed, proposal, live, stored, health, foreign, raised)
+        return Facts(declared, committed, proposal, live, stored, health, settled, foreign, raised)
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]

@@ -183,11 +183,17 @@ def _ready(facts: Facts, decision: Decision) -> StatusCondition:
             return make_condition("Ready", False, problem.reason, problem.message)
         return make_condition("Ready", False, _PHASES[decision.phase], "nothing runs yet")
     reason, message = _why(health)
-    if health.state is State.READY and (decision.commit or (decision.apply and decision.finish)):
+    if _serves(health) and (decision.commit or (decision.apply and decision.finish)):
         return make_condition("Ready", False, "Progressing", "the change has just been applied")
-    return make_condition(
-        "Ready", None if health.state is State.UNKNOWN else health.state is State.READY, reason, message
-    )
+    return make_condition("Ready", None if health.state is State.UNKNOWN else _serves(health), reason, message)
+
+
+def _serves(health: Health) -> bool:
+    """Whether all that is wanted answers: workers that are still to go do not count."""
+    if health.state is State.READY:
+        return True
+    enough = 0 < health.replicas_wanted <= health.replicas_running and health.endpoints > 0
+    return health.state is State.PROGRESSING and enough and not health.causes
 
 
 def _reconciling(facts: Facts, decision: Decision, stalled: bool) -> StatusCondition:
