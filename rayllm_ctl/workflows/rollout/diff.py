@@ -15,7 +15,6 @@ from rayllm_ctl.cluster.apply.bounds import bounds_patch
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
-from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
 from rayllm_ctl.cluster.ray.serve import read_state, unread
@@ -106,7 +105,13 @@ def diff_live(
     existing, version = service.item, service.kuberay
     running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
     target = [placed(item, namespace) for item in manifests]
-    would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
+    would = would_apply(
+        cluster,
+        target,
+        force_conflicts=options.force_conflicts,
+        field_manager=options.field_manager,
+        known={(kind.name, service.name): existing},
+    )
     found = [compare_manifests(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
@@ -120,12 +125,12 @@ def diff_live(
     return Diff((*bound, *gone), notes=notes)
 
 
-def diff_change(
-    cluster: Cluster, kind: WorkloadKind, live: Object, manifest: Mapping[str, Any], field_manager: str
-) -> Diff:
-    """What applying a part of the object `live` of a service would change, by a field manager of its own."""
-    running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
-    would = would_apply(cluster, [manifest], field_manager=field_manager)
+def diff_change(service: ServiceRef, manifest: Mapping[str, Any], field_manager: str) -> Diff:
+    """What applying a part of the object of a service would change, by a field manager of its own."""
+    cluster, kind = service.cluster, service.kind
+    running = _running(cluster, kind, service.live, service.kuberay, None)
+    known = {(kind.name, service.name): service.item}
+    would = would_apply(cluster, [manifest], field_manager=field_manager, known=known)
     found = [compare_manifests(before, after, kind.explain, running) for before, after in would]
     return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.cluster.apply.revisions import revisions
-from rayllm_ctl.cluster.lookup.services import find, not_found
+from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
@@ -19,7 +19,7 @@ from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
-from rayllm_ctl.workflows.services import ServiceRef, kind_of
+from rayllm_ctl.workflows.services import ServiceRef, find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -42,8 +42,8 @@ def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     with explained(cluster, namespace, RAY_SERVICE.rights_for("history")):
         found = revisions(cluster, name, namespace)
     if not found:
-        kind = kind_of(cluster, name, namespace)
-        if find(cluster, kind, name, namespace) is None:
+        kind, item = find_service(cluster, name, namespace)
+        if item is None:
             raise not_found(cluster, kind, name, namespace)
     return found
 
