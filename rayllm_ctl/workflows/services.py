@@ -108,11 +108,6 @@ def require_service(cluster: Cluster, name: str, namespace: str, rights: Rights)
         return kind, found
 
 
-def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
-    """The kind of the service `name`; see find_service."""
-    return find_service(cluster, name, namespace)[0]
-
-
 def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any] | None]:
     """The kind of the service `name`, the first whose object of that name is a service, and that object.
 
