@@ -14,6 +14,7 @@ from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
+from rayllm_ctl.workflows.rollout.unrecorded import recorded_kinds, unrecorded_kinds
 from rayllm_ctl.workflows.services import ServiceRef
 
 
@@ -46,7 +47,8 @@ def own_manifest(service: ServiceRef, known: Sequence[Revision]) -> dict[str, An
 def applied_manifests(service: ServiceRef, known: Sequence[Revision]) -> tuple[list[dict[str, Any]], Inventory]:
     """The manifests that rayllm-ctl applied for a service, its own first, and the inventory that they are from.
 
-    It has the kinds that the history names; all kinds where the newest revision is not what is applied now.
+    It has the kinds that the history names, and those that are known to be missing there; all kinds where the newest
+    revision is not what is applied now.
     ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
     """
     cluster, last, own = service.cluster, _last(known), own_manifest(service, known)
@@ -74,7 +76,7 @@ def _recorded_kinds(service: ServiceRef, known: Sequence[Revision]) -> Collectio
     recorded = _last(known).get((service.kind.name, service.name))
     if recorded is None or not was_applied(service.live, recorded):
         return None
-    return {str(item["kind"]) for one in known for item in one.manifests}
+    return recorded_kinds(known) | unrecorded_kinds(service.live)
 
 
 def _last(known: Sequence[Revision]) -> dict[tuple[str, str], Mapping[str, Any]]:

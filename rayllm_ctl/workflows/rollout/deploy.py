@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +34,7 @@ from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
+from rayllm_ctl.workflows.rollout.unrecorded import split_recorded
 from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
 from rayllm_ctl.workflows.services import ServiceRef
@@ -55,6 +56,7 @@ class DeployOptions:
     every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
     the change. unchanged: by kind, the metadata.generation that an object must still have. service, applied, revisions,
     diff: the service that is deployed, its inventory, its history and what changes, where a command knows them already.
+    recorded: kind and name of the objects that may be deleted where they are not rendered; None: all.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -73,6 +75,7 @@ class DeployOptions:
     applied: Inventory | None = None
     revisions: Sequence[Revision] | None = None
     diff: Diff | None = None
+    recorded: Collection[tuple[str, str]] | None = None
 
 
 def deploy(
@@ -131,6 +134,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
     applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
+    if options.recorded is not None:
+        applied, strays = split_recorded(applied, options.recorded, namespace)
+        yield from map(Noted, strays)
     surplus = yield from find_surplus(service, one, applied)
     upgrade = yield from prepare_upgrade(service, one, applied, options)
     if options.dry_run == "server":

@@ -19,6 +19,7 @@ from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
+from rayllm_ctl.workflows.rollout.unrecorded import recorded_names, split_recorded
 from rayllm_ctl.workflows.services import ServiceRef, find_service
 
 if TYPE_CHECKING:
@@ -68,14 +69,15 @@ def prepare_rollback(
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
     manifests, notes = restored(cluster, target.manifests, namespace)
-    service, applied = current(cluster, manifests, namespace)
+    service, found = current(cluster, manifests, namespace)
+    applied, strays = split_recorded(found, recorded_names(known), namespace)
     diff = diff_live(service, manifests, applied, DiffOptions(force_conflicts=force_conflicts))
     if not diff and not diff.notes:
         raise UserError(
-            f"service {namespace}/{name} is as revision {target.number} has it already",
+            "\n".join([f"service {namespace}/{name} is as revision {target.number} has it already", *strays]),
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    rendering = Rendering(name, namespace, manifests, notes, None)
+    rendering = Rendering(name, namespace, manifests, (*notes, *strays), None)
     return Rollback(target, rendering, as_deployed(diff), service, applied, known)
 
 
