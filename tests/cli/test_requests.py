@@ -24,6 +24,7 @@ CHANGE = ("deploy", *TINY, "--env", "COLOR=blue", "--no-wait")
 SCALE = ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait")
 SUSPEND = ("suspend", "tiny", "-n", "llm", "--no-wait")
 SERVICE = "GET /apis/ray.io/v1/namespaces/llm/rayservices/tiny"
+LIVE = "GET /apis/ray.io/v1/namespaces/llm/rayclusters/tiny-bcdfg"
 POD = "tiny-bcdfg-worker"
 
 
@@ -60,6 +61,8 @@ def test_first_deploy(run: Run, api: FakeAPI) -> None:
     [
         # What is applied is read again just before, as another client may have changed it.
         ((), CHANGE, 31, {SERVICE: 2}),
+        # And the live RayCluster again before its bounds are patched.
+        ((), ("deploy", *TINY, "--max-replicas", "3", "--no-wait"), 30, {SERVICE: 2, LIVE: 2}),
         ((CHANGE,), SCALE, 11, {SERVICE: 2}),
         ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 30, {SERVICE: 2}),
         ((), ("restart", "tiny", "-n", "llm", "--no-wait"), 11, {SERVICE: 2}),
