@@ -34,17 +34,18 @@ def delete_service(
     wait: bool = True,
     timeout: float = 300.0,
     ignore_not_found: bool = False,
+    known: dict[str, Any] | None = None,
 ) -> Iterator[Applied | Noted]:
     """Delete service `name`, what rayllm-ctl applied for it, its history; with `wait`, wait until its pods are gone.
 
     A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
-    it keeps waiting. timeout: seconds. Raises NotFoundError when there is nothing (unless ignore_not_found),
-    WaitTimeoutError that names what is left and why.
+    it keeps waiting. timeout: seconds. known: its object, where it was read a moment ago. Raises NotFoundError when
+    there is nothing (unless ignore_not_found), WaitTimeoutError that names what is left and why.
     """
     deadline = time.monotonic() + timeout
     require_rights(cluster, namespace, kind.rights_for("delete").needed)
     left = _ServiceLeftovers(cluster, kind, name, namespace)
-    service = left.service()
+    service = left.service(known)
     history, unread = _history(cluster, name, namespace)
     learn_other_kinds(cluster, [*filter(None, [service]), *(item for one in history for item in one.manifests)])
     found = inventory(cluster, name, namespace)
@@ -117,8 +118,8 @@ class _ServiceLeftovers(Leftovers):
         self._seen: dict[str, dict[str, Any]] = {}
         self._cleaned: set[str] = set()
 
-    def service(self) -> dict[str, Any] | None:
-        service = find(self.cluster, self.kind, self.name, self.namespace)
+    def service(self, known: dict[str, Any] | None) -> dict[str, Any] | None:
+        service = find(self.cluster, self.kind, self.name, self.namespace) if known is None else known
         if service is not None and self.kind.is_cluster:
             self._seen[self.name] = service
         self.ray_clusters()

@@ -8,7 +8,6 @@ from typing import Any
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.apply.inventory import Entry, Inventory
-from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.workload import Right
 
@@ -33,9 +32,9 @@ def leftovers(
     )
 
 
-def require_deletable(cluster: Cluster, entries: Sequence[Entry], namespace: str) -> None:
-    """Raise ClusterError unless the user may delete `entries`."""
-    require_rights(cluster, namespace, list(dict.fromkeys(Right("delete", item.kind) for item in entries)))
+def rights_to_delete(entries: Sequence[Entry]) -> list[Right]:
+    """The rights that `prune` needs."""
+    return list(dict.fromkeys(Right("delete", item.kind) for item in entries))
 
 
 def prune(cluster: Cluster, entries: Sequence[Entry], *, dry_run: bool = False) -> Iterator[Applied]:

@@ -7,6 +7,7 @@ dashboard can read.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.api.errors import (
@@ -59,7 +60,12 @@ def read_state(dashboard: Dashboard, *, started: bool = True) -> ServeState:
 
     started: Serve has run there, so that an answer without its controller says nothing.
     """
-    found = read_serve(_answer(dashboard))
+    return known_state(_answer(dashboard), started=started)
+
+
+def known_state(answer: Mapping[str, Any], *, started: bool = True) -> ServeState:
+    """The same for an answer that is there already."""
+    found = read_serve(answer)
     if found.error:
         raise UserError(found.error)
     if started and found.no_controller:

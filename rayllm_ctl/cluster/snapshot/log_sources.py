@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, api_error, read_status
 from rayllm_ctl.cluster.api.service_proxy import cleaned
+from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
-from rayllm_ctl.cluster.ray.serve import read_state
+from rayllm_ctl.cluster.ray.serve import known_state, read_state
 from rayllm_ctl.cluster.ray.serve import unread as why_unread
 from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
@@ -93,11 +95,12 @@ def of_containers(cluster: Cluster, pods: Iterable[LogPod]) -> list[LogSource]:
 
 
 def of_replicas(
-    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], what: Literal["serve", "engine"]
-) -> Found:
-    """The logs of the replicas that Serve has now, by pod: Serve's of each, or what the engines print.
+    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], *what: Literal["serve", "engine"],
+    answers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> Found:  # fmt: skip
+    """The logs of the replicas that Serve has now, by pod: Serve's of each, what the engines print, or both.
 
-    Raises UserError where the user may not ask Serve.
+    answers: what Serve has just said, by RayCluster. Raises UserError where the user may not ask Serve.
     """
     found: list[LogSource] = []
     read: set[str] = set()
@@ -108,7 +111,9 @@ def of_replicas(
         except NotFoundError:
             continue  # deleted since the service named it
         try:
-            state = read_state(dashboard, started=False)
+            started = name == active_cluster(workload)
+            known = answers.get(name)
+            state = read_state(dashboard, started=started) if known is None else known_state(known, started=started)
         except UserError as error:
             unread[name] = f"Serve state of RayCluster {name} could not be read: {why_unread(error)}"
             if isinstance(error, ForbiddenError):
@@ -117,9 +122,9 @@ def of_replicas(
         read.add(name)
         # Those that have no actor yet have no log.
         replicas = [(one.name, replica) for one in state.deployments for replica in one.replicas if replica.actor]
-        if what == "serve":
+        if "serve" in what:
             found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
-        else:
+        if "engine" in what:
             engines = [replica for deployment, replica in replicas if deployment.startswith(ENGINE_DEPLOYMENT)]
             chosen = engines or [replica for _, replica in replicas]
             found += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]

@@ -35,12 +35,16 @@ RECENT_SECONDS = 5.0
 """How long what cannot be watched is taken to be as it was, when something else has changed."""
 
 
-def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Snapshot:
+def collect(
+    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, known: dict[str, Any] | None = None
+) -> Snapshot:
     """All that there is about a service now. A service that does not exist gives a Snapshot without its object.
+
+    known: the service's own object, where it was read a moment ago.
 
     Raises UserError when objects of the kind cannot be read at all: no such right, no KubeRay, no API server.
     """
-    return Collector(cluster, kind, name, namespace).collect()
+    return Collector(cluster, kind, name, namespace, known=known).collect()
 
 
 class Collector(SnapshotCollector):
@@ -49,7 +53,8 @@ class Collector(SnapshotCollector):
     following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
     of pods that are gone; a follower has seen those pods and remembers their names.
     watch: is told what to follow, and then has the objects that need not be asked for.
-    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago.
+    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago. known: the
+    service's own object, likewise.
     """
 
     def __init__(
@@ -62,9 +67,11 @@ class Collector(SnapshotCollector):
         following: bool = False,
         watch: Watch | None = None,
         around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
+        known: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(cluster, name, namespace, around)
         self.kind = kind
+        self._known = known
         self._following = following
         self._watch = watch
         self._seen_clusters: frozenset[str] = frozenset()
@@ -148,7 +155,8 @@ class Collector(SnapshotCollector):
         if self._watch is not None:
             self._watch.objects(self.subscriptions()[0])  # What is asked for now is at least as new.
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
-        workload = find(self._cluster, kind, self._name, self._namespace)
+        known, self._known = self._known, None  # it is as old as this collector
+        workload = find(self._cluster, kind, self._name, self._namespace) if known is None else known
         owned = self._owned_by(workload, made.result() if made else [])
         if self._following:
             self._seen_clusters = owned.cluster_names

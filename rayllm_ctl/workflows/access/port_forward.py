@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.forward.listener import listen_on_loopback
-from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.cluster.ray.gateway import gateway_of
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.serveconfig.routes import ServeRoutes, routes_of
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -69,10 +68,8 @@ def forward_api(
     the service has no ready pod, UsageError if the port is in use, NotFoundError with the nearest name if there is no
     such service.
     """
-    with explained(cluster, namespace, RAY_SERVICE.rights_for("port-forward")):
-        kind = kind_of(cluster, name, namespace)
+    kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("port-forward"))
     with explained(cluster, namespace, kind.rights_for("port-forward")):
-        item = require(cluster, kind, name, namespace)
         service = kind.serve_service(name)
         with listen_on_loopback(cluster, namespace, service, port, report) as number:
             yield LocalPort(number, service, item)

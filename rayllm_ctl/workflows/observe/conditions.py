@@ -12,11 +12,11 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed
-from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME
+from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME, RAY_CLUSTER
 from rayllm_ctl.model.observed.external import Reach, format_external
 from rayllm_ctl.model.observed.health import Health, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, stop_if_hopeless, stop_if_suspended, timed_out
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -129,7 +129,7 @@ def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[b
     """
     if seen.health.state is not State.NOT_FOUND:
         return True, ""
-    labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.objects if item["kind"] == "RayCluster")
+    labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.of_kind(RAY_CLUSTER))
     if any(one.get(ORIGIN_NAME) == name for one in labels):
         return True, ""
     found = inventory(cluster, name, namespace)
@@ -138,7 +138,7 @@ def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[b
 
 def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, known: bool) -> None:
     if health.state is State.NOT_FOUND and not known:
-        raise not_found(cluster, kind_of(cluster, name, namespace), name, namespace)
+        raise not_found(cluster, find_service(cluster, name, namespace)[0], name, namespace)
     if health.state in (State.NOT_FOUND, State.DELETING):
         raise UserError(
             f"{name} was deleted" + (" while wait was waiting for it" if known else ""),

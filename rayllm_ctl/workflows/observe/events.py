@@ -19,7 +19,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Cause, Object, Snapshot, State
 from rayllm_ctl.model.observed.service_events import ServiceEvent
 from rayllm_ctl.model.workload import WorkloadKind
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -75,16 +75,16 @@ def follow_events(cluster: Cluster, name: str, namespace: str) -> Iterator[list[
 
 
 def _look(cluster: Cluster, name: str, namespace: str) -> _Seen:
-    kind = kind_of(cluster, name, namespace)
-    snapshot = collect(cluster, kind, name, namespace)
+    kind, item = find_service(cluster, name, namespace)
+    snapshot = collect(cluster, kind, name, namespace, item)
     if "Event" in snapshot.unread:
         require_rights(cluster, namespace, kind.rights_for("events").needed)
         raise UserError(next(note for note in snapshot.notes if note.startswith("events ")))
     health = kind.diagnose(snapshot, name, namespace)
-    clusters = tuple(dict(item) for item in snapshot.objects if _is_made_for(item, name))
+    clusters = tuple(dict(item) for item in snapshot.of_kind(kuberay.RAY_CLUSTER) if _is_made_for(item, name))
     owned = OwnedResources(name, clusters, None, is_cluster=kind.is_cluster)
     mine = _Seen(kind, (), health.causes, owned, _claims(snapshot))
-    events = tuple(item for item in snapshot.objects if item["kind"] == "Event" and _concerns(mine, item))
+    events = tuple(item for item in snapshot.of_kind("Event") if _concerns(mine, item))
     if health.state is State.NOT_FOUND and not events:
         raise not_found(cluster, kind, name, namespace)
     return _Seen(kind, events, health.causes, owned, mine.claims)
@@ -92,7 +92,7 @@ def _look(cluster: Cluster, name: str, namespace: str) -> _Seen:
 
 def _is_made_for(item: Object, name: str) -> bool:
     labels = item["metadata"].get("labels") or {}
-    return item["kind"] == kuberay.RAY_CLUSTER and labels.get(kuberay.ORIGIN_NAME) == name
+    return bool(labels.get(kuberay.ORIGIN_NAME) == name)
 
 
 def _causes(collector: Any, name: str, namespace: str) -> tuple[Cause, ...]:
@@ -115,8 +115,7 @@ def _claims(snapshot: Snapshot) -> frozenset[str]:
     """The claims that the service's pods mount, or are to mount."""
     return frozenset(
         claim
-        for item in snapshot.objects
-        if item["kind"] in ("RayService", kuberay.RAY_CLUSTER, "Pod")
+        for item in snapshot.of_kind("RayService", kuberay.RAY_CLUSTER, "Pod")
         for claim in _claim_names(item.get("spec"))
     )
 

@@ -26,7 +26,7 @@ from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.observe.autoscaling import AutoscalingWatch
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -153,10 +153,13 @@ def looks_at(
 
     def look(changes: Watch, changed: bool) -> Look:
         nonlocal collector, around
-        found = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
         if collector is None:
-            collector = Collector(cluster, found, name, namespace, following=True, watch=changes, around=around)
+            found, item = find_service(cluster, name, namespace) if kind is None else (kind, None)
+            collector = Collector(
+                cluster, found, name, namespace, following=True, watch=changes, around=around, known=item
+            )
             around = {}  # too old for another one
+        found = collector.kind
         snapshot = collector.refresh() if changed else None
         health = found.diagnose(snapshot, name, namespace) if snapshot else None
         if snapshot is None or health is None or health.state not in _EXPLAINED:
@@ -221,7 +224,7 @@ def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot)
     """Raise an error if the service is no longer the one that was applied, or no longer as it was applied."""
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
     what = f"{kind.name.lower()}/{name}"
-    live = next((o for o in snapshot.objects if o["kind"] == kind.name and o["metadata"]["name"] == name), None)
+    live = snapshot.find(kind.name, name)
     if live is None or "deletionTimestamp" in live["metadata"]:
         raise UserError(
             f"{what} was deleted while deploy was waiting for it", hint=f"rayllm-ctl status {name} -n {namespace}"
@@ -255,7 +258,7 @@ def stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) 
 
 def stop_if_suspended(name: str, namespace: str, snapshot: Snapshot, health: Health) -> None:
     """Raise UserError if a service is suspended and is to remain so."""
-    own = [one for one in snapshot.objects if one["metadata"]["name"] == name and one["kind"] in WORKLOADS]
+    own = [one for one in snapshot.of_kind(*WORKLOADS) if one["metadata"]["name"] == name]
     if health.state is State.SUSPENDED and any(map(is_suspended, own)):
         raise UserError(
             f"{name} is suspended: it has no pods until it is resumed",

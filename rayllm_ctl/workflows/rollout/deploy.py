@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, entry, inventory
-from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
+from rayllm_ctl.cluster.apply.prune import leftovers, prune, rights_to_delete
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
@@ -34,6 +34,7 @@ from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
+from rayllm_ctl.workflows.rollout.unrecorded import split_recorded
 from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
 from rayllm_ctl.workflows.services import ServiceRef
@@ -55,6 +56,7 @@ class DeployOptions:
     every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
     the change. unchanged: by kind, the metadata.generation that an object must still have. service, applied, revisions,
     diff: the service that is deployed, its inventory, its history and what changes, where a command knows them already.
+    recorded: kind and name of the objects that may be deleted where they are not rendered; None: all.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -73,6 +75,7 @@ class DeployOptions:
     applied: Inventory | None = None
     revisions: Sequence[Revision] | None = None
     diff: Diff | None = None
+    recorded: Collection[tuple[str, str]] | None = None
 
 
 def deploy(
@@ -131,6 +134,9 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
     applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
+    if options.recorded is not None:
+        applied, strays = split_recorded(applied, options.recorded, namespace)
+        yield from map(Noted, strays)
     surplus = yield from find_surplus(service, one, applied)
     upgrade = yield from prepare_upgrade(service, one, applied, options)
     if options.dry_run == "server":
@@ -139,8 +145,8 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     limit = options.timeout if options.timeout is not None else _limit(one)
-    if upgrade.shrink is not None and (live := service.live) is not None:
-        yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
+    if upgrade.shrink is not None:
+        yield from shrink_replicas(service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
     if upgrade.restart is not None:
@@ -155,7 +161,7 @@ def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Gen
     surplus = list(map(entry, gone))
     if unknown and service.item is not None:
         yield Noted(unknown)
-    require_deletable(service.cluster, surplus, service.namespace)
+    service.require_rights(rights_to_delete(surplus))
     return surplus
 
 
@@ -163,8 +169,7 @@ def prepare_upgrade(
     service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change reaches a service that runs. Raises as `choose_upgrade` does."""
-    live = service.live
-    if live is None or options.upgrade is None:
+    if service.item is None or options.upgrade is None:
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
@@ -176,7 +181,7 @@ def prepare_upgrade(
         options.diff,
         options.revisions,
     )
-    return (yield from choose_upgrade(service, live, one.manifests, applied, planned_start_seconds(one), how))
+    return (yield from choose_upgrade(service, one.manifests, applied, planned_start_seconds(one), how))
 
 
 def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
@@ -210,10 +215,10 @@ def apply_steps(
     if upgrade.first is not None:
         first = annotated(placed(upgrade.first, service.namespace), options.annotations)
         steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
-    new = service.item is None
     kept: Kept | None = None
     before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
+        recent = number == 0 and upgrade.shrink is None  # no step has been waited for since the operator was read
         done, stored = yield from apply_manifests(service, manifests, options)
         if number == 0:
             for event in prune(cluster, surplus):
@@ -229,7 +234,7 @@ def apply_steps(
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         yield from propagate_and_wait(
             cluster, kind, before, stored, kept, limit if options.wait else None, stop,
-            kuberay=service.kuberay, last=number == len(steps) - 1, around=service.around if new else {},
+            kuberay=service.kuberay, last=number == len(steps) - 1, around=service.around if recent else {},
         )  # fmt: skip
         before = stored
         if stop is not None and stop.is_set():
@@ -247,7 +252,7 @@ def apply_manifests(
         manifests,
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
-        absent=((service.kind.name, service.name),) if service.item is None else (),
+        known={(service.kind.name, service.name): None} if service.item is None else {},
     ):
         yield event
         done.append(event)

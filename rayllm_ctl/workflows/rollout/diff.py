@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
@@ -15,7 +16,6 @@ from rayllm_ctl.cluster.apply.bounds import bounds_patch
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
-from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
 from rayllm_ctl.cluster.ray.serve import read_state, unread
@@ -26,7 +26,7 @@ from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.kinds.rayjob import KIND as JOB
 from rayllm_ctl.kinds.rayjob import explain_job
-from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER, answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
@@ -104,15 +104,25 @@ def diff_live(
     """
     cluster, kind, namespace = service.cluster, service.kind, service.namespace
     existing, version = service.item, service.kuberay
-    running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
+    ray_cluster = cache(lambda name: cluster.get(RAY_CLUSTER, name, namespace))
+    running = Running(version)
+    if existing is not None:
+        running = _running(cluster, ray_cluster, kind, existing, version, seconds)
     target = [placed(item, namespace) for item in manifests]
-    would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
+    would = would_apply(
+        cluster,
+        target,
+        force_conflicts=options.force_conflicts,
+        field_manager=options.field_manager,
+        known={(kind.name, service.name): existing},
+    )
     found = [compare_manifests(before, after, _explain_of(after), running) for before, after in would]
     changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
     after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
     kept = [item.keeps_cluster_if for item in changed]
-    staying = () if None in kept else running.clusters[-1:]  # of two the second takes over
-    patches, unread = _patch_commands(cluster, staying, namespace, after)
+    # What is applied to a RayCluster of its own reaches it; of the two of a RayService the second takes over.
+    staying = () if kind.is_cluster or None in kept else running.clusters[-1:]
+    patches, unread = _patch_commands(ray_cluster, staying, namespace, after)
     bound = [_with_bounds(item, patches) for item in changed]
     gone, unknown = _no_longer_rendered(applied, target, namespace, running)
     stale = patches if bound == changed and not any(kept) else ()
@@ -120,12 +130,16 @@ def diff_live(
     return Diff((*bound, *gone), notes=notes)
 
 
-def diff_change(
-    cluster: Cluster, kind: WorkloadKind, live: Object, manifest: Mapping[str, Any], field_manager: str
-) -> Diff:
-    """What applying a part of the object `live` of a service would change, by a field manager of its own."""
-    running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
-    would = would_apply(cluster, [manifest], field_manager=field_manager)
+def diff_change(service: ServiceRef, manifest: Mapping[str, Any], field_manager: str) -> Diff:
+    """What applying a part of the object of a service would change, by a field manager of its own."""
+    cluster, kind = service.cluster, service.kind
+
+    def ray_cluster(name: str) -> Object:
+        return cluster.get(RAY_CLUSTER, name, service.namespace)
+
+    running = _running(cluster, ray_cluster, kind, service.live, service.kuberay, None)
+    known = {(kind.name, service.name): service.item}
+    would = would_apply(cluster, [manifest], field_manager=field_manager, known=known)
     found = [compare_manifests(before, after, kind.explain, running) for before, after in would]
     return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
 
@@ -161,22 +175,28 @@ def _explain_of(item: Object) -> Explain:
     return kind.explain if kind else objects.explain_object
 
 
-def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
+def _running(
+    cluster: Cluster, ray_cluster: Callable[[str], Object], kind: WorkloadKind, existing: Object, version: str,
+    seconds: float | None,
+) -> Running:  # fmt: skip
+    """What runs of the object `existing` of a service. ray_cluster: reads the RayCluster of a name."""
     clusters = kind.clusters_of(existing)
     running = Running(version, clusters, start_seconds=seconds, serves=answers(existing))
     if not clusters or kind.is_cluster:
         return running
-    found = _serve_state(cluster, clusters[0], existing)
+    found = _serve_state(cluster, ray_cluster, clusters[0], existing)
     if isinstance(found, Unread):
         return replace(running, unread=found)
     return replace(running, replicas={f"{one.app}/{one.name}": len(one.running) for one in found.deployments})
 
 
-def _serve_state(cluster: Cluster, name: str, service: Object) -> ServeState | Unread:
+def _serve_state(
+    cluster: Cluster, ray_cluster: Callable[[str], Object], name: str, service: Object
+) -> ServeState | Unread:
     """What Serve on a RayCluster of a RayService says of itself."""
     metadata = service["metadata"]
     try:
-        dashboard = dashboard_of(cluster, cluster.get("RayCluster", name, metadata["namespace"]))
+        dashboard = dashboard_of(cluster, ray_cluster(name))
         # Before the first RayCluster has served, Serve may not have been started there.
         return read_state(dashboard, started=name == active_cluster(service))
     except UserError as error:
@@ -185,13 +205,13 @@ def _serve_state(cluster: Cluster, name: str, service: Object) -> ServeState | U
 
 
 def _patch_commands(
-    cluster: Cluster, names: Iterable[str], namespace: str, after: Object
+    ray_cluster: Callable[[str], Object], names: Iterable[str], namespace: str, after: Object
 ) -> tuple[list[str], list[str]]:
     """What gives live RayClusters the bounds of their RayService, where they differ; and what is not known of them."""
     commands, notes = list[str](), list[str]()
     for name in names:
         try:
-            operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
+            operations = bounds_patch(ray_cluster(name), after)
         except NotFoundError:
             continue  # its upgrade has just ended
         except UserError as error:

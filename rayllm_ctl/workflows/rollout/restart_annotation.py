@@ -7,10 +7,10 @@ from typing import Any
 
 from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
 from rayllm_ctl.model.kube.labels import RESTARTED
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 
-def with_restart(service: LiveService) -> dict[str, Any]:
+def with_restart(service: ServiceRef) -> dict[str, Any]:
     """The annotation of the head's pods that KubeRay's hash of the RayCluster takes in, and nothing else.
 
     It has a field manager of its own: a deploy that does not know of it would remove it, which is another change of the
@@ -19,7 +19,7 @@ def with_restart(service: LiveService) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     template = {"metadata": {"annotations": {RESTARTED: now}}}
     return {
-        "apiVersion": service.item["apiVersion"],
+        "apiVersion": service.live["apiVersion"],
         "kind": service.kind.name,
         "metadata": {"name": service.name, "namespace": service.namespace},
         **with_cluster_fields(service.kind.name, {"headGroupSpec": {"template": template}}),

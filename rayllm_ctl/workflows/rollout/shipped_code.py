@@ -14,7 +14,7 @@ from rayllm_ctl.model.kube.revisions import code_digest
 from rayllm_ctl.model.plan.deployment import CodeVolume
 from rayllm_ctl.render.servingcode import ingress_code, models_code
 from rayllm_ctl.serveconfig.applied import FIELD
-from rayllm_ctl.workflows.rollout.applied_state import live_service
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -43,9 +43,9 @@ def shipped(cluster: Cluster, name: str, namespace: str) -> list[Shipped]:
 
     Raises NotFoundError where there is no such service.
     """
-    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("version"))
+    _, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("version"))
     own = (f"{name}{_INGRESS}", f"{name}{_MODELS}")
-    return [_shipped(cluster, one, name, namespace) for one in sorted(_names(service.item)) if one.startswith(own)]
+    return [_shipped(cluster, one, name, namespace) for one in sorted(_names(item)) if one.startswith(own)]
 
 
 def _names(value: Any) -> set[str]:

@@ -27,7 +27,7 @@ from rayllm_ctl.workflows.rollout.applied_state import known_revisions, own_mani
 from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.scale import scaled_service
 from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, ReplicaCounts, ray_cluster
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -85,8 +85,7 @@ class NoShrink:
 
 
 def shrinking(
-    cluster: Cluster,
-    service: LiveService,
+    service: ServiceRef,
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> Shrink | NoShrink | None:
@@ -95,9 +94,9 @@ def shrinking(
     None where none has to, as another RayCluster that has not taken over goes first. known: the history of the service,
     where it has been read.
     """
-    status = (service.item.get("status") or {}).get("activeServiceStatus") or {}
+    status = (service.live.get("status") or {}).get("activeServiceStatus") or {}
     active = str(status.get("rayClusterName") or "")
-    found = all_nodes(cluster)
+    found = all_nodes(service.cluster)
     if not active or found is None:
         return NoShrink("not permitted to list nodes" if active else "no RayCluster serves yet")
     manifest = workload(manifests)[1]
@@ -108,7 +107,7 @@ def shrinking(
     if fitting.check(fitting.now, fitting.wanted).ok:
         return None
     if (most := fitting.most()) is not None:
-        history = known_revisions(cluster, service) if known is None else known
+        history = known_revisions(service) if known is None else known
         return _steps(service, manifest, fitting, own_manifest(service, history), *most)
     alone = fitting.check(None, fitting.wanted)
     if not alone.ok:
@@ -120,7 +119,7 @@ def shrinking(
 
 
 def _steps(
-    service: LiveService, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
+    service: ServiceRef, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
     first: ReplicaCounts, second: ReplicaCounts,
 ) -> Shrink:  # fmt: skip
     """The manifests of both steps. own: that of the service as it was applied."""
@@ -140,8 +139,7 @@ def _steps(
 
 
 def unfinished(
-    cluster: Cluster,
-    service: LiveService,
+    service: ServiceRef,
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> dict[str, Any] | None:
@@ -149,8 +147,8 @@ def unfinished(
 
     So an interrupted command left it: the workers that are still missing do not fit beside the first RayCluster.
     """
-    others = service.kind.clusters_of(service.item)[1:]
-    found = all_nodes(cluster)
+    others = service.kind.clusters_of(service.live)[1:]
+    found = all_nodes(service.cluster)
     if not others or found is None:
         return None
     counts = Counter(
@@ -168,11 +166,11 @@ def unfinished(
     groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
     if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
         return None
-    return own_manifest(service, known_revisions(cluster, service) if known is None else known)
+    return own_manifest(service, known_revisions(service) if known is None else known)
 
 
 def shrink_replicas(
-    cluster: Cluster, service: LiveService, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
+    service: ServiceRef, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
 ) -> Iterator[Event]:
     """Keep fewer replicas, and wait until their GPUs are free. limit: seconds.
 
@@ -180,11 +178,11 @@ def shrink_replicas(
     """
 
     def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
-        return apply_step(cluster, service.kind, manifest, limit, stop, force=force)
+        return apply_step(service.cluster, service.kind, manifest, limit, stop, force=force)
 
     if plan.smaller != plan.own:
         yield from bounded(plan.smaller)
-    problem = _await_place(cluster, plan.second, stop)
+    problem = _await_place(service.cluster, plan.second, stop)
     if problem is None:
         return
     yield Noted(f"the second RayCluster does not fit: {problem.detail}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.inventory import entry
-from rayllm_ctl.cluster.apply.prune import require_deletable
+from rayllm_ctl.cluster.apply.prune import rights_to_delete
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Noted
@@ -28,12 +28,10 @@ from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_out
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrinking, unfinished
 from rayllm_ctl.workflows.rollout.upgrade.surge import SURGE, place, raised
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
-    from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.apply.inventory import Entry, Inventory
-    from rayllm_ctl.workflows.services import ServiceRef
 
 
 @dataclass(frozen=True)
@@ -66,35 +64,34 @@ class UpgradeOptions:
 
 
 def choose_upgrade(
-    ref: ServiceRef, service: LiveService, manifests: Sequence[Mapping[str, Any]], applied: Inventory,
-    seconds: float | None, options: UpgradeOptions,
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]], applied: Inventory, seconds: float | None,
+    options: UpgradeOptions,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """Report what applying `manifests` does to the service `ref`, which is live, and choose how.
+    """Report what applying `manifests` does to a service that the cluster has, and choose how.
 
     applied: what was applied for it. seconds: how long a replica starts.
 
     Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
     change cannot be made in the way that was asked for.
     """
-    cluster = ref.cluster
     how = DiffOptions(force_conflicts=options.force_conflicts)
     diff = options.diff
     if diff is None:
-        diff = as_deployed(diff_live(ref, manifests, applied, how, seconds))
+        diff = as_deployed(diff_live(service, manifests, applied, how, seconds))
     restart = None
     if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
         restart = with_restart(service)
         merged = [_merged(item, restart) for item in manifests]
-        diff = as_deployed(diff_live(ref, merged, applied, how, seconds))
+        diff = as_deployed(diff_live(service, merged, applied, how, seconds))
     if not options.said:
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
     item = _configured(diff, service)
     if item is not None and _has(diff, service, "new-cluster") and (item.waits or options.way == "shrink"):
         _refuse(diff, service, options)
-        return (yield from _scarce(cluster, service, manifests, item, options, restart))
+        return (yield from _scarce(service, manifests, item, options, restart))
     if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
-        first = unfinished(cluster, service, manifests, options.revisions)
+        first = unfinished(service, manifests, options.revisions)
         if first is not None:
             yield Noted("the second RayCluster takes over first: the nodes have no capacity for more replicas")
             return Upgrade(first=first)
@@ -108,11 +105,11 @@ def choose_upgrade(
         _refuse(diff, service, options)
         yield Noted("--upgrade surge is not needed: this change causes no downtime")
         return Upgrade()
-    return (yield from _surge(cluster, service, manifests, diff, options))
+    return (yield from _surge(service, manifests, diff, options))
 
 
 def _surge(
-    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], diff: Diff, options: UpgradeOptions
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]], diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
     """One more replica while they are replaced, if that helps and has a place; else the outage is to be accepted."""
     asked = options.way == "surge"
@@ -131,7 +128,7 @@ def _surge(
     if not options.wait:
         _refuse(diff, service, options, hint="--wait    # another replica answers meanwhile")
         return Upgrade()
-    room = place(cluster, first, pods)
+    room = place(service.cluster, first, pods)
     if not room.ok and not asked:
         why = f"; no capacity for an extra replica: {room.detail}"
         _refuse(diff, service, options, why, "--upgrade surge to wait for a place, if nodes are added or become free")
@@ -142,7 +139,7 @@ def _surge(
 
 
 def choose_restart(
-    cluster: Cluster, service: LiveService, known: Sequence[Revision], diff: Diff, options: UpgradeOptions
+    service: ServiceRef, known: Sequence[Revision], diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
     """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. known: its history.
 
@@ -157,7 +154,7 @@ def choose_restart(
     except UserError as error:
         yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits until it has a place")
         return Upgrade()
-    upgrade = yield from _scarce(cluster, service, [own], item, replace(options, revisions=known), None)
+    upgrade = yield from _scarce(service, [own], item, replace(options, revisions=known), None)
     if upgrade.shrink is not None and known:
         back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
         yield Noted(f"shrink: should this be interrupted, {back} brings all replicas back")
@@ -165,7 +162,7 @@ def choose_restart(
 
 
 def _scarce(
-    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
     options: UpgradeOptions, restart: Mapping[str, Any] | None,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
     """A second RayCluster for which the nodes have no capacity beside the one that runs.
@@ -178,7 +175,7 @@ def _scarce(
         if options.way == "shrink":
             yield Noted(f"--upgrade shrink is not needed: KubeRay itself moves capacity in steps ({INCREMENTAL})")
         return Upgrade(restart=restart)
-    found = shrinking(cluster, service, manifests, options.revisions)
+    found = shrinking(service, manifests, options.revisions)
     if found is None:
         if options.way == "shrink":
             yield Noted("--upgrade shrink is not needed: the second RayCluster has a place beside the first")
@@ -194,13 +191,13 @@ def _scarce(
             )
         yield from found.notes()
         return Upgrade(first=found.second, shrink=found)
-    if found.replaceable and (options.accept_outage or not answers(service.item)):
-        first = _first_cluster(cluster, service)
+    if found.replaceable and (options.accept_outage or not answers(service.live)):
+        first = _first_cluster(service)
         yield Noted(
             f"replace: RayCluster {first.name} is deleted first, since the nodes have no capacity for both: {found.why}"
         )
         return Upgrade(replaced=first)
-    if not answers(service.item):
+    if not answers(service.live):
         return Upgrade()
     problem = (
         f"{service.label}: the second RayCluster does not fit beside the running one ({found.why}); nothing was "
@@ -211,31 +208,31 @@ def _scarce(
     raise UserError(problem, hint=waits)
 
 
-def _first_cluster(cluster: Cluster, service: LiveService) -> Entry:
+def _first_cluster(service: ServiceRef) -> Entry:
     """The RayCluster that serves, which the user may delete."""
-    name = service.kind.clusters_of(service.item)[0]
-    found = entry(cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
-    require_deletable(cluster, [found], service.namespace)
+    name = service.kind.clusters_of(service.live)[0]
+    found = entry(service.cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
+    service.require_rights(rights_to_delete([found]))
     return found
 
 
-def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str = "", hint: str = "") -> None:
+def _refuse(diff: Diff, service: ServiceRef, options: UpgradeOptions, why: str = "", hint: str = "") -> None:
     """Raise OutageError unless the outage is accepted. why: why it cannot be avoided; hint: what avoids it."""
     if options.accept_outage:
         return
     try:
-        refuse_outage(diff, service.item)
+        refuse_outage(diff, service.live)
     except OutageError as error:
         raise OutageError(f"{error.message}{why}", hint=hint or error.hints) from None
 
 
-def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:
+def _configured(diff: Diff, service: ServiceRef) -> ObjectDiff | None:
     """The change of the object that runs the service."""
     found = (item for item in diff.objects if item.kind == service.kind.name and item.name == service.name)
     return next((item for item in found if item.action == "configured"), None)
 
 
-def _has(diff: Diff, service: LiveService, effect: str) -> bool:
+def _has(diff: Diff, service: ServiceRef, effect: str) -> bool:
     item = _configured(diff, service)
     return item is not None and any(one.effect == effect for one in item.explanation.consequences)
 
@@ -246,7 +243,7 @@ def _restart_stops(item: ObjectDiff) -> bool:
     return bool(lost) and all(one.effect == "restart" for one in lost)
 
 
-def _require_possible(diff: Diff, service: LiveService, way: Way) -> None:
+def _require_possible(diff: Diff, service: ServiceRef, way: Way) -> None:
     """Raise UserError where a change starts a second RayCluster, or none, and that is not what was asked for."""
     item = _configured(diff, service)
     if item is None:

@@ -15,7 +15,7 @@ from rayllm_ctl.model.kube.scaling import Bounds
 from rayllm_ctl.serveconfig import bounds
 from rayllm_ctl.serveconfig.applied import applied_config
 from rayllm_ctl.workflows.rollout.scale import scaled_service
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -25,13 +25,13 @@ SURGE = 2
 
 
 def raised(
-    service: LiveService, manifests: Sequence[Mapping[str, Any]]
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
     """The changed service with two replicas of each model that has one and restarts, and by model the pods of each
     worker group that one replica takes. Raises UserError where that does not help.
     """
     _, manifest = workload(manifests)
-    old, new = applied_config(service.item), applied_config(manifest)
+    old, new = applied_config(service.live), applied_config(manifest)
     before = {(one.id, one.name) for one in bounds.models(old)}
     changed, pods = dict(manifest), dict[str, dict[str, int]]()
     for model in bounds.models(new):
@@ -67,7 +67,7 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
     return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found)
 
 
-def _no_surge(service: LiveService, why: str) -> UserError:
+def _no_surge(service: ServiceRef, why: str) -> UserError:
     return UserError(
         f"{service.label}: another replica would not keep the service answering: {why}; nothing was applied",
         hint="--upgrade new-cluster    # a second RayCluster serves before the first is deleted",
