@@ -32,7 +32,7 @@ _WELL = frozenset({State.READY, State.SUSPENDED, State.DELETING})
 
 
 @dataclass(frozen=True)
-class Observed:
+class SeenHealth:
     """How a service is. settled: what the watches told is enough; else there is to be another look."""
 
     health: Health
@@ -46,7 +46,7 @@ class Observer:
         self._cluster = cluster
         self._full: dict[Key, _FullLook] = {}
 
-    def observe(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> Observed:
+    def observe(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> SeenHealth:
         """How the service is. Raises UserError where the API server does not answer."""
         kind = WORKLOADS[str(workload["kind"])]
         now = datetime.now(UTC)
@@ -55,14 +55,14 @@ class Observer:
             quick = kind.diagnose(Snapshot(told, now), key.name, key.namespace)
             if quick.state in _WELL:
                 self._full.pop(key, None)
-                return Observed(quick, True)
+                return SeenHealth(quick, True)
         generation = str(workload["metadata"].get("generation"))
         known = self._full.get(key)
         if known is None or known.generation != generation or time.monotonic() - known.taken > FULL_SECONDS:
             snapshot = collect(self._cluster, kind, key.name, key.namespace)
             health = kind.diagnose(snapshot, key.name, key.namespace)
             self._full[key] = known = _FullLook(generation, time.monotonic(), health)
-        return Observed(known.health, False)
+        return SeenHealth(known.health, False)
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a service that is gone."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.controller.children import owned, without_pods
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
@@ -28,7 +29,7 @@ from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored
 from rayllm_ctl.workflows.rollout.upgrade.surge import place, raised
-from rayllm_ctl.workflows.services import LiveService, ServiceRef, read_service_ref
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -63,7 +64,7 @@ def propose(
     if earlier is None:
         made = _fitted(ref, made)
     manifests = tuple(made.manifests)
-    if live is None or ref.live is None:
+    if live is None or ref.item is None:
         return Proposal(declared.digest, manifests, figures), made
     try:
         diff = _diff(ref, declared, made, mine)
@@ -71,14 +72,17 @@ def propose(
         if not declared.accepted:
             return _failed(declared, SpecProblem("FieldConflict", with_hints(error)), figures), None
         return Proposal(declared.digest, manifests, figures), made
-    way, risks = _risks(cluster, ref.live, diff, manifests)
+    way, risks = _risks(ref, diff, manifests)
     notes = tuple(one.message for one in meaning(diff))
     return Proposal(declared.digest, manifests, figures, risks=risks, notes=notes, way=way), made
 
 
-def with_another_replica(live: LiveService, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The object that runs the service, with two replicas of each model that has one. UserError: it does not help."""
-    return raised(live, manifests)[0]
+    kind, manifest = workload(manifests)
+    name, namespace = str(manifest["metadata"]["name"]), str(live["metadata"]["namespace"])
+    ref = ServiceRef(cluster, kind, name, namespace, dict(live), Permissions(cluster, namespace))
+    return raised(ref, manifests)[0]
 
 
 def with_hints(error: UserError) -> str:
@@ -158,25 +162,23 @@ def _diff(ref: ServiceRef, declared: Declared, made: Rendering, mine: Iterable[O
     return as_deployed(found)
 
 
-def _risks(
-    cluster: Cluster, live: LiveService, diff: Diff, manifests: Sequence[Mapping[str, Any]]
-) -> tuple[ApplyWay, tuple[str, ...]]:
+def _risks(ref: ServiceRef, diff: Diff, manifests: Sequence[Mapping[str, Any]]) -> tuple[ApplyWay, tuple[str, ...]]:
     """How the change is applied, and what it costs that the user has to accept.
 
     As `deploy --upgrade auto` does it, but that nothing is taken away to make capacity: that waits for consent.
     """
-    own = next((item for item in diff.objects if item.kind == live.kind.name and item.action == "configured"), None)
+    own = next((item for item in diff.objects if item.kind == ref.kind.name and item.action == "configured"), None)
     if own is None:
         return "", ()
     lacking = tuple(one.message for one in own.explanation.consequences if one.capacity is False)
     lost = [one for one in own.explanation.consequences if stops(one)]
-    if not lost or not answers(live.item):
+    if not lost or not answers(ref.live):
         return "", lacking
     if all(one.effect == "restart" for one in lost):
         try:
-            first, pods = raised(live, manifests)
+            first, pods = raised(ref, manifests)
         except UserError:
             return "", (*lacking, *(one.message for one in lost))
-        if place(cluster, first, pods).ok:
+        if place(ref.cluster, first, pods).ok:
             return "surge", lacking
     return "", (*lacking, *(one.message for one in lost))

@@ -31,7 +31,7 @@ from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
@@ -41,7 +41,6 @@ from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.manifests import KEPT
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
-from rayllm_ctl.workflows.services import LiveService
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -195,9 +194,8 @@ class ServiceReconciler:
         declared = facts.declared
         wanted = [item for item in manifests if child_key(item) in decision.apply]
         if decision.raised and facts.workload is not None:
-            kind, _ = workload(manifests)
-            live = LiveService(kind, dict(facts.workload))
-            raised = _with_note(with_another_replica(live, manifests), RAISED, str(number))
+            another = with_another_replica(self._cluster, facts.workload, manifests)
+            raised = _with_note(another, RAISED, str(number))
             wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
         children = [owned(item, declared.item) for item in wanted]
         if declared.suspended:
