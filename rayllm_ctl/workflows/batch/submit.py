@@ -26,6 +26,7 @@ from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
 from rayllm_ctl.workflows.batch.end import how_it_ended, replacement_note
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
 from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 
@@ -53,6 +54,7 @@ def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluste
     A job of this name that has ended is replaced: its driver does only what the output lacks. Raises UserError before
     anything is applied where the plan, the manifests or the cluster rule the job out, or where it is running.
     """
+    require_deployable(batch)
     client = options.dry_run == "client"
     # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
     how = options.render if client else replace(options.render, kuberay=VERSIONS[-1])
