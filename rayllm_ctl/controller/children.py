@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from rayllm_ctl.cluster.apply.managed_fields import managers
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.observed.health import Object
 
@@ -19,11 +18,9 @@ def child_key(item: Object) -> ChildKey:
     return str(item["kind"]), str(item["metadata"]["name"])
 
 
-def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
-    if manifest["kind"] not in WORKLOADS:
-        return dict(manifest)
-    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
+def is_suspended_by_controller(workload: Object) -> bool:
+    """Whether the controller has applied the field that suspends a service."""
+    return CONTROLLER in managers(workload, *WORKLOADS[str(workload["kind"])].cluster_path, "suspend")
 
 
 def to_apply(wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object]) -> tuple[ChildKey, ...]:

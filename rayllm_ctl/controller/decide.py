@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from rayllm_ctl.controller.children import ChildKey, child_key, surplus, to_apply
+from rayllm_ctl.controller.children import ChildKey, child_key, is_suspended_by_controller, surplus, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.owned import is_owned_by
@@ -127,7 +127,7 @@ def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     again = LATER_SECONDS if phase == "consent" else _next_look(facts)
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
-    return Decision(phase, apply=to_apply(facts.committed.children, facts.stored), again=again)
+    return Decision(phase, apply=_outdated(facts, facts.committed.children), again=again)
 
 
 def _applied(
@@ -144,10 +144,18 @@ def _applied(
     if commit:
         return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
     mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}
-    missing = to_apply(children, facts.stored) if done else children
+    missing = _outdated(facts, children) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
     return Decision(phase, apply=missing, delete=gone, finish=not done, again=_next_look(facts))
+
+
+def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
+    """The children to apply again; also the one to be suspended or resumed, which is not part of its revision."""
+    found = to_apply(children, facts.stored)
+    if facts.workload is None or is_suspended_by_controller(facts.workload) is facts.declared.suspended:
+        return found
+    return tuple(key for key in children if key in found or key == child_key(facts.workload))
 
 
 def _next_look(facts: Facts) -> float | None:
