@@ -133,15 +133,17 @@ class Cluster:
         *,
         uid: str,
         background: bool = False,
+        orphan: bool = False,
         grace_seconds: int | None = None,
     ) -> None:
         """Delete the object that has this `uid`, and only once its dependents are gone; `background`: before them.
 
+        orphan: its dependents stay, and have no owner then.
         grace_seconds: of a pod, also of one that is ending already; None: what its spec says.
         NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
         """
         what = kind(kind_name)
-        policy = "Background" if background else "Foreground"
+        policy = "Orphan" if orphan else "Background" if background else "Foreground"
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

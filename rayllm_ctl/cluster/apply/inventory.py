@@ -15,6 +15,7 @@ from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.api_kinds import applied_kinds, kind
 from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
+from rayllm_ctl.model.kube.owned import declared_by
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ class Inventory:
 
 
 def inventory(
-    cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None
-) -> Inventory:
+    cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None,
+    owner: str = "",
+) -> Inventory:  # fmt: skip
     """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without, only: kinds that do not
-    matter, and those that do.
+    matter, and those that do. owner: the uid of the LLMService that declares the service, whose children count then.
     """
     kinds = [one for one in applied_kinds() if (only is None or one in only) and one not in without]
-    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
+    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds, owner)
 
 
 def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
@@ -62,7 +64,7 @@ def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
     return _listed(cluster, namespace, f"{BATCH}={name}", applied_kinds())
 
 
-def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str]) -> Inventory:
+def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str], owner: str = "") -> Inventory:
     def read(kind_name: str) -> list[dict[str, Any]] | None:
         try:
             return cluster.list(kind_name, namespace, label_selector=selector)
@@ -73,7 +75,9 @@ def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str
 
     with Tasks() as tasks:
         found = tasks.map(read, kinds)
-    objects = [item for items in found for item in items or () if applied_by_us(item)]
+    objects = [
+        item for items in found for item in items or () if (is_child_of(item, owner) if owner else applied_by_us(item))
+    ]
     return Inventory(objects, tuple(one for one, items in zip(kinds, found, strict=True) if items is None))
 
 
@@ -81,6 +85,11 @@ def entry(item: Mapping[str, Any]) -> Entry:
     """The inventory entry of an object."""
     metadata = item["metadata"]
     return Entry(item["kind"], metadata["name"], metadata["namespace"], metadata["uid"])
+
+
+def is_child_of(item: Mapping[str, Any], owner: str) -> bool:
+    """Whether the LLMService of a uid declares this object."""
+    return (declared_by(item) or {}).get("uid") == owner
 
 
 def applied_by_us(item: Mapping[str, Any]) -> bool:
