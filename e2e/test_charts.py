@@ -250,3 +250,14 @@ def test_kubectl_builds_the_overlays(overlay: str, field: str) -> None:
     assert service["metadata"]["labels"]["environment"] == overlay
     assert service["spec"].pop(field)
     assert service["spec"] == base["spec"]
+
+
+@pytest.mark.parametrize(("environment", "bounds"), [("dev", (0, 1)), ("prod", (2, 8))])
+def test_kubectl_builds_the_environments(environment: str, bounds: tuple[int, int]) -> None:
+    kubectl = build.ensure(modules.KUBERNETES, print) / "kubectl"
+    folder = ROOT / "manifests" / "gitops" / "repository"
+    [service] = yaml.safe_load_all(run(kubectl, "kustomize", folder / environment))
+    base = yaml.safe_load((folder / "base" / "qwen3-32b.yaml").read_text(encoding="utf-8"))
+    assert service["metadata"]["namespace"] == f"llm-{environment}"
+    assert (service["spec"]["replicas"]["min"], service["spec"]["replicas"]["max"]) == bounds
+    assert {**service["spec"], "replicas": None} == {**base["spec"], "replicas": None}
