@@ -147,9 +147,9 @@ def test_the_controller_reads_no_secret() -> None:
     assert {right.verb for right in (*rights.needed, *rights.display) if right.kind == "Secret"} == {"create"}
 
 
-def test_the_controller_may_do_what_deploy_and_batch_submit_need() -> None:
+def test_the_controller_may_do_what_commands_need_that_it_stands_for() -> None:
     rights = controller_rights()
-    for command in ("deploy", "delete", "batch submit"):
+    for command in ("deploy", "status", "delete", "batch submit"):
         assert set(COMMANDS[command].needed) - set(rights.needed) == set(), command
 
 
