@@ -18,12 +18,7 @@ from rayllm_ctl.model.workload import Activity, Right, Rights
 from rayllm_ctl.workflows.access import api_keys as keys
 from rayllm_ctl.workflows.access import serve_config as serveconfig
 from rayllm_ctl.workflows.batch.submit import RAY_JOB, submit_rights
-
-BESIDE = (
-    "ConfigMap", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget", "Deployment", "PodMonitor",
-    "ServiceMonitor",
-)  # fmt: skip
-"""Kinds of the objects that a spec may have rendered next to its RayService or RayCluster."""
+from rayllm_ctl.workflows.setup.controller_rights import BESIDE, LEASE_RIGHTS, controller_rights
 
 
 def _both(*activities: Activity) -> Rights:
@@ -101,6 +96,7 @@ COMMANDS: Mapping[str, Rights] = {
     "resume": _both("suspend", "follow"),
     "delete": _REMOVAL,
     "version": Rights(display=OPERATOR) | _both("version"),
+    "controller": controller_rights() | LEASE_RIGHTS,
 }
 """The rights of each command that talks to a cluster: all that its features may ask for."""
 
@@ -112,7 +108,7 @@ _LOOKING = (
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _LOOKING,
     "ci": ("check", "deploy", "apply", "diff", "status", "watch", "wait"),
-    "operator": tuple(COMMANDS),
+    "operator": tuple(name for name in COMMANDS if name != "controller"),
 }
 """Sets of commands for common users."""
 
@@ -160,8 +156,8 @@ def roles(
     to show more. Raises UsageError for a ClusterRoleBinding without a namespace: its name has to tell them apart.
     """
     granted = rights.needed if needed_only else (*rights.needed, *rights.display)
-    wide = [right for right in granted if _is_wide(right)]
-    near = [right for right in granted if not _is_wide(right)]
+    wide = [right for right in granted if is_wide(right)]
+    near = [right for right in granted if not is_wide(right)]
     place = {"namespace": namespace} if namespace else {}
     found: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
     listed = subjects.objects()
@@ -193,7 +189,7 @@ def rules(rights: Iterable[Right]) -> list[dict[str, list[str]]]:
     ]
 
 
-def _is_wide(right: Right) -> bool:
+def is_wide(right: Right) -> bool:
     """Whether a Role of the service's namespace cannot grant it."""
     return right.everywhere or bool(right.namespace) or not kind(right.kind).namespaced
 
