@@ -203,6 +203,7 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
                 "Failed",
                 outcome not in (None, JobOutcome.ANSWERED),
                 outcome.value if outcome else "NotEnded",
+                message,
             ),
         ]
     waits = "the job of an earlier spec is still running; this spec starts when it has ended"
@@ -215,7 +216,12 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
         applied = make_condition("Applied", False, problem.reason, problem.message)
     moving = phase in ("busy", "replacing", "starting", "running")
     stuck = next((one for one in (facts.health.causes if facts.health else ()) if one.terminal), None)
-    stalled = problem or (SpecProblem(stuck.code, stuck.message) if stuck is not None and phase == "running" else None)
+    stalled = problem
+    if stalled is None and stuck is not None and phase == "running":
+        stalled = SpecProblem(stuck.code, stuck.message)
+    failed = next((one for one in ends if one.type == "Failed" and one.status == "True"), None)
+    if stalled is None and failed is not None:  # kstatus knows no other way to say that a job has failed
+        stalled = SpecProblem(failed.reason, failed.message)
     return [
         make_condition("Planned", problem is None, "Planned" if problem is None else problem.reason),
         applied,

@@ -21,9 +21,8 @@ ApplyWay = Literal["", "surge"]
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
-STARTING_SECONDS = 5.0
-TROUBLED_SECONDS = 30.0
-"""Between two looks at a service that is starting, or that is not well."""
+STARTING_SECONDS = 2.0
+"""Until the look at what has just been applied."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ class Facts:
     """All that a decision rests on.
 
     committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
-    or RayCluster. stored: what there is under the names of the children. foreign: why an object of the service's name
-    is left alone; empty where none is. health: None while there is no workload. settled: nothing more is expected of it
-    unless something changes. raised: the workload has one more replica of each model now, for a surge of the revision
-    of this number.
+    or RayCluster. stored: what there is under the names of the children. health: None while there is no workload.
+    look_again: seconds until it is looked at again; None: when something changes. foreign: why an object of the
+    service's name is left alone; empty where none is. raised: the workload has one more replica of each model now, for
+    a surge of the revision of this number.
     """
 
     declared: Declared
@@ -74,7 +73,7 @@ class Facts:
     workload: Object | None
     stored: Mapping[ChildKey, Object]
     health: Health | None
-    settled: bool = True
+    look_again: float | None = None
     foreign: str = ""
     raised: int = 0
 
@@ -123,7 +122,7 @@ def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
 
 def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     """Nothing new is applied; what was committed before is kept as it was."""
-    again = LATER_SECONDS if phase == "consent" else _next_look(facts)
+    again = LATER_SECONDS if phase == "consent" else facts.look_again
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
     return Decision(phase, apply=to_apply(facts.committed.children, facts.stored), again=again)
@@ -146,11 +145,4 @@ def _applied(
     missing = to_apply(children, facts.stored) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
-    return Decision(phase, apply=missing, delete=gone, finish=not done, again=_next_look(facts))
-
-
-def _next_look(facts: Facts) -> float | None:
-    health = facts.health
-    if health is None or health.state is State.PROGRESSING or not facts.settled:
-        return STARTING_SECONDS
-    return None if health.state in (State.READY, State.SUSPENDED) else TROUBLED_SECONDS
+    return Decision(phase, apply=missing, delete=gone, finish=not done, again=facts.look_again)

@@ -115,9 +115,9 @@ class ServiceReconciler:
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
         seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
-        health, settled = (seen.health, seen.settled) if seen is not None else (None, True)
+        health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
         raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
-        return Facts(declared, committed, proposal, live, stored, health, settled, foreign, raised)
+        return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised)
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]

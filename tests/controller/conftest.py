@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class Controlled:
         gone = [uid for uid in self.caches._places if uid not in known]
         for uid in gone:
             key, child = self.caches._places[uid]
-            self.caches.take([Change("DELETED", self.caches._objects[key][child])])
+            self.caches.take([Change("DELETED", json.loads(self.caches._objects[key][child]))])
 
     def step(self, name: str = "tiny") -> float | None:
         self.look()

@@ -53,13 +53,15 @@ class Change:
 @dataclass(frozen=True)
 class Subscription:
     """The objects of one kind that are followed. metadata_only: without what they contain, but with the managers of
-    their fields and when these wrote them.
+    their fields and when these wrote them. kept: whether the Watch has the objects, for `objects`; who keeps them
+    elsewhere spares the memory.
     """
 
     kind: str
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
+    kept: bool = True
 
 
 class Watch:
@@ -93,7 +95,7 @@ class Watch:
         None where it is not followed, or its watch is interrupted: then only a request tells.
         """
         follower = self._followers.get(subscription)
-        if follower is None:
+        if follower is None or not subscription.kept:
             return None
         with self._news.condition:
             self._news.condition.wait_for(lambda: follower.current is not None)
@@ -258,7 +260,7 @@ class _Follower:
                 changes.append(Change("MODIFIED", item))
         changes += [Change("DELETED", item) for uid, item in self.known.items() if uid not in present]
         with self._news.condition:
-            self.known = present
+            self.known = {uid: self._remembered(item) for uid, item in present.items()}
             self.listed = True
             self._tell(changes)
         self._version = listing.resource_version
@@ -271,6 +273,14 @@ class _Follower:
         # The API server sends it as a PartialObjectMetadata.
         named = {"apiVersion": self._kind.api_version, "kind": self._kind.name}
         return keep_writers({**named, "metadata": item["metadata"]})
+
+    def _remembered(self, item: dict[str, Any]) -> dict[str, Any]:
+        """An object as the next list is compared with."""
+        if self._subscription.kept:
+            return item
+        metadata = item["metadata"]
+        named = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}
+        return {"apiVersion": item.get("apiVersion"), "kind": item.get("kind"), "metadata": named}
 
     def _tell(self, changes: Iterable[Change]) -> None:
         """Under the lock, with what the changes led to."""
@@ -333,7 +343,7 @@ class _Follower:
             if type_ == "DELETED":
                 self.known.pop(uid, None)
             else:
-                self.known[uid] = item
+                self.known[uid] = self._remembered(item)
             self._tell([Change(type_, item)])
 
 
