@@ -1,4 +1,4 @@
-"""Which fields of a RayCluster's spec count for the hash by which KubeRay notices changes.
+"""The fields of a RayCluster's spec that are part of the hash by which KubeRay detects changes.
 
 Source: KubeRay 1.6.2, ray-operator/controllers/ray/utils/util.go (GenerateHashWithoutReplicasAndWorkersToDelete) and
 rayservice_controller.go (isClusterSpecHashEqual: groups appended at the end, modifyRayCluster: how they get in).
@@ -51,7 +51,7 @@ def _appends(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _same_quantity(found: Difference) -> bool:
-    """Whether both sides are the same quantity, spelled differently: Go writes it in one form before it is hashed."""
+    """Whether both sides are the same quantity, spelled differently: Go normalizes it before hashing."""
     if found.path[-2:-1] not in (("limits",), ("requests",)):
         return False
     try:

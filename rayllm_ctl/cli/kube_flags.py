@@ -1,4 +1,4 @@
-"""Flags that say which cluster and namespace a command is for."""
+"""Flags for cluster and namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class KubeFlags:
-    """Which cluster and namespace; None: as the kubeconfig says."""
+    """Cluster and namespace; None: from the kubeconfig."""
 
     kubeconfig: str | None
     context: str | None

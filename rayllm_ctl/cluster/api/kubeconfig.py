@@ -18,7 +18,7 @@ _PATHS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
-"""Keys whose values are paths relative to the file that they are written in, by section."""
+"""Keys whose values are paths relative to their file, by section."""
 
 _INNER = {"clusters": "cluster", "contexts": "context", "users": "user"}
 
@@ -37,7 +37,7 @@ class Chosen:
 def find_files(kubeconfig: str | None) -> list[Path]:
     """The kubeconfig files to read: those of the flag, else of KUBECONFIG (a list of paths), else ~/.kube/config.
 
-    Empty when nothing was named and the default does not exist. UsageError when all that was named is missing.
+    Empty if none was named and the default does not exist. UsageError if all named files are missing.
     """
     named = kubeconfig if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
     paths = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
@@ -56,12 +56,12 @@ def find_files(kubeconfig: str | None) -> list[Path]:
 
 
 def choose(files: Sequence[Path], context: str | None) -> Chosen:
-    """Merge `files` and pick `context`, or the current one. UsageError says which file, context or entry is wrong."""
+    """Merge `files` and pick `context`, or the current one. UsageError names the wrong file, context or entry."""
     current = ""
     sections: dict[str, dict[str, Mapping[str, Any]]] = {section: {} for section in _INNER}
     for file in files:
         content = _read(file)
-        # The first file that says something wins, as in kubectl.
+        # The first file that defines an entry wins, as in kubectl.
         current = current or str(content.get("current-context") or "")
         for section, entries in sections.items():
             for name, entry in _entries(file, content, section).items():
@@ -112,7 +112,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        # The parser's own words quote the file, which holds credentials: only the place is passed on.
+        # The parser's message quotes the file, which contains credentials: only the line number is shown.
         raise UsageError(f"kubeconfig {file}{line} is not valid YAML", hint="kubectl config view") from error
     if content is None:
         return {}

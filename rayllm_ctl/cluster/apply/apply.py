@@ -1,4 +1,4 @@
-"""Server-side apply: what changes, what does not, and which other managers own fields.
+"""Server-side apply: its result for each object, and conflicts with other field managers.
 
 Conflicts are forced only where the user opted in, and unknown fields are rejected rather than dropped.
 """
@@ -23,7 +23,7 @@ _ORDER = (
     ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     ("ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange"),
 )
-"""What other objects need goes first; kinds that are not listed are workloads and go last."""
+"""The order of kinds: objects that others need come first; other kinds are workloads and come last."""
 
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|: \.?([^\s:]+): field not declared in schema')
 _MANAGER = re.compile(r'conflicts? with "(?P<manager>[^"]+)"(?: with subresource "(?P<subresource>[^"]+)")?')
@@ -39,12 +39,12 @@ def apply(
     unchanged: Mapping[str, int] | None = None,
     absent: Collection[tuple[str, str]] = (),
 ) -> Iterator[tuple[Applied, dict[str, Any]]]:
-    """Apply `manifests` in the order they need; yield what became of each, and the object as it is stored now.
+    """Apply `manifests` in the required order; yield the result for each, and the object as stored.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
     is written. unchanged: by kind, the metadata.generation that an object must still have. absent: kind and name of
-    objects that were not there a moment ago, and are not read again. Raises ConflictError (it has another one, or
-    another manager owns a field that would change) and UserError for what the API server rejects; objects before the
+    objects that are known not to exist, and are not read again. Raises ConflictError (another generation, or another
+    manager owns a field that would change) and UserError if the API server rejects an object; objects before the
     rejected one stay applied, and a second run continues from there.
     """
     dry = dry_run == "server"
@@ -67,7 +67,7 @@ def would_apply(
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
 ) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
-    """Each object as it is stored (None: not there) and as `apply` would leave it; nothing is written.
+    """Each object as stored (None: it does not exist) and after `apply`; nothing is written.
 
     In the order of `apply`, with the same errors.
     """
@@ -89,12 +89,12 @@ def _patch(
     generation: int | None = None,
     new: bool = False,
 ) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
-    """The object before and after the apply of `manifest`, and whether that created it. new: there was none before."""
+    """The object before and after the apply of `manifest`, and whether it was created. new: it did not exist before."""
     what = kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
     if not name:
-        raise UserError(f"a {what.name} manifest has no metadata.name", hint="objects that are applied need a name")
+        raise UserError(f"a {what.name} manifest has no metadata.name", hint="applied objects need a name")
     namespace = str(metadata.get("namespace") or cluster.namespace) if what.namespaced else None
 
     query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
@@ -114,9 +114,9 @@ def _patch(
 def _only_if(
     before: Mapping[str, Any] | None, manifest: Mapping[str, Any], generation: int, shown: str
 ) -> dict[str, Any]:
-    """`manifest` so that the API server rejects it once the object has changed again.
+    """`manifest` with a resourceVersion, so that the API server rejects it if the object changes again.
 
-    The generation is compared first: a new status is not a change, but a new resourceVersion.
+    The generation is compared first: a new status changes the resourceVersion, but is not a change of the spec.
     """
     if before is None or before["metadata"].get("generation") != generation:
         raise ConflictError(f"{shown} changed in the meantime", hint="run the command again")
@@ -143,7 +143,7 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
         return UserError(
             f"{shown} has unknown fields: {', '.join(fields)}",
             hint=(
-                "a field may be misspelled, or newer than what the cluster runs",
+                "a field may be misspelled, or newer than the cluster's version",
                 f"kubectl explain {what.resource} --recursive",
             ),
         )  # fmt: skip
@@ -164,7 +164,7 @@ def _missing(error: ApiError, what: Kind, shown: str, namespace: str | None) -> 
             f"the cluster does not serve {what.resource}: KubeRay is not installed", hint=INSTALL_KUBERAY, exit_code=1
         )
     return UserError(
-        f"the cluster does not serve {what.resource} ({what.api_version})", hint="install what provides it"
+        f"the cluster does not serve {what.resource} ({what.api_version})", hint="install its CustomResourceDefinition"
     )
 
 
@@ -188,7 +188,7 @@ def _conflict(error: ApiError, shown: str) -> UserError:
     return FieldConflictError(
         "\n".join([f"{shown}: {managers} has set fields that would change:", *lines]),
         hint=(
-            "leave these fields out of what you apply: their owner keeps them",
-            f"or remove them from what {managers} applies, then run this again",
+            "remove these fields from your manifest: their owner keeps them",
+            f"or remove them from the manifest of {managers}, then run this again",
         ),
     )

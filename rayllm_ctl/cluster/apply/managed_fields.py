@@ -1,4 +1,4 @@
-"""What rayllm-ctl has applied of a live object: the manifest without its file.
+"""The applied manifest of a live object, reconstructed from its managedFields.
 
 The API server keeps the fields of each applied manifest in metadata.managedFields, and their values are those of the
 object. Source: sigs.k8s.io/structured-merge-diff v6, fieldpath/serialize.go (`f:` a key, `k:` an item by its keys,
@@ -15,7 +15,7 @@ from rayllm_ctl.model.kube.labels import MANAGER, RESTARTER
 
 
 def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The manifest that rayllm-ctl applied last for `item`; None if it has applied none."""
+    """The manifest that rayllm-ctl applied last for `item`; None if it did not apply the object."""
     sets = _sets(item)
     if not sets:
         return None
@@ -32,16 +32,16 @@ def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
-    """Whether `manifest` is what rayllm-ctl applied last for `item`: no field of it is missing, and none is added.
+    """Whether rayllm-ctl last applied exactly `manifest` for `item`: no field is missing, and none is added.
 
-    Such a manifest lacks the defaults that the API server adds inside of lists, which `applied_manifest` cannot tell
-    from what was applied.
+    Such a manifest lacks the defaults that the API server adds inside lists, which `applied_manifest` cannot
+    distinguish from applied values.
     """
     return _covers(applied_manifest(item), manifest) and all(_lists(manifest, fields) for fields in _sets(item))
 
 
 def managers(item: Mapping[str, Any], *path: str) -> list[str]:
-    """Who else has set the field of an object at `path`."""
+    """The other managers of the field of an object at `path`."""
     found = set()
     for record in item["metadata"].get("managedFields") or ():
         fields: Any = record.get("fieldsV1") or {}
@@ -82,7 +82,7 @@ def _lists(value: Any, fields: Mapping[str, Any]) -> bool:
 
 
 def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
-    """The parts of `value` that are in a set of fields; all of it where the set names no parts."""
+    """The parts of `value` that are in a set of fields; all of it if the set names no parts."""
     below = {key: part for key, part in fields.items() if key != "."}
     if not below:
         return value
@@ -96,7 +96,7 @@ def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _positions(items: list[Any], key: str, *, lenient: bool = False) -> list[int]:
-    """Where the item of a list is that one entry of a set of fields names. lenient: it may lack some of its keys."""
+    """The position of the list item that an entry of a set of fields names. lenient: it may lack some keys."""
     form, _, text = key.partition(":")
     wanted = json.loads(text)
     if form == "k":

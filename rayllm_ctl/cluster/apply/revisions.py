@@ -1,7 +1,7 @@
-"""The history of a service, in the cluster: a ControllerRevision for each applied state. Secrets are never part of it,
-nor is the code that runs in its pods, of which it has the digest.
+"""The history of a service, in the cluster: a ControllerRevision for each applied state. It does not contain
+Secrets, and of the code in its pods only the digest.
 
-No object owns them: KubeRay copies labels, not these, and a service that is deleted with kubectl leaves them behind.
+They have no owner: KubeRay copies labels but not these, and the deletion of a service with kubectl leaves them behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def add_revision(
     start_seconds: float | None,
     known: Sequence[Revision],
 ) -> Revision:
-    """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are."""
+    """Store `manifests` as the next revision of service `name`, and keep the last KEPT. known: existing revisions."""
     number = max((one.number for one in known), default=0) + 1
     for attempt in range(_TRIES):
         body = _revision(name, number + attempt, manifests)
@@ -61,7 +61,7 @@ def add_revision(
 
 
 def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
-    """Record what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    """Record the outcome of a revision, if it still exists: it is gone if the service was deleted."""
     with suppress(NotFoundError):
         cluster.patch(
             _KIND, revision.object_name, namespace, {"metadata": {"annotations": {OUTCOME: outcome}}},
@@ -70,7 +70,7 @@ def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: s
 
 
 def delete_revisions(cluster: Cluster, name: str, namespace: str, found: Sequence[Revision]) -> Iterator[Noted]:
-    """Delete the history of a service; a note where that is not permitted."""
+    """Delete the history of a service; a note if that is not permitted."""
     for one in found:
         try:
             cluster.delete(_KIND, one.object_name, namespace, uid=one.uid, background=True)

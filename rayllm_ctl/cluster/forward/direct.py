@@ -1,4 +1,4 @@
-"""HTTP to a pod behind a Service, with an Authorization header of the user's own; see portforward."""
+"""HTTP to a pod behind a Service, with the user's own Authorization header; see cluster.api.port_forward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_stream(
 ) -> Iterator[Iterator[str]]:
     """POST `json_body` with an API key to `path` of a Service; the lines of the answer as they arrive.
 
-    Raises UserError: the Service has no ready pod, what it answered instead, or that the answer broke off.
+    Raises UserError: the Service has no ready pod, an error response, or an incomplete answer.
     """
     pod, port = ready_pods(cluster, namespace, service)[0]
     headers = {
@@ -40,15 +40,13 @@ def open_stream(
             yield (line.decode("utf-8", "replace").rstrip("\r\n") for line in answer if line.strip())
         except (OSError, http.client.HTTPException) as error:
             raise UserError(
-                f"the answer of service {namespace}/{service} broke off",
+                f"the answer of service {namespace}/{service} ended prematurely",
                 hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
             ) from error
 
 
 def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[tuple[str, int]]:
-    """The pods behind the Service that are ready, and the port at which each serves. Raises UserError if there are
-    none.
-    """
+    """The ready pods behind the Service, and the port of each. Raises UserError if there are none."""
     found = []
     for part in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
         ports = [port["port"] for port in part.get("ports") or () if port.get("name") == SERVE]

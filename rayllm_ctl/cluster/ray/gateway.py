@@ -1,4 +1,4 @@
-"""The gateway of a service that runs, as its RayService says."""
+"""The gateway of a live service, from its RayService."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_te
 class LiveGateway:
     """config: the gateway's part of the ingress' user_config. models: ids of the models and adapters behind it.
 
-    deployments: application and deployment of each model. keys_secret: the Secret with its keys; None: it needs none.
+    deployments: application and deployment of each model. keys_secret: the Secret with its keys, if required.
     """
 
     config: Mapping[str, Any]
@@ -27,9 +27,9 @@ class LiveGateway:
 
 
 def gateway_of(rayservice: Object) -> LiveGateway | None:
-    """The gateway in a RayService; None where it has none."""
+    """The gateway in a RayService; None if it has none."""
     if INGRESS_BUILDER not in config_text(rayservice):
-        return None  # most services: not worth a parser of YAML
+        return None  # most services: avoids parsing YAML
     found = applied_config_if_readable(rayservice)
     if found is None:
         return None

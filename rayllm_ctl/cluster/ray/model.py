@@ -1,4 +1,4 @@
-"""The model of a service that runs, as its RayService or RayCluster says: engine settings, GPUs, versions."""
+"""The model of a live service, from its RayService or RayCluster: engine settings, GPUs, versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rayllm_ctl.serveconfig.applied import FIELD, applied_config_if_readable
 @dataclass(frozen=True)
 class LiveModel:
     """engine: arguments by vLLM's names. gpu_nodes: labels (key, value) that the nodes of its pods may have;
-    accelerator_type: Ray's name of the GPU. vllm_version is None where rayllm-ctl did not apply the service."""
+    accelerator_type: Ray's name of the GPU. vllm_version is None if rayllm-ctl did not apply the service."""
 
     id: str
     engine: Mapping[str, Any]
@@ -29,7 +29,7 @@ class LiveModel:
 
 
 def live_model(item: Object, model: str) -> LiveModel | None:
-    """The model called `model` of a RayService or RayCluster; None where the object does not say how it is served."""
+    """The model called `model` of a RayService or RayCluster; None if the object does not describe how it is served."""
     found = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
     if found is None:
         return None
@@ -71,7 +71,7 @@ def _of_server(item: Object, model: str) -> tuple[Mapping[str, Any], None] | Non
 
 
 def _arguments(given: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The other way round than planner.vllmserver.command_line writes them; lists are left out."""
+    """Parse the arguments that planner writes to the command line of vLLM's server, without lists."""
     for argument, following in pairwise((*given, "--")):
         if not argument.startswith("--"):
             continue

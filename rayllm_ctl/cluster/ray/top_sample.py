@@ -1,6 +1,6 @@
-"""A look at the replicas of a service: which run, where, and the metrics of their pods.
+"""A sample of a service's replicas: their pods and nodes, and the metrics of the pods.
 
-Only what changes is read again. Ray's metrics of a pod are some 500 KB, and 20 KB where they come compressed.
+Only changing data is read again. Ray's metrics of a pod are some 500 KB, or 20 KB compressed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TIMEOUT = 5.0
 
 
 class RayServiceReplicas:
-    """Looks at those of a RayService, as its object is at the moment, on the active RayCluster. Raises UserError where
-    Serve's state cannot be read, or metrics must not be."""
+    """A sample of a RayService, given as its current object, on the active RayCluster. Raises UserError if Serve's
+    state cannot be read, or reading metrics is not permitted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -70,7 +70,7 @@ class RayServiceReplicas:
         except ForbiddenError:
             raise
         except UserError as error:
-            self._where = None  # a token may be another one by now
+            self._where = None  # the token may have changed
             service = where.rayservice["metadata"]
             raise UserError(
                 f"Serve's state could not be read: {serve.unread(error)}",
@@ -114,7 +114,7 @@ class RayServiceReplicas:
 
 
 def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> ServiceLook:
-    """A look at vLLM's own servers. Raises UserError where pods cannot be read, or metrics must not be."""
+    """A sample of vLLM's own servers. Raises UserError if pods cannot be read, or reading metrics is not permitted."""
     metadata = ray_cluster["metadata"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     pods = {str(pod["metadata"]["name"]): pod for pod in ready_servers(cluster, name, namespace)}
@@ -133,7 +133,7 @@ def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> Se
 
 
 def _texts(cluster: Cluster, namespace: str, pods: Sequence[str], port: int, problems: list[str]) -> dict[str, str]:
-    """The metrics of pods; those that could not be read are missing, with the reason among `problems`."""
+    """The metrics of pods; unreadable ones are missing, with the reason among `problems`."""
 
     def read(pod: str) -> str | UserError:
         try:

@@ -1,4 +1,4 @@
-"""What exposes a service to clients outside the cluster: its Service, Ingress and HTTPRoute, as they are now."""
+"""The objects that expose a service outside the cluster: its current Service, Ingress and HTTPRoute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import Right, WorkloadKind
 
 Get = Callable[[str, str, str | None], Objects]
-"""The object of a kind, name and namespace; nothing where there is none or it cannot be read."""
+"""The object of a kind, name and namespace in a list; empty if there is none or it cannot be read."""
 
 _OURS = f"{NAME}={APPLICATION}"
 
 
 def collect_exposure(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
-    """The object of a service with what exposes it, and nothing else."""
+    """The object of a service with only the objects that expose it."""
     reader = Reader(cluster)
     metadata = workload["metadata"]
     found = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
@@ -48,9 +48,9 @@ def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
 
 
 def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
-    """Gets what is in front of many services from one list of each kind that any of them names.
+    """Reads the objects that expose many services with one list per kind that any of them names.
 
-    IngressClasses are left to a look at one service.
+    IngressClasses are read only for a single service.
     """
     found: Objects = []
     if any(_named(item, INGRESS) for item in workloads):

@@ -1,6 +1,6 @@
-"""Everything about batch jobs that a reader of their health may look at, as `snapshot` collects it for services.
+"""Snapshots of batch jobs, like those of services.
 
-All objects and pods of a job carry one label, which finds them without the names that KubeRay makes up.
+All objects and pods of a job have a common label, which finds them without the names that KubeRay generates.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.observed.health import Snapshot
 
 LOG_LINES = 500
-"""Lines from the end of the submitter's log: the driver speaks every 5 s, Ray and vLLM between it."""
+"""Lines from the end of the submitter's log: the driver logs every 5 s, Ray and vLLM in between."""
 
 SUBMITTERS = 2
-"""Submitter pods of a job whose logs are read: the newest may have only begun."""
+"""Number of submitter pods of a job whose logs are read: the newest may have just started."""
 
 Found = tuple[str, str, Snapshot]
 """Name, namespace and Snapshot of a job."""
 
 
 class JobCollector(SnapshotCollector):
-    """Collects the same batch job again and again, asking less often for what changes slowly."""
+    """Collects the same batch job repeatedly, and slowly changing objects less often."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
         super().__init__(cluster, name, namespace)
@@ -41,7 +41,7 @@ class JobCollector(SnapshotCollector):
         self._settings: dict[str, Objects] = {}
 
     def collect(self) -> Snapshot:
-        """A Snapshot of now; without the RayJob where there is none.
+        """A current Snapshot; without the RayJob if there is none.
 
         Raises UserError when RayJobs cannot be read at all: no such right, no KubeRay, no API server.
         """
@@ -65,7 +65,7 @@ class JobCollector(SnapshotCollector):
             return self._snapshot([job, *pods, *parts], {}, logs)
 
     def subscriptions(self) -> list[Subscription]:
-        """What to watch for changes of this job and of nothing else."""
+        """The subscriptions for changes of this job only."""
         return [
             Subscription(KIND, field_selector=f"metadata.name={self._name}"),
             Subscription("Pod", label_selector=self._label),
@@ -104,9 +104,9 @@ class JobCollector(SnapshotCollector):
 
 def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
     """Every batch job of `namespace` (None: of all), sorted by namespace and name, with one list per kind and the log
-    of each job's driver. Nodes, claims, quotas and settings are left to a look at one job.
+    of each job's driver. Nodes, claims, quotas and settings are read only for a single job.
 
-    Raises UserError when RayJobs cannot be read at all; what else cannot be read is noted.
+    Raises UserError if RayJobs cannot be read at all; other unreadable objects are noted.
     """
     reader = Reader(cluster)
     with Tasks() as tasks:
@@ -152,7 +152,7 @@ def _own(logs: Mapping[str, str], objects: Objects) -> dict[str, str]:
 
 
 def _shared(job: Mapping[str, Any]) -> str:
-    """The RayCluster that a job shares with others; empty where it has its own."""
+    """The RayCluster that a job shares with others; empty if it has its own."""
     if not (job.get("spec") or {}).get("clusterSelector"):
         return ""
     return str((job.get("status") or {}).get("rayClusterName") or "")

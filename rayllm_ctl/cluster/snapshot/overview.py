@@ -1,8 +1,8 @@
-"""All services of a namespace, or of all, with one list per kind: the number of requests does not grow with them.
+"""All services of one or all namespaces, with one list per kind: the number of requests is independent of theirs.
 
-A Snapshot made here has what tells how a service is: the operator's copy of Serve's state in its status, RayClusters,
-pods, addresses, what exposes it, warnings, the operator. Serve itself, nodes, claims, quotas and logs are left to a
-look at one service.
+These Snapshots contain the operator's copy of Serve's state in the status, RayClusters, pods, addresses, the objects
+that expose a service, warnings and the operator. Serve's own state, nodes, claims, quotas and logs are read only for a
+single service.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Found = tuple[WorkloadKind, str, str, Snapshot]
 def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str | None) -> list[Found]:
     """Every service of `kinds` in `namespace` (None: in all), sorted by namespace and name.
 
-    Of two objects with the name of one service that of the kind that comes first is it. Raises UserError when objects
-    of the first kind cannot be read at all; what else cannot be read is noted.
+    If objects of two kinds have the same name, the first kind is the service. Raises UserError if objects of the first
+    kind cannot be read at all; other unreadable objects are noted.
     """
     reader = Reader(cluster)
 
@@ -39,7 +39,7 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
     first, *others = kinds
     origins = f"{kuberay.ORIGIN_KIND} in ({','.join(kind.name for kind in kinds)})"
     with Tasks() as tasks:
-        # A RayCluster may be a service or the part of one.
+        # A RayCluster may be a service or part of one.
         clusters = tasks.submit(partial(read, kuberay.RAY_CLUSTER, f"{kuberay.ORIGIN_KIND} notin (RayJob)"))
         parts = [
             tasks.submit(partial(read, "Pod", kuberay.CLUSTER)),
@@ -89,7 +89,7 @@ class _Owners:
                     self._clusters[where, ray_cluster] = name
 
     def add_cluster(self, item: dict[str, Any]) -> None:
-        """A RayCluster that KubeRay made for a service; it makes its pods and events known as well."""
+        """A RayCluster that KubeRay made for a service; also registers its pods and events."""
         metadata = item["metadata"]
         owner = (metadata.get("labels") or {}).get(kuberay.ORIGIN_NAME, "")
         if (metadata["namespace"], owner) in self.parts:
@@ -119,7 +119,7 @@ class _Owners:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """`name` and what is left of it without its last parts: KubeRay appends parts to the name of what it is for."""
+    """`name` and its prefixes: KubeRay appends parts to the name of the owner."""
     while name:
         yield name
         name = name.rpartition("-")[0]

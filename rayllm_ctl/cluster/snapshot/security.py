@@ -1,4 +1,4 @@
-"""All that decides who can reach a live service and what its pods may do, in a few rounds of parallel requests."""
+"""The objects that control access to a live service and the permissions of its pods, read in parallel."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KEY_TIMEOUT = 5.0
 
 
 def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
-    """The object of a service with its RayClusters and pods, and what of its namespace may be about them.
+    """The object of a service with its RayClusters and pods, and related objects of its namespace.
 
-    The RayClusters and pods have to be readable; raises ForbiddenError where they are not.
+    Raises ForbiddenError if RayClusters or pods cannot be read.
     """
     name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     reader = Reader(cluster)
@@ -50,7 +50,7 @@ def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
 
 
 def key_required(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> bool | None:
-    """Whether the OpenAI API of a service requires an API key; None where that cannot be found out."""
+    """Whether the OpenAI API of a service requires an API key; None if unknown."""
     gateway = None if kind.is_cluster else gateway_of(workload)
     if gateway is not None:
         return bool(gateway.config.get("keys"))
@@ -67,7 +67,7 @@ def key_required(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, An
 
 
 def _concerns(binding: Mapping[str, Any], accounts: Iterable[str], namespace: str) -> bool:
-    """Whether an object binds a role to one of the accounts, beside those that every account has."""
+    """Whether an object binds a role to one of the accounts, except for groups of all accounts."""
     if not binding["kind"].endswith("RoleBinding") or is_default(binding):
         return False
     return any(binds(binding, account, namespace) for account in accounts)

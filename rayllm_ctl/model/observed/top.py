@@ -1,4 +1,4 @@
-"""The load of a service's replicas, from what was read of them at one moment after another."""
+"""The load of a service's replicas, from successive samples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReplicaLook:
 class ServiceLook:
     """The running replicas of a service, its queue (None: it has none), and why something could not be read.
 
-    report_interval: seconds between two reports of Ray's metrics; None where engines are asked themselves.
+    report_interval: seconds between two reports of Ray's metrics; None if engines are asked themselves.
     """
 
     replicas: tuple[ReplicaLook, ...]
@@ -114,7 +114,7 @@ class LoadMeter:
 
 @dataclass(frozen=True)
 class _State:
-    """A replica whose metrics were read. engine: None where it has said nothing yet. is_silent: it has made no step for
+    """A replica whose metrics were read. engine: None if it has said nothing yet. is_silent: it has made no step for
     two report intervals. processing: the requests that Serve has in the replica."""
 
     engine: EngineReading | None

@@ -53,7 +53,7 @@ class EngineReading:
 
 
 def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = None) -> EngineFigures | None:
-    """What the engines of `texts` (metrics by pod) say together; None where they say nothing of requests.
+    """What the engines of `texts` (metrics by pod) say together; None if they say nothing of requests.
 
     replicas: ids of the Serve replicas that count; series of others are of replicas that have ended.
     """

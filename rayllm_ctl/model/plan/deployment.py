@@ -1,4 +1,4 @@
-"""What a plan says of the objects that serve it: versions, the Ray Serve application, the Ray cluster.
+"""The part of a plan for the objects: versions, the Ray Serve application, the Ray cluster.
 
 Manifests are laid out from these fields without a further decision. Delays, periods and time limits are seconds.
 """

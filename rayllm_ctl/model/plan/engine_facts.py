@@ -1,4 +1,4 @@
-"""What changes with the vLLM version, as data that the catalog fills and the planner reads."""
+"""Facts that depend on the vLLM version, as data that the catalog fills and the planner reads."""
 
 from __future__ import annotations
 

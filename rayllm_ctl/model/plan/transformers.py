@@ -1,4 +1,4 @@
-"""What was planned for a model on the Transformers engine. Bytes unless a field says otherwise."""
+"""The plan of a model on the Transformers engine. In bytes unless noted otherwise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TransformersPlan:
 
     max_num_seqs: requests generated at once. gpus: those of one pod, 0 on CPUs; cpus: Ray's logical CPUs of a replica.
     max_memory: by device, in the units of accelerate; empty: not limited. weights_bytes: of the whole model as loaded;
-    kv_request_bytes: the cache of one request of max_model_len. devices: empty where the model cannot be seen.
+    kv_request_bytes: the cache of one request of max_model_len. devices: empty if the model cannot be seen.
     """
 
     dtype: str

@@ -1,4 +1,4 @@
-"""Where the facts of a plan come from."""
+"""The sources of a plan's facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user may say about the gateway: checks, keys, limits and a bounded queue in front of the models."""
+"""Options of the gateway: checks, keys, limits and a bounded queue in front of the models."""
 
 from __future__ import annotations
 
@@ -172,5 +172,5 @@ def keys_secret(name: str) -> str:
 
 
 def redis_name(name: str) -> str:
-    """What the managed Redis of the service `name` is called: its Deployment, its Service, its default Secret."""
+    """The name of the managed Redis of the service `name`: its Deployment, Service and default Secret."""
     return f"{name}-redis"

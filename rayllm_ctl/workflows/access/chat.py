@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 _NOT_UP = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
-"""What is answered in place of a service that does not serve."""
+"""Status codes of proxies in front of a service that does not serve."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it.
+    """The address of a service. `url` is reachable inside the cluster; `service` is the Service in front of it.
 
     kind: of the object that runs it. key_required: whether requests must send an API key. path: of the API.
     """
@@ -136,7 +136,7 @@ def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _routes_instead(cluster: Cluster, name: str, namespace: str, error: UserError) -> ServeRoutes:
-    """The routes of a service whose API is not at its root. Raises NoModelsError where it has none, else `error`."""
+    """The routes of a service whose API is not at its root. Raises NoModelsError if it has none, else `error`."""
     status = error.status if isinstance(error, ServiceError) else None
     if status in _NOT_UP:
         raise error
@@ -148,12 +148,12 @@ def _routes_instead(cluster: Cluster, name: str, namespace: str, error: UserErro
 
 
 def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | None:
-    """The service as far as it can be read. Raises NoModelsError where it is of the user's own Serve configuration: it
-    need not have an OpenAI API."""
+    """The service as far as it can be read. Raises NoModelsError for a Serve configuration of the user: it need not
+    have an OpenAI API."""
     try:
         service = find(cluster, RAY_SERVICE, name, namespace)
     except UnreachableError:
-        raise  # then it is not the service that does not answer
+        raise  # then the failure is not the service's
     except ClusterError:
         return None
     if service is not None and MODEL not in service["metadata"].get("annotations", {}):
@@ -162,7 +162,7 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | No
 
 
 def choose_model(where: Endpoint, model: str | None) -> str:
-    """The model to talk to: the one that is named, or the first. Raises UserError if the service does not serve it."""
+    """The named model, or the first. Raises UserError if the service does not serve it."""
     if model is None:
         return where.models[0]
     if model in where.models:
@@ -175,7 +175,7 @@ def choose_model(where: Endpoint, model: str | None) -> str:
 
 
 def require_key(where: Endpoint, key: str | None) -> None:
-    """Raise UserError where a service requires an API key and there is none."""
+    """Raise UserError if a service requires an API key and there is none."""
     if where.key_required and key is None:
         created = f"rayllm-ctl keys create {where.name} -n {where.namespace} --key-name NAME"
         raise UserError(
@@ -216,7 +216,7 @@ def _pieces(text: str) -> Iterator[str]:
     try:
         chunk = json.loads(text)
     except ValueError as error:
-        raise UserError(f"the service streamed something that is not JSON: {text[:200]}") from error
+        raise UserError(f"the service streamed invalid JSON: {text[:200]}") from error
     if "error" in chunk:
         problem = chunk["error"]
         raise UserError(

@@ -1,4 +1,4 @@
-"""Where clients outside the cluster reach a service."""
+"""The addresses of a service for clients outside the cluster."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Applications:
 
 @dataclass(frozen=True)
 class External:
-    """The addresses of a service outside the cluster. notes: what of them could not be read, and why."""
+    """The addresses of a service outside the cluster. notes: why some could not be read."""
 
     external: tuple[ExternalAddress, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def applications(service: Object) -> Applications:
-    """Where the applications of a live service answer. Raises UserError where none has a route."""
+    """The addresses of the applications of a live service. Raises UserError if none has a route."""
     metadata = service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     found = routes_of(service)
@@ -75,7 +75,7 @@ def external_url(where: Endpoint, found: External) -> str:
     reasons += [f"  {note}" for note in found.notes]
     if reasons:
         raise UserError(
-            "\n".join([f"{shown} has no external address that can be used:", *reasons]),
+            "\n".join([f"{shown} has no usable external address:", *reasons]),
             hint=f"rayllm-ctl status {where.name} -n {where.namespace}",
         )
     raise UserError(

@@ -1,4 +1,4 @@
-"""Submit a batch job: plan, render, check the cluster, apply. Whoever wants to see it run follows it."""
+"""Submit a batch job: plan, render, check the cluster, apply."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class SubmitOptions:
 
 
 def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluster]) -> Iterator[Event | Rendered]:
-    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied; it is not waited for.
+    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied, without waiting for it.
 
-    A job of this name that has ended is replaced: its driver does only what the output lacks. Raises UserError before
-    anything is applied where the plan, the manifests or the cluster rule the job out, or where it is running.
+    A finished job of this name is replaced: its driver computes only the missing rows. Raises UserError before anything
+    is applied if the plan, the manifests or the cluster rule the job out, or if it is running.
     """
     client = options.dry_run == "client"
-    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if client else replace(options.render, kuberay=VERSIONS[-1])
     made = batch_rendering(batch, how)
     yield Planned(made.plan.plan)
@@ -111,7 +111,7 @@ def submit_rights(kinds: Iterable[str], *, pool: bool) -> Rights:
 
 
 def _check_for(running: str, made: BatchRendering) -> Iterator[Checked]:
-    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    """Check that the cluster's version of KubeRay supports all fields of the manifests."""
     version, note = known_version(running)
     check_objects(made.manifests, version)
     if note:
@@ -127,7 +127,7 @@ def _require_cluster(cluster: Cluster, batch: BatchJob, namespace: str) -> None:
 
 
 def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str, *, dry: bool) -> Iterator[Event]:
-    """Delete a job that has ended: KubeRay does not start a RayJob again."""
+    """Delete a finished job: KubeRay does not start a RayJob again."""
     name = existing["metadata"]["name"]
     if existing["metadata"].get("labels", {}).get(BATCH) != name:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Compare two results of load tests: ratios, and whether they are more than chance."""
+"""Compare two results of load tests: ratios, and whether they are significant."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
 
 
 def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """A file that bench wrote with -o json: all of it, and the result of each load. UsageError if it is none."""
+    """A file that bench wrote with -o json: all of it, and the result of each load. UsageError for any other file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,7 +88,7 @@ def _ratio(
 
 
 def _per_second(name: str) -> Callable[[Mapping[str, Any]], list[float]]:
-    """Counts of each whole second, which are resampled in place of requests: their sum is the throughput."""
+    """Counts per whole second, resampled instead of requests: their sum is the throughput."""
 
     def values(result: Mapping[str, Any]) -> list[float]:
         return [float(second[name]) for second in result["timeline"][:-1]]
@@ -119,5 +119,5 @@ def _notes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
         if one.get("generator", {}).get("saturated"):
             notes.append(f"the generator was saturated in the {label}: its figures are not the server's alone")
         if failed := one["requests"]["failed"]:
-            notes.append(f"{failed} requests of the {label} failed; only those that were answered are compared")
+            notes.append(f"{failed} requests of the {label} failed; only successful requests are compared")
     return notes

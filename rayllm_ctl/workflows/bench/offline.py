@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 INPUT, OUTPUT, BATCH = 256, 128, 8
-"""Tokens of prompts and answers, and requests of a batch, where spec.load says nothing."""
+"""Defaults for spec.load: tokens of prompts and answers, and requests of a batch."""
 
 _REPEATS, _WARMUP = 10, 2
 
@@ -51,13 +51,13 @@ class OfflineOptions:
 
 
 Report = Callable[[str], None]
-"""Takes a sentence about what happens."""
+"""Receives lines of progress."""
 
 
 def measure_offline(
     service: LLMService, options: OfflineOptions, connect: Callable[[], Cluster], report: Report
 ) -> OfflineResults:
-    """Measure the engine of one replica of `service`. Raises UserError where it cannot run in one pod, before anything
+    """Measure the engine of one replica of `service`. Raises UserError if it cannot run in one pod, before anything
     is applied, or where the Job ends without a result.
     """
     one = _one_replica(service)
@@ -90,11 +90,11 @@ def measure_offline(
 
 
 def _one_replica(service: LLMService) -> LLMService:
-    """One engine with its pod, in the mode whose pods run vLLM themselves; without what is around the engine."""
+    """The service reduced to one engine in mode raycluster, whose pods run vLLM directly."""
     if service.models:
         raise UsageError("bench offline measures one model", hint="a spec file with spec.model, or --model NAME")
     if service.engine.kind != "vllm":
-        raise UsageError("bench offline uses vLLM's benchmarks, and the engine is another one", hint="bench NAME")
+        raise UsageError("bench offline supports only the engine vLLM", hint="bench NAME")
     return LLMService(
         name=service.name,
         namespace=service.namespace,
@@ -114,14 +114,14 @@ def _one_replica(service: LLMService) -> LLMService:
 
 
 def _planned(service: LLMService, options: RenderOptions) -> tuple[Plan, Mapping[str, Any]]:
-    """The plan, and the spec of the pod in which vLLM runs."""
+    """The plan, and the spec of the pod that runs vLLM."""
     plan = make_plan(service, options.facts, hand_sized=True)
     rendered = manifests(plan, accept_risk=options.accept_risk, kuberay=options.kuberay)
-    assert plan.pods is not None  # or there would be no manifests
+    assert plan.pods is not None  # a plan with manifests has one
     if plan.pods.workers_per_replica > 1:
         raise UsageError(
-            f"a replica takes {plan.pods.workers_per_replica} pods, and vLLM's benchmarks run in one",
-            hint="a --tp that one node's GPUs are enough for, without --pp",
+            f"a replica consists of {plan.pods.workers_per_replica} pods, and vLLM's benchmarks run in one",
+            hint="use a --tp that fits on one node, without --pp",
         )
     (cluster,) = (item for item in rendered if item["kind"] == "RayCluster")
     groups = {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}

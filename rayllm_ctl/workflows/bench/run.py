@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report) -> Results:
-    """Measure what the flags say. Raises UsageError for flags that contradict each other, UserError while there is no
-    service to measure."""
+    """Run the load test of the flags. Raises UsageError for contradictory flags, UserError while there is no service to
+    measure."""
     check_flags(flags)
     tokenizer = tokenizer_of(flags.tokenizer)
     if flags.calibrate:
@@ -46,7 +46,7 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
 
 
 def _stated(runs: Sequence[Mapping[str, Any]], flags: Flags, seen: Seen) -> tuple[Mapping[str, Any], ...]:
-    """`runs` with what the generator does not know: which tokenizer cut the prompts, and the versions."""
+    """`runs` with the facts that the generator does not know: the tokenizer of the prompts, and the versions."""
     versions = {"rayllm-ctl": __version__, **seen.versions}
     found = []
     for run in runs:
@@ -56,14 +56,14 @@ def _stated(runs: Sequence[Mapping[str, Any]], flags: Flags, seen: Seen) -> tupl
 
 
 def _at_url(target: Target) -> Seen:
-    return Seen(url_look(target), "the plan of a server at --url is not known", url_versions(target))
+    return Seen(url_look(target), "the plan of a server at --url is unknown", url_versions(target))
 
 
 @contextmanager
 def _place(
     flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report, tokenizer: Tokenizer | None
 ) -> Iterator[tuple[Target, str, RunLoads, Seen]]:
-    """Where to send requests, how to show that, what sends them (this machine or a Job), and what else there is."""
+    """The target, its display name, the sender (this machine or a Job), and facts about the service."""
 
     def here(settings: Settings) -> Sequence[Mapping[str, Any]]:
         return measure_here(settings, report, tokenizer)

@@ -1,4 +1,4 @@
-"""A service in a cluster as the target of a load test: from this machine, or from a Job beside it."""
+"""A service in a cluster as the target of a load test, from this machine or from a Job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
-    """What tells what the service does under load, and what the plan says of it."""
+    """Reads the state of the service under load, and its plan."""
     if where.kind == RAY_SERVICE.name:
         look: LookAt = RayServiceLook(cluster, where.name, where.namespace, models)
     else:
@@ -38,7 +38,7 @@ def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
     spec = cluster_spec(item)
     versions = {"vllm": own_vllm(item), "ray": spec.get("rayVersion")}
     if len(set(models)) > 1:
-        return Seen(look, "several models were asked", versions)
+        return Seen(look, "the load is for several models", versions)
     return Seen(look, planned_of(live_model(item, models[0])), versions)
 
 
@@ -46,7 +46,7 @@ def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
 def forward_service(
     cluster: Cluster, where: Endpoint, models: tuple[str, ...], api: API, keys: tuple[str, ...]
 ) -> Iterator[Target]:
-    """The service at a port of this machine, while the block runs. Raises UserError where it needs a key, or no pod is
+    """The service at a port of this machine, while the block runs. Raises UserError if it requires a key or no pod is
     ready."""
     require_key(where, keys[0] if keys else None)
     with (
@@ -59,7 +59,7 @@ def forward_service(
 def in_cluster(
     cluster: Cluster, where: Endpoint, key: SecretKey | None, report: Report
 ) -> Callable[[Settings], list[dict[str, Any]]]:
-    """What measures from a Job beside the service. Raises UsageError where it needs a key."""
+    """The runner that sends load from a Job next to the service. Raises UsageError if it requires a key."""
     if where.key_required and key is None:
         raise UsageError(
             f"service {where.namespace}/{where.name} requires an API key, which the load test reads from a Secret",

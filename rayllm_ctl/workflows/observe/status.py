@@ -1,4 +1,4 @@
-"""How services are: one, all of a namespace or of all namespaces, or one in a recorded bundle."""
+"""The health of services: one, all of a namespace or of all namespaces, or one in a recorded bundle."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 HEALTHY_STATES = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
-"""States in which nothing calls for a user's attention."""
+"""States that do not require a user's attention."""
 
 
 @dataclass(frozen=True)
 class ServiceRow:
-    """A service and how it is. `kind`: of its object."""
+    """A service and its health. `kind`: of its object."""
 
     name: str
     namespace: str
@@ -41,9 +41,9 @@ def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
 
 
 def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
-    """The health of every service of a namespace, or of all (None), as far as their objects tell.
+    """The health of every service of a namespace, or of all (None), based on their objects.
 
-    Serve is not asked: what a service's status says of its applications may be some seconds old.
+    Serve is not asked: the state of applications in a service's status may be some seconds old.
     """
     return [
         ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)

@@ -46,11 +46,11 @@ def make_plan(
 ) -> Plan:
     """The plan of `service`.
 
-    explain: with all candidates and formulas. hand_sized: the number of replicas is the user's, not to be changed for
-    the load; None: it is if it differs from the default.
+    explain: with all candidates and formulas. hand_sized: keep the user's number of replicas regardless of the load;
+    None: if it differs from the default.
 
-    Raises UsageError for a GPU, version or file that does not exist, and UserError where the model cannot be looked up.
-    A model that does not fit or contradicts itself is not an error but the verdict of the plan.
+    Raises UsageError for a GPU, version or file that does not exist, and UserError if the model cannot be looked up.
+    A model that does not fit or contradicts itself is not an error but a verdict of the plan.
     """
     if service.applications:
         from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
@@ -85,7 +85,7 @@ def _plan_models(
 
 
 def model_configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
-    """The configuration of each of several models, as far as `folder` has one."""
+    """The configurations of several models that `folder` contains."""
     found = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
     if folder is not None and not any(found.values()):
         raise UsageError(
@@ -136,7 +136,7 @@ def gpu_request(
     facts: FactSources,
     hand_sized: bool,
 ) -> Request:
-    """What the planner is asked about a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
+    """The planner's request for a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
     found = _find(service, facts)
     draft, caveats = _find_draft(service, facts)
     catalog = _gpus(facts)
@@ -197,13 +197,13 @@ def _find(service: LLMService, facts: FactSources) -> FoundModel:
 
 
 def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
-    """The draft model that the engine arguments name, or why it cannot be counted; neither where none is named."""
+    """The draft model that the engine arguments name, or why it cannot be counted; neither if none is named."""
     named = speculation(service.engine.args)
     if not named.model:
         return None, ()
     uncounted = f"the draft model {named.model} is not counted"
     if named.kind is None:
-        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is not known here"),)
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is unknown to the planner"),)
     try:
         found = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
     except UserError as error:
@@ -212,7 +212,7 @@ def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, 
 
 
 def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
-    """The model's facts, or None where it lies in a folder that only the pod sees and nobody else knows its name."""
+    """The model's facts, or None if it is in a folder that only the pod sees and its name is not known elsewhere."""
     if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
         return _find(service, facts)
     try:

@@ -20,7 +20,7 @@ from rayllm_ctl.serveconfig.sizing import groups
 from rayllm_ctl.workflows.plan.user_code import code_volume, with_code
 
 WORKERS = {"rayllm.io/workers": "applications"}
-"""The label of the Ray nodes that are for the applications: models have nodes of their own."""
+"""The label of the Ray nodes for the applications: models have their own nodes."""
 
 
 def read_application_code(service: LLMService) -> tuple[LLMService, CodeVolume | None]:
@@ -31,9 +31,9 @@ def read_application_code(service: LLMService) -> tuple[LLMService, CodeVolume |
 
 
 def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) -> Plan:
-    """`plan` with the applications of `service` and their workers, where it runs.
+    """`plan` with the applications of `service` and their workers, if it runs.
 
-    Raises UsageError with everything that Ray rejects of an application.
+    Raises UsageError with all options of applications that Ray rejects.
     """
     given = tuple(map(_application, service.applications))
     config = {"applications": list(map(_in_rays_form, given))}
@@ -44,7 +44,7 @@ def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) 
     applications = tuple(replace(one, deployments=tuple(map(_placed, one.deployments))) for one in given)
     catalog = gpus.load_gpus()
     found = groups({"applications": [_in_rays_form(one) for one in applications]}, gpus_per_node(catalog))
-    # What the spec says of the type of GPUs and of the size of workers is said of the models'.
+    # The GPU type and worker size of the spec apply to the workers of the models.
     asked = replace(service, accelerator=Accelerator(service.accelerator.kind), resources=Resources())
     workers = application_workers(
         asked, found, catalog, deployment.proxies, longest_shutdown(map(_in_rays_form, applications))
@@ -82,7 +82,7 @@ def _in_rays_form(one: OtherApplication) -> dict[str, Any]:
 
 
 def _placed(deployment: Any) -> dict[str, Any]:
-    """The options of a deployment with the label of its workers, unless they name workers themselves."""
+    """The options of a deployment with the label of its workers, unless they already select workers."""
     options, bundles = deployment.get("ray_actor_options") or {}, "placement_group_bundle_label_selector"
     if options.get("label_selector") or deployment.get(bundles):
         return dict(deployment)

@@ -1,4 +1,4 @@
-"""Rendered manifests against the schemas of their kinds and the rules of the controllers, without a cluster."""
+"""Check manifests against the schemas of their kinds and the rules of their controllers, without a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rayllm_ctl.render.podparts import check_raw_parts
 from rayllm_ctl.render.schema import UNKNOWN_FIELD, schema_problems
 
 _CLUSTERS: tuple[Path, ...] = (RAY_SERVICE.cluster_path, RAY_CLUSTER.cluster_path)
-"""Where the spec of a RayCluster stands in a RayService, and in a RayCluster."""
+"""The path to the spec of a RayCluster in a RayService, and in a RayCluster."""
 
 _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("authOptions",), ("spec", "ray", "authentication")),
@@ -27,7 +27,7 @@ _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("serveService", "spec", "ports"), ("spec", "serve", "proxyLocation")),
     (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
 )
-"""Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
+"""The spec-file field behind a field of a RayService or of a RayCluster's spec."""
 
 _Found = dict[str, Problem]
 """Problems by their text, which names the object and the field."""
@@ -48,7 +48,7 @@ def check_manifests(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay:
 
 
 def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
-    """As `check`, of manifests without a plan."""
+    """As `check`, for manifests without a plan."""
     found = _problems(manifests, kuberay)
     if found:
         hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
@@ -87,7 +87,7 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
 
 
 def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
-    """The field of the spec with which each problem appears, among those that change objects after all else."""
+    """The spec field that causes each problem, among those applied to the rendered objects (patches)."""
     causes: dict[str, str] = {}
     for field, without in _stages(plan):
         known = _problems(render(without), kuberay)
@@ -96,7 +96,7 @@ def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
 
 
 def _stages(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """Each change of objects by its field, in their order, with the plan that lacks it and all later ones."""
+    """Each change of objects by its field, in order, with the plan without it and all later changes."""
     deployment = plan.deployment
     if deployment is None:
         return

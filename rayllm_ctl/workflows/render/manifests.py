@@ -1,4 +1,4 @@
-"""From a plan to manifests: rejects what the plan says cannot run."""
+"""From a plan to manifests; rejects a plan that cannot run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def manifests(
     require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
     check_manifests(rendered, plan, kuberay)
-    assert plan.deployment is not None  # or there would be nothing to render
+    assert plan.deployment is not None  # a plan that runs has one
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
 
@@ -35,6 +35,6 @@ def manifests(
 def chart_values(plan: Plan) -> dict[str, Any]:
     """The values with which the Helm chart lays out the manifests of `plan`.
 
-    Raises UserError where a number is more than Helm can hold.
+    Raises UserError if a number is more than Helm can hold.
     """
     return helm_values(plan)

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedApplications:
-    """What is deployed for a file, and what to know of it, each note with its line.
+    """The applications and workers of a file, and notes with line numbers.
 
-    startup: of the model of Ray Serve LLM that takes longest, if there is one.
+    startup: of the slowest model of Ray Serve LLM, if any.
     """
 
     applications: Applications
@@ -88,7 +88,7 @@ def plan_applications(source: ServeFile, options: RenderOptions) -> PlannedAppli
 def render_planned(
     planned: PlannedApplications, options: RenderOptions, token: TokenDecision
 ) -> tuple[dict[str, Any], ...]:
-    """The manifests of a planned file. Raises UserError where they are not valid for `options.kuberay`."""
+    """The manifests of a planned file. Raises UserError if they are not valid for `options.kuberay`."""
     deployed = replace(planned.applications, ray=with_token(planned.applications.ray, token))
     manifests = render_applications(deployed)
     check_objects(manifests, options.kuberay)
@@ -97,7 +97,7 @@ def render_planned(
 
 
 def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
-    """`runtime`, without the public image where that does not run one of the models."""
+    """`runtime`, without the public image if it does not support one of the models."""
     each = [one.plan.deployment.runtime for one in planned if one.plan.deployment is not None]
     return next((one for one in each if one.image is None), runtime)
 
@@ -127,7 +127,7 @@ def _unlisted(config: dict[str, Any]) -> Iterator[str]:
             continue
         if any(entry.path != ("args",) for entry in described_models(application)):
             builder = application["import_path"]
-            yield f"application {name} has llm_configs, which {builder} may read or not: its models are not planned"
+            yield f"application {name} has llm_configs, and {builder} may not read them: its models are not planned"
         if not application.get("deployments"):
             yield (
                 f"application {name} lists no deployments: sized for one replica of one CPU "

@@ -1,4 +1,4 @@
-"""The models of Ray Serve LLM in a Serve configuration file: each planned as a service of its own would be."""
+"""The models of Ray Serve LLM in a Serve configuration file: each planned like a separate service."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlannedModel:
 
     @property
     def serve(self) -> ServeApplication:
-        """The application that a service of its own would have."""
+        """The application that a separate service would have."""
         assert self.plan.deployment is not None
         assert self.plan.deployment.serve is not None
         return self.plan.deployment.serve
@@ -66,10 +66,9 @@ def plan_models(
     config: Mapping[str, object], base: LLMService, runtime: Runtime, facts: FactSources, place: ModelPlace, *,
     accept_risk: bool,
 ) -> tuple[PlannedModel, ...]:  # fmt: skip
-    """The models of a valid configuration, planned. base: what was said of pods, image and scheduling.
+    """The models of a valid configuration, planned. base: pods, image and scheduling from flags.
 
-    Raises UsageError with every model for which something is missing, and UserError for those that do not fit, each
-    with its line.
+    Raises UsageError with every incomplete model, and UserError for those that do not fit, each with its line.
     """
     found = models(config, base)
     _require_planable(found, base, place)
@@ -89,7 +88,7 @@ def _list(config: Mapping[str, object]) -> Sequence[object]:
 
 
 def _require_planable(found: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
-    """Raise UsageError with all that keeps models from being planned, whatever they are."""
+    """Raise UsageError with everything that prevents planning, independent of the models' facts."""
     problems: list[Problem] = []
     for model in found:
         problems += [model.problem(one) for one in validate(_with_gpu(model, None)) if _is_of_the_model(one)]
@@ -104,12 +103,12 @@ def _require_planable(found: Iterable[FileModel], base: LLMService, place: Model
 
 
 def _is_of_the_model(problem: Problem) -> bool:
-    """What is said of pods and image has been checked, and does not concern the file."""
+    """Problems of the file: flags for pods and image were already checked."""
     return problem.path[1:2] in (("model",), ("engine",), ("parallelism",), ("replicas",))
 
 
 def _gpu_problems(model: FileModel, given: str | None) -> Iterator[Problem]:
-    """Why it is not known on which GPUs a model runs."""
+    """Why the GPUs of a model are unknown."""
     if model.ray_type is None and given is None:
         yield Problem(
             model.at,
@@ -120,27 +119,27 @@ def _gpu_problems(model: FileModel, given: str | None) -> Iterator[Problem]:
     elif not _kinds(model, given):
         yield Problem(
             (*model.at, "accelerator_type"),
-            f"the memory of {model.ray_type} is not known",
+            f"the memory of {model.ray_type} is unknown",
             "--gpu NAME (rayllm-ctl gpus)",
         )
 
 
 def _require_used(found: Sequence[FileModel], given: str | None) -> None:
-    """Raise UsageError for a --gpu that is that of no model."""
+    """Raise UsageError for a --gpu that no model uses."""
     if given is None or not found:
         return
     name = gpus.canonical(given)
     if not any(model.hardware == "gpu" and name in [gpu.name for gpu in _kinds(model, given)] for model in found):
         types = ", ".join(dict.fromkeys(model.ray_type or "CPUs" for model in found))
         raise UsageError(
-            f"--gpu {name} is the GPU of no model: the file says {types}",
-            hint="leave out --gpu, or change accelerator_type in the file",
+            f"no model uses --gpu {name}: the file has {types}",
+            hint="remove --gpu, or change accelerator_type in the file",
         )
 
 
 def _kinds(model: FileModel, given: str | None) -> list[GPU]:
-    """The GPUs that a model may run on, those with the least memory first: those that Ray's name in the file means, of
-    which --gpu chooses one; it alone where the file names none, or one that is not known."""
+    """The GPUs that a model may run on, smallest memory first: the matches of Ray's name in the file, of which --gpu
+    chooses one; only --gpu if the file has no name, or an unknown one."""
     catalog = gpus.load_gpus()
     chosen = catalog[gpus.canonical(given)] if given else None
     sizes = {"A100-40G": "A100-40GB", "A100-80G": "A100-80GB"}
@@ -182,9 +181,9 @@ def _planned(
 
 
 def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSources, apart: bool) -> Plan:
-    """The plan of a model: of several GPUs that its accelerator type may be, for the first on which it runs.
+    """The plan of a model: for the first GPU of its accelerator type on which it runs.
 
-    They are in the order of their memory, so it runs on those after it as well, and its pods may go there.
+    The GPUs are in the order of their memory, so it runs on the larger ones as well, and its pods may run there.
     """
     if model.hardware != "gpu":
         return _plan_on(model, None, runtime, facts, apart, ())
@@ -195,7 +194,7 @@ def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSourc
         if plan.runs:
             break
     else:
-        # Why it does not run is said of the GPU that the name means elsewhere.
+        # The reasons it does not run refer to the GPU that the name usually means.
         plan = plans.get(gpus.canonical(model.ray_type), plan) if len(kinds) > 1 and model.ray_type else plan
     if len(kinds) > 1 and plan.gpu is not None:
         names = " or ".join(one.name for one in kinds)
@@ -221,12 +220,12 @@ def _plan_on(
 
 
 def _in_file(model: FileModel, text: str) -> str:
-    """What a plan says, with the fields of the file in place of flags that do not go with it."""
+    """A message of a plan, with fields of the file instead of flags that do not apply."""
     return _FLAG.sub(lambda flag: _as_field(model, flag), text.replace(f" {PERMITTED}", ""))
 
 
 def _as_field(model: FileModel, flag: re.Match[str]) -> str:
-    """A flag of a suggestion as what to write into the file."""
+    """A flag of a suggestion as a field of the file."""
     field = flag[0].rstrip()
     if flag[1] in _FIELDS:
         field = f"{_FIELDS[flag[1]]}: {flag[2]}"
@@ -242,7 +241,7 @@ def _as_field(model: FileModel, flag: re.Match[str]) -> str:
 def workers(
     planned: Sequence[PlannedModel], config: Mapping[str, object], base: LLMService, shutdown: int
 ) -> tuple[ServedModels, tuple[Unit, ...]]:
-    """The worker groups of models, and what of the ingresses in front of them does not fit there.
+    """The worker groups of models, and the parts of their ingresses that do not fit there.
 
     shutdown: seconds that replicas have to finish their requests.
     """
@@ -305,7 +304,7 @@ def _ingress(model: FileModel, config: Mapping[str, object]) -> Unit:
 
 
 def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
-    """The workers of a model and why, and what its memory holds."""
+    """A note on the workers of a model, and the use of their memory."""
     model, plan = one.model, one.plan
     assert plan.pods is not None
     assert plan.parallelism is not None

@@ -27,16 +27,16 @@ _TAKEN = frozenset(
         "llm_engine",
     }
 )
-"""Fields of a configuration of which the spec has what it has a field for."""
+"""Fields of a configuration that the spec covers as far as it has fields."""
 
 _REPLICAS = frozenset({*SCALING.values(), "min_replicas", "max_replicas", "initial_replicas",
                        "target_ongoing_requests", "aggregation_function"})  # fmt: skip
 
 
 def served_service(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
-    """The service that serves the models of a file, and what of the file it does not have, a line each.
+    """The service that serves the models of a file, and a line for each part of the file that it does not cover.
 
-    Raises UsageError with every problem of the file, and where it has no model.
+    Raises UsageError with every problem of the file, and if it has no models.
     """
     config, _, _ = read_serve_file(given)
     found = models(config.data, given.service)
@@ -87,7 +87,7 @@ def _one(model: FileModel, base: LLMService) -> LLMService:
     gpu = chosen_gpu(model, base.accelerator.gpu)
     kind = model.service.accelerator.kind
     service = model.service
-    # What the file leaves out is what vLLM does without it, not what a plan would choose.
+    # For omitted options the file means vLLM's defaults, not the planner's choice.
     layout = Parallelism(service.parallelism.tensor, service.parallelism.pipeline)
     return replace(service, accelerator=Accelerator(kind, gpu.name if gpu else None), parallelism=layout)
 
@@ -102,12 +102,12 @@ def _entry(model: FileModel, one: LLMService) -> ModelEntry:
 
 
 def _is_reference(value: str) -> bool:
-    """Whether Ray would fill in other variables, which Kubernetes does not."""
+    """Whether Ray would expand other variables, which Kubernetes does not."""
     return "${" in value
 
 
 def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[str, Path]:
-    """Where the variables of the service stand in the file."""
+    """The path of the service's variables in the file."""
     places: dict[str, Path] = {}
     for model in found:
         application = model.at[:2]
@@ -125,18 +125,18 @@ def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[st
 
 
 def _lost_env(at: Path, owner: Mapping[str, Any]) -> Iterator[Problem]:
-    """What a spec file does not have of a runtime environment, whose variables become spec.engine.env."""
+    """Parts of a runtime environment without a spec field; its variables become spec.engine.env."""
     found = owner.get("runtime_env") or {}
     for key in found:
         if key != "env_vars":
             yield Problem((*at, "runtime_env", key), "not taken over")
     for name, value in (found.get("env_vars") or {}).items():
         if _is_reference(value):
-            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not fill it in")
+            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not expand it")
 
 
 def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
-    """What a spec file has no field for, of each model."""
+    """Parts of each model without a spec field."""
     for model in found:
         config = model.entry.config
         given = source(model.entry)
@@ -169,7 +169,7 @@ def _lost_of_actor(at: Path, options: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Problem]:
-    """What a spec file does not have of the options of a deployment: of those of a model it has the replicas."""
+    """Deployment options without a spec field; the spec has only the replicas of a model."""
     of_a_model = deployment["name"] != INGRESS_DEPLOYMENT
     for key, value in deployment.items():
         if key == "name" or (of_a_model and key == "num_replicas"):
@@ -185,7 +185,7 @@ def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Pro
 
 
 def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """The same of the rest of the file."""
+    """Parts of the rest of the file without a spec field."""
     for key in config:
         if key != "applications":
             yield Problem((key,), "not taken over: see rayllm-ctl explain spec.serve")

@@ -1,4 +1,4 @@
-"""A service as it was applied, read from the cluster: what changes it without its spec file starts from."""
+"""The applied state of a service, used by commands that change it without its spec file."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def live_service(cluster: Cluster, name: str, namespace: str, rights: Rights) ->
 
 
 def known_revisions(cluster: Cluster, service: LiveService) -> list[Revision]:
-    """The history of a service, the oldest first; none where that is not permitted: the object itself tells what was
-    applied.
-    """
+    """The history of a service, the oldest first; empty if not permitted: the object itself shows the applied state."""
     try:
         return revisions(cluster, service.name, service.namespace)
     except ForbiddenError:
@@ -43,9 +41,9 @@ def known_revisions(cluster: Cluster, service: LiveService) -> list[Revision]:
 
 
 def own_manifest(service: LiveService, known: Sequence[Revision]) -> dict[str, Any]:
-    """The manifest that rayllm-ctl applied for a service: of its history, else as the cluster has it.
+    """The manifest that rayllm-ctl applied for a service: from its history, else from the object.
 
-    Raises UserError where the service was applied by somebody else.
+    Raises UserError if another client applied the service.
     """
     own = _manifest(service.item, _last(known))
     if own is None:
@@ -53,7 +51,7 @@ def own_manifest(service: LiveService, known: Sequence[Revision]) -> dict[str, A
         by = f" but by {', '.join(others)}" if others else ""
         raise UserError(
             f"{service.label} was not applied by rayllm-ctl{by}",
-            hint="change its manifest where it is applied from",
+            hint="change its manifest at its source",
         )
     return own
 
@@ -63,7 +61,7 @@ def applied_manifests(
 ) -> tuple[list[dict[str, Any]], Inventory]:
     """The manifests that rayllm-ctl applied for a service, its own first, and the inventory that they are from.
 
-    It has the kinds that the history names; all kinds where the newest revision is not what is applied now.
+    It has the kinds that the history names; all kinds if the newest revision is not the applied state.
     ConfigMaps of earlier specs, which deploy leaves in place, are left out. Raises UserError as `own_manifest` does.
     """
     last, own = _last(known), own_manifest(service, known)
@@ -82,7 +80,7 @@ def applied_manifests(
 
 
 def start_seconds(known: Sequence[Revision]) -> float:
-    """Seconds that the last plan of a service gives a start, as its history says."""
+    """The start-up limit of the last plan of a service in seconds, from its history."""
     return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
 
 

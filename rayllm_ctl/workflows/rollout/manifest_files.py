@@ -1,4 +1,4 @@
-"""Manifests from files: what `render` wrote, what a kustomization builds, or spec files, which are rendered."""
+"""Manifests from files: output of `render`, of a kustomization, or rendered spec files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 
 
 def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
-    """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
+    """The manifests of a file or of all files below a folder, and the start-up time of a replica, if from a spec.
 
-    Of a kustomization, the files that it lists count; one that does more is built. Raises UsageError, with the file,
-    for what is neither a manifest nor a spec, for an object that is there twice, and for a folder that has such a
-    kustomization below it.
+    For a kustomization these are the files that it lists; one that does more is built. Raises UsageError, with the
+    file, for other documents, for duplicate objects, and for a folder with a nested kustomization that must be built.
     """
     manifests: list[dict[str, Any]] = []
     seconds: float | None = None
@@ -44,7 +43,7 @@ def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[s
 
 
 def _sources(path: Path) -> Iterator[tuple[Path, str]]:
-    """Texts with their files; what is built has its folder, and is a text for each object."""
+    """Texts with their files; a built kustomization has its folder, and a text for each object."""
     own = kustomize.kustomization_of(path) if path.is_dir() else path if path.name in kustomize.FILES else None
     if own is None or not own.is_file():
         files = _files(path) if path.is_dir() else [path]
@@ -70,8 +69,8 @@ def _files(folder: Path) -> list[Path]:
             listed = kustomize.listed_files(own)
             if listed is None:
                 raise UsageError(
-                    f"{own} changes what it lists, and {folder} has none that includes it: what is applied is unknown",
-                    hint=f"name the folder that is applied, such as {path}",
+                    f"{own} changes the files that it lists, and {folder} has no kustomization that includes it",
+                    hint=f"specify the folder that is applied, such as {path}",
                 )
             found.update(dict.fromkeys(listed))
         elif path.is_dir() and not path.is_symlink():
@@ -105,7 +104,7 @@ def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict
         if not (item.get("kind") and item.get("apiVersion") and isinstance(metadata, dict) and metadata.get("name")):
             raise UsageError(
                 f"{file}: not a manifest: apiVersion, kind or metadata.name is missing",
-                hint="rayllm-ctl diff --local takes what rayllm-ctl render prints, folders of it, and spec files",
+                hint="rayllm-ctl diff --local takes the output of rayllm-ctl render, folders of it, and spec files",
             )
     return items, None
 

@@ -1,4 +1,4 @@
-"""How to use a service that is ready."""
+"""How to use a ready service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def how_to_use(manifests: Sequence[Mapping[str, Any]], ready: Ready) -> Iterator
     for address in ready.health.external:
         yield f"external  {format_external(address)}"
     if any(address.state is not Reach.READY for address in ready.health.external):
-        yield f"          rayllm-ctl status {ready.name} -n {ready.namespace}   # whether they can be reached by then"
+        yield f"          rayllm-ctl status {ready.name} -n {ready.namespace}   # whether they can be reached"
 
 
 def _in_the_cluster(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:

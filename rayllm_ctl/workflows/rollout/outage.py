@@ -1,4 +1,4 @@
-"""What a change does to a service that runs: said before it, and refused where it would stop the service."""
+"""Check a change for downtime before applying it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.workflows.rollout.diff import SHRINK_HINT
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
-"""Effects that stop what is still wanted; a deletion is what the user asked for."""
+"""Effects that stop pods of a wanted service, unlike a deletion, which the user asked for."""
 
 
 def meaning(diff: Diff) -> Iterator[Noted]:
-    """What changes of objects come to, and what can be done about it."""
+    """The effects of changed objects, and hints."""
     for item in diff.objects:
         if item.action == "configured":
             yield from (Noted(f"{one.effect}: {one.message}") for one in item.explanation.consequences)
@@ -26,24 +26,24 @@ def meaning(diff: Diff) -> Iterator[Noted]:
 
 
 def refuse_outage(diff: Diff, live: Object) -> None:
-    """Raise OutageError where the change stops the service `live`, if it answers now."""
+    """Raise OutageError if the change makes the service `live` unavailable and it answers now."""
     if not answers(live):
         return
     for item in diff.objects:
         lost = [one for one in item.explanation.consequences if stops(one)]
         if item.kind in WORKLOADS and lost:
             own = tuple(hint for one in lost for hint in one.hints)
-            scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one answers meanwhile"
+            scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one keeps answering"
             raise OutageError(
-                f"{item.kind.lower()}/{item.name} would not answer for a while; nothing was applied: "
+                f"{item.kind.lower()}/{item.name} would be unavailable during this change; nothing was applied: "
                 + "; ".join(one.message for one in lost),
                 hint=own or ((scale,) if any(one.effect == "restart" for one in lost) else ()),
             )
 
 
 def as_deployed(diff: Diff) -> Diff:
-    """`diff` without what is left to the user only where nothing is deployed: a deployment writes replica bounds to the
-    RayCluster itself, and frees capacity for a second one where that is possible.
+    """`diff` without the hints that deploy makes unnecessary: it writes replica bounds to the RayCluster itself, and
+    frees capacity for a second one if possible.
     """
     return replace(
         diff,
@@ -64,5 +64,5 @@ def _as_deployed(one: Consequence) -> Consequence:
 
 
 def stops(one: Consequence) -> bool:
-    """Whether what is still wanted stops."""
+    """Whether a consequence stops pods of a wanted service."""
     return one.outage and one.effect in _STOPPING

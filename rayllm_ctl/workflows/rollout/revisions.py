@@ -1,6 +1,6 @@
-"""The history of a service is kept while it is deployed: a revision once it is applied, its outcome once that is known.
+"""Record the history of a service during a deployment: a revision after the apply, later its outcome.
 
-A deployment never fails because of it: what cannot be kept is said once.
+A deployment never fails because of it: failures to record are reported once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 24
 
 @dataclass(frozen=True)
 class AppliedState:
-    """The manifests of a service as they were applied. start_seconds: what its plan gives a start; None: no plan."""
+    """The manifests of a service as they were applied. start_seconds: the plan's start-up limit; None: no plan."""
 
     kind: WorkloadKind
     name: str
@@ -43,7 +43,7 @@ class AppliedState:
 
 @dataclass(frozen=True)
 class Kept:
-    """The revision of a deployment, whose outcome is yet to be said."""
+    """The revision of a deployment, whose outcome is not recorded yet."""
 
     revision: Revision
     namespace: str
@@ -53,9 +53,9 @@ def record(
     service: ServiceRef, state: AppliedState, done: Sequence[Applied], change: str,
     *, wait: bool, known: Sequence[Revision] | None = None,
 ) -> Generator[Noted, None, Kept | None]:  # fmt: skip
-    """Keep what was applied as a revision; None where nothing changed or nothing can be kept, with a note why.
+    """Record the applied state as a revision; None if nothing changed, or with a note if it cannot be recorded.
 
-    known: the history of the service, where it has been read.
+    known: the history of the service, if it has been read.
     """
     cluster = service.cluster
     try:
@@ -85,7 +85,7 @@ def record(
 def record_outcome(
     cluster: Cluster, kept: Kept | None, events: Iterable[Observed | Noted | Ready]
 ) -> Iterator[Observed | Noted | Ready]:
-    """The events of a wait; its outcome is written to the revision. One that is interrupted ends at once, without."""
+    """The events of a wait; its outcome is written to the revision, unless the wait is interrupted."""
     health: Health | None = None
     outcome = ""
     try:
@@ -103,7 +103,7 @@ def record_outcome(
 
 
 def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[Noted]:
-    """Keep the outcome; a note where that fails, as the revision is then not one to go back to."""
+    """Record the outcome; a note if that fails, as rollback then cannot use the revision."""
     if kept is None:
         return
     try:
@@ -113,7 +113,7 @@ def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[
 
 
 def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether two sets of manifests are the same but for Secrets and their order."""
+    """Whether two sets of manifests are the same except for Secrets and order."""
     first, second = (
         {(item["kind"], item["metadata"]["name"]): revisions.as_kept(item) for item in side if item["kind"] != "Secret"}
         for side in (one, other)
@@ -127,20 +127,20 @@ def format_changes(diff: Diff) -> str:
     for item in diff.objects:
         if item.action in ("created", "deleted"):
             found.append(f"{item.kind} {item.name} {item.action}")
-        elif not (item.after and revisions.code_digest(item.after)):  # of which the service names the digest
+        elif not (item.after and revisions.code_digest(item.after)):  # the service contains its digest
             changes = item.explanation.changes
-            # Bounds of workers follow from those of replicas.
+            # The bounds of workers are derived from those of replicas.
             found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
     more = len(found) - _MOST_CHANGES
     return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]) -> str:
-    """What changed since the last revision."""
+    """The changes since the last revision."""
     if any(one.kind == state.kind.name and one.action == "created" for one in done):
         return "created"
     if last is None:
-        return "first revision that is kept"
+        return "first recorded revision"
     kept = [revisions.as_kept(item) for item in state.manifests if item["kind"] != "Secret"]
     return format_changes(diff_files(last.manifests, kept)) or "applied again"
 
@@ -153,7 +153,7 @@ def _format_change(change: FieldChange) -> str:
 
 
 def _short(value: Any) -> str | None:
-    """A value as a list shows it; None where it is too long."""
+    """A value for a list; None if it is too long."""
     if value is None:
         return "unset"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The Secrets that a gateway reads: whether they are there before it is deployed, and the one that is made for it."""
+"""The Secrets of a gateway: check that they exist before it is deployed, and create the password of Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rights(deployment: Deployment) -> Rights:
-    """What the checks below ask of the API server, and the Secret that is created."""
+    """Rights for the checks below, and for the Secret that is created."""
     made = _is_made(deployment)
     asked = made or _password(deployment) is not None or _keys(deployment) is not None
     return Rights(
@@ -30,7 +30,7 @@ def rights(deployment: Deployment) -> Rights:
 
 
 def check_secrets(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Checked]:
-    """Whether the Secrets are there. Raises UserError where pods could not start without one."""
+    """Check that the Secrets exist. Raises UserError if pods could not start without one."""
     keys, password = _keys(deployment), _password(deployment)
     try:
         if password is not None and not _is_made(deployment):
@@ -48,7 +48,7 @@ def check_secrets(cluster: Cluster, deployment: Deployment, namespace: str) -> I
 
 
 def create_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
-    """Give the managed Redis a random password, unless it has one."""
+    """Create a random password for the managed Redis, unless it has one."""
     password = _password(deployment)
     if password is not None and _is_made(deployment):
         made = add_entry(cluster, password.name, namespace, password.key, secrets.token_urlsafe(32))
@@ -56,7 +56,7 @@ def create_password(cluster: Cluster, deployment: Deployment, namespace: str) ->
 
 
 def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
-    """Delete the Secret that `create_password` makes. Deleting a service leaves it."""
+    """Delete the Secret of `create_password`, which the deletion of a service keeps."""
     password = _password(deployment)
     if password is None or not makes_password(deployment):
         return
@@ -67,7 +67,7 @@ def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) ->
 
 
 def makes_password(deployment: Deployment) -> bool:
-    """Whether `create_password` makes a Secret."""
+    """Whether `create_password` creates a Secret."""
     return _password(deployment) is not None and _is_made(deployment)
 
 

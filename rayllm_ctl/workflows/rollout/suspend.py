@@ -1,4 +1,4 @@
-"""A service without pods: its objects, addresses, keys and history stay, and its GPUs are free."""
+"""Suspend and resume a service: it keeps objects, addresses, keys and history, but not its pods and GPUs."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _SUSPENDS = (1, 6)
-"""The first version of KubeRay that carries spec.rayClusterConfig.suspend to the RayCluster that runs
+"""The first version of KubeRay that applies spec.rayClusterConfig.suspend to the running RayCluster
 (shouldUpdateCluster in ray-operator/controllers/ray/rayservice_controller.go; ray-project/kuberay#4686)."""
 
 
 @dataclass(frozen=True)
 class Suspension:
-    """A service that is to be suspended or resumed. start_seconds: how long a start takes, as its last plan says."""
+    """A service to suspend or resume. start_seconds: the start-up limit of its last plan."""
 
     service: LiveService
     start_seconds: float
 
 
 def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
-    """The service `name`. Raises NotFoundError, and UserError where KubeRay cannot suspend it now."""
+    """The service `name`. Raises NotFoundError, and UserError if KubeRay cannot suspend it now."""
     service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("suspend"))
     require_rights(cluster, namespace, service.kind.rights_for("suspend").needed)
     if not service.kind.is_cluster:
         version = kuberay_version(cluster)
         if version is not None and parse_version(version) < _SUSPENDS:
             raise UserError(
-                f"KubeRay {version} cannot suspend a RayService: 1.6 or newer can",
-                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no worker runs while no request arrives",
+                f"KubeRay {version} cannot suspend a RayService: 1.6 or newer is required",
+                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no workers run while there are no requests",
             )
         if len(service.kind.clusters_of(service.item)) > 1:
             raise UserError(
@@ -57,9 +57,9 @@ def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspensio
 
 
 def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
-    """Have KubeRay delete all pods of a service and, with `wait`, wait until none is left.
+    """Have KubeRay delete all pods of a service and, with `wait`, wait until they are gone.
 
-    timeout: seconds; None: as its last plan gives a start. Raises WaitTimeoutError with what is left then.
+    timeout: seconds; None: the start-up limit of its last plan. Raises WaitTimeoutError with the remaining pods.
     """
     service = found.service
     yield from _set(cluster, service, suspended=True)
@@ -96,9 +96,9 @@ def resume(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | 
 
 
 def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
-    """Apply the field; returns the object as it is stored then.
+    """Apply the field; returns the stored object.
 
-    Raises FieldConflictError where another client, such as Kueue, has set it otherwise.
+    Raises FieldConflictError if another client, such as Kueue, has set it differently.
     """
     field: dict[str, Any] = {"suspend": suspended}
     manifest = {
@@ -115,6 +115,6 @@ def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generato
 
 
 def _pods(snapshot: Snapshot) -> list[str]:
-    """The pods of Ray that are left, as in pod/qwen-head."""
+    """The remaining Ray pods, as in pod/qwen-head."""
     pods = [item["metadata"] for item in snapshot.objects if item["kind"] == "Pod"]
     return [f"pod/{one['name']}" for one in pods if kuberay.CLUSTER in (one.get("labels") or {})]

@@ -1,4 +1,4 @@
-"""What `check` looks at: the cluster, what the user may do in it, and what services of spec files need."""
+"""The checks of `check`: the cluster, the user's permissions, and the requirements of spec files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _COMMANDS = ("deploy", "status", "delete")
-"""The commands whose rights are looked at."""
+"""The commands whose rights are checked."""
 
 
 def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
-    """What the cluster has of all that services need, as it is found out.
+    """Check the prerequisites of services in the cluster, yielding each result.
 
-    Raises UserError where the API server does not answer at all.
+    Raises UserError if the API server does not answer.
     """
     yield Check("Kubernetes", "API server", True, f"{server_version(cluster)} at {cluster.server}")
     served = prerequisites.served_kinds(cluster, namespace)
@@ -61,7 +61,7 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
 
 
 def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Check]:
-    """What a rendered service needs of the cluster: each problem, where `deploy` ends at the first."""
+    """Check the requirements of a rendered service: all problems, whereas `deploy` ends at the first."""
     category = f"service {one.name}"
     version = kuberay_version(cluster)
     untokened = ""
@@ -89,7 +89,7 @@ def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[
 
 
 def _asks_now(cluster: Cluster, one: Rendering, namespace: str) -> bool | None:
-    """Whether the running service asks for a token; None where there is none, or it may not be read."""
+    """Whether the running service requires a token; None if there is no service, or it may not be read."""
     kind, manifest = workload(one.manifests)
     try:
         live = find(cluster, kind, manifest["metadata"]["name"], namespace)
@@ -99,7 +99,7 @@ def _asks_now(cluster: Cluster, one: Rendering, namespace: str) -> bool | None:
 
 
 def _guarded(category: str, name: str, look: Callable[[], Iterator[Checked]]) -> Iterator[Check]:
-    """What `look` found, an error that it raises included. ok only where it found nothing to say."""
+    """The checks of `look`, including an error that it raises; one that is ok if there are none."""
     found: list[Check] = []
     try:
         found = [_of(category, checked) for checked in look()]

@@ -1,4 +1,4 @@
-"""Which rights each command needs, and the Roles that grant them. Nothing is asked of a cluster."""
+"""The rights that each command needs, and Roles that grant them. Does not contact a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BESIDE = (
 
 
 def _both(*activities: Activity) -> Rights:
-    """Of services in either mode."""
+    """For services in either mode."""
     total = Rights()
     for workload in (RAY_SERVICE, RAY_CLUSTER):
         total |= workload.rights_for(*(activity for activity in activities if activity in workload.rights))
@@ -39,7 +39,7 @@ def _on(kinds: Iterable[str], *verbs: str) -> Rights:
 
 
 _APPLIED = Rights(display=tuple(Right("list", name) for name in APPLIED))
-"""What finds the objects that were applied for a service: a template of the user's own may have added any of them."""
+"""Rights to find the objects applied for a service: a user's template may have added any kind."""
 
 _REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED
 _DEPLOY = (
@@ -49,7 +49,7 @@ _DEPLOY = (
     | Rights(
         display=(
             Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
-            # For --accept-outage, where a second RayCluster has no capacity before the first is gone.
+            # For --accept-outage, if a second RayCluster fits only after the first is deleted.
             Right("delete", "RayCluster"),
         )
     )
@@ -102,7 +102,7 @@ COMMANDS: Mapping[str, Rights] = {
     "delete": _REMOVAL,
     "version": Rights(display=OPERATOR) | _both("version"),
 }
-"""The rights of each command that talks to a cluster: all that its features may ask for."""
+"""The rights of each command that talks to a cluster, for all of its features."""
 
 _LOOKING = (
     "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config", "version",
@@ -114,7 +114,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "ci": ("check", "deploy", "apply", "diff", "status", "watch", "wait"),
     "operator": tuple(COMMANDS),
 }
-"""Sets of commands for common users."""
+"""Sets of commands for common roles."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Subjects:
     service_accounts: tuple[tuple[str, str], ...] = ()
 
     def objects(self) -> list[dict[str, str]]:
-        """As a RoleBinding lists them."""
+        """The subjects of a RoleBinding."""
         group = "rbac.authorization.k8s.io"
         return [
             *({"kind": "User", "apiGroup": group, "name": name} for name in self.users),
@@ -136,7 +136,7 @@ class Subjects:
 
 
 def rights_of(names: Sequence[str]) -> Rights:
-    """The rights of commands and roles. UsageError for a name that is neither."""
+    """The rights of commands and roles. UsageError for any other name."""
     total = Rights()
     for name in names:
         if name not in COMMANDS and name not in ROLES:
@@ -156,8 +156,8 @@ def roles(
 ) -> list[dict[str, Any]]:
     """A Role and, where rights reach beyond a namespace, a ClusterRole; their bindings if there are subjects.
 
-    namespace: of the Role; None leaves it to who applies it. needed_only: without the rights that commands only need
-    to show more. Raises UsageError for a ClusterRoleBinding without a namespace: its name has to tell them apart.
+    namespace: of the Role; None leaves it open. needed_only: without the rights that commands need only to show more.
+    Raises UsageError for a ClusterRoleBinding without a namespace: its name contains it.
     """
     granted = rights.needed if needed_only else (*rights.needed, *rights.display)
     wide = [right for right in granted if _is_wide(right)]
@@ -172,7 +172,7 @@ def roles(
     if wide and listed:
         if not namespace:
             raise UsageError(
-                "the ClusterRoleBinding is named after the namespace, and none is given", hint="-n NAMESPACE"
+                "the ClusterRoleBinding is named after the namespace, and no namespace was given", hint="-n NAMESPACE"
             )
         found.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
     return found

@@ -1,4 +1,4 @@
-"""`check --security`: who can reach a live service, and what its pods may do."""
+"""`check --security`: the access to a live service, and the permissions of its pods."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Check]:
-    """The checks of the RayService or RayCluster `name`, whoever made it.
+    """The checks of the RayService or RayCluster `name`, regardless of who created it.
 
-    Raises NotFoundError where there is none, and ClusterError where it or its pods may not be read.
+    Raises NotFoundError if there is none, and ClusterError if it or its pods may not be read.
     """
     with explained(cluster, namespace, RAY_SERVICE.rights_for("security")):
         kind, workload = _find(cluster, name, namespace)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 
-@click.group(name="image", short_help="Print the Dockerfile of an image for all features.")
+@click.group(name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
-    """Make an image for features that Ray's public image lacks packages for; docs/serving.md lists them."""
+    """Build an image for features whose packages Ray's public image lacks; docs/serving.md lists them."""
 
 
 @command.command(name="recipe", short_help="Print a Dockerfile.")
 @click.option("--image", help="Image to build on; by default Ray's public one with Serve LLM.")
-@click.option("--vllm-version", help="vLLM version in it.")
+@click.option("--vllm-version", help="vLLM version of the image.")
 def recipe(image: str | None, vllm_version: str | None) -> None:
     """Print a Dockerfile that adds the gateway's code, and packages, to an image with Ray and vLLM.
 

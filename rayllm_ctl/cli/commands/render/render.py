@@ -1,4 +1,4 @@
-"""`render`: the manifests, and nothing else."""
+"""`render`: manifests on standard output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _WithoutEnvironment(click.Command):
-    """A command whose flags no environment variable sets: its output depends on what is typed alone."""
+    """A command without flags from environment variables: its output depends only on the command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
@@ -50,7 +50,7 @@ class _WithoutEnvironment(click.Command):
     type=click.Choice(("manifests", "helm-values")),
     default="manifests",
     show_default=True,
-    help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
+    help="Output: manifests, or values for the Helm chart in charts/rayllm.",
 )
 @click.option(
     "--output-dir",

@@ -26,7 +26,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     help="Spec file, - for standard input; repeatable.",
 )
 @click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
-@click.option("--offline", is_flag=True, help="Use no network to look up the models.")
+@click.option("--offline", is_flag=True, help="Do not use the network to look up the models.")
 @click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
 @upgrade_options
 @click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")

@@ -75,7 +75,7 @@ def command(
 
     if kuberay is not None and dry_run != "client":
         raise UsageError(
-            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            "--kuberay-version requires --dry-run=client: otherwise the version is read from the cluster",
             hint="remove --kuberay-version, or add --dry-run=client",
         )
     if rollback_on_failure and (not wait or dry_run != "none"):

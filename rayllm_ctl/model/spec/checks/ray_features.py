@@ -15,7 +15,7 @@ from rayllm_ctl.model.spec.several_models import each_model
 
 @dataclass(frozen=True)
 class RayFeature:
-    """What a part of the tool needs of Ray.
+    """The requirements of a feature on Ray.
 
     least: the first release that has it. lacking: a name that the release before does not have. loaded: the modules of
     rayllm_ctl.serving that Ray loads in the pods. rendered: names that stand in manifests.

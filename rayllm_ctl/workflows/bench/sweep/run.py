@@ -1,6 +1,6 @@
 """Deploy, measure and remove the variants of a service, one after another.
 
-Whatever ends it, the service that was deployed last is removed, unless a second interrupt ends that too.
+The last deployed service is always removed, unless a second interrupt stops the removal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WatchLoads = Callable[[], AbstractContextManager[Report]]
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """What a sweep has come to. error: what ended it early, after an interrupt None."""
+    """The outcome of a sweep. error: what ended it early; None after an interrupt."""
 
     sweep: Sweep
     interrupted: bool = False
@@ -60,12 +60,12 @@ def run_sweep(
     show: Show,
     watch: WatchLoads,
 ) -> SweepOutcome:
-    """Measure what the folder lacks. timeout: seconds for each variant to become ready; None: the plan's limit.
+    """Measure the variants without a result. timeout: seconds for each variant to become ready; None: the plan's limit.
 
-    A variant that does not become ready, or cannot be measured, is a record. Ctrl-C and SIGTERM end the sweep once the
-    variant that runs is removed.
+    A variant that does not become ready, or cannot be measured, is recorded. Ctrl-C and SIGTERM end the sweep once the
+    running variant is removed.
 
-    Raises UserError where the cluster rules the sweep out before anything is applied, and after a second interrupt,
+    Raises UserError if the cluster rules the sweep out before anything is applied, and after a second interrupt,
     which leaves what is there.
     """
     todo = [one for one in prepared.variants if one.rendering is not None]
@@ -111,7 +111,7 @@ class _Run:
             try:
                 if self._prepared.left is not None:
                     self._left = self._prepared.left
-                    self._say(f"{self._left.name} was left by an interrupted sweep, and is removed first")
+                    self._say(f"{self._left.name} was left by an interrupted sweep and is removed first")
                     self._remove()
                     self._interrupts.check()
                 for number, one in enumerate(todo, 1):
@@ -140,9 +140,9 @@ class _Run:
 
     def _one(self, one: PlannedVariant) -> None:
         assert one.rendering is not None
-        # Again, for somebody may have made one of this name since.
+        # Checked again: another client may have created one of this name since.
         require_own(self._cluster, one.rendering.name, self._namespace, self._prepared.folder.id)
-        self._left = one.rendering  # of a sweep that was killed
+        self._left = one.rendering  # from a sweep that was killed
         self._remove()
         if self._interrupts.count:
             return
@@ -183,7 +183,7 @@ class _Run:
         )
         seconds = 0.0
         with self._show() as tell, ExitStack() as applying:
-            # What is applied must not arrive after what removes it, so no request is cut off before.
+            # An apply must not arrive after the deletion, so requests are not cut off.
             applying.enter_context(self._interrupts.held())
             for event in deploy([rendering], options, lambda: self._cluster):
                 if isinstance(event, Rendered):
@@ -232,7 +232,7 @@ class _Run:
             f"interrupted: {self._left.name} is left in namespace {self._namespace}",
             hint=(
                 delete_command(self._left.name, self._namespace),
-                "the same bench sweep again removes it, and continues with what is missing",
+                "run the same bench sweep again to remove it and continue with the missing variants",
             ),
             exit_code=INTERRUPTED,
         )

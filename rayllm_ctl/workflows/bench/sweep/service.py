@@ -1,4 +1,4 @@
-"""The services of a sweep in the cluster: which are its own, and how they are removed."""
+"""The services of a sweep in the cluster: ownership and removal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DELETE_SECONDS = 600.0
 
 
 def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: str, *, local: bool) -> None:
-    """Raise UserError where the cluster rules all services out, or the user may not measure and remove them.
+    """Raise UserError if the cluster rules all services out, or the user may not measure and remove them.
 
     Deploying asks for its own rights.
     """
@@ -45,29 +45,29 @@ def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: 
 
 
 def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
-    """Raise UserError where something of a service's name is there that the sweep of this id did not apply."""
+    """Raise UserError if an object of a service's name exists that the sweep of this id did not apply."""
     found = list(inventory(cluster, name, namespace).objects)
     for kind in WORKLOADS.values():
-        with suppress(ForbiddenError):  # a kind that the sweep does not use: it has asked for its own rights
+        with suppress(ForbiddenError):  # a kind that the sweep does not use; the rights for its own kinds were checked
             found += filter(None, [find(cluster, kind, name, namespace)])
     for item in found:
         if item["metadata"].get("annotations", {}).get(SWEEP) == sweep:
             continue
         what = f"{item['kind'].lower()}/{item['metadata']['name']}"
         raise UserError(
-            f"{what} exists in namespace {namespace} and was not made by this sweep, which needs the name",
-            hint=(f"{delete_command(name, namespace)}    # if nobody needs it", "--name NAME   (another name)"),
+            f"{what} exists in namespace {namespace} and was not created by this sweep, which needs the name",
+            hint=(f"{delete_command(name, namespace)}    # if it is not needed", "--name NAME   (another name)"),
         )
 
 
 def place(cluster: Cluster, name: str, namespace: str) -> Left:
-    """Where a service of the sweep is, to be kept in its folder."""
+    """The location of a service of the sweep, for its folder."""
     address = urlsplit(cluster.server)
     return Left(name, namespace, urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="")))
 
 
 def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
-    """Raise UserError where an interrupted sweep may have left a service in another cluster or namespace."""
+    """Raise UserError if an interrupted sweep may have left a service in another cluster or namespace."""
     left = folder.left()
     if left is None:
         return

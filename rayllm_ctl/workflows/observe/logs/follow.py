@@ -71,7 +71,7 @@ class _Log:
 def follow_logs(choice: LogChoice, found: Found, tail: int | None) -> Iterator[LogLine | LogNote]:
     """The lines of what was `found`, from `tail` lines before its end, and of what comes later, from its beginning.
 
-    Ends when the service, or the one pod that was chosen, is gone. Raises UserError where a right is missing.
+    Ends when the service, or the one pod that was chosen, is gone. Raises UserError if a right is missing.
     """
     if choice.pod is not None:
         choice = replace(choice, container=all(one.timed for one in found.sources))

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of the log `source`, without its end; source is empty where there is only one."""
+    """A line of the log `source`, without its end; source is empty if there is only one."""
 
     source: str
     text: str
