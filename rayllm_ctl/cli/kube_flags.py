@@ -14,7 +14,7 @@ from rayllm_ctl.frozen import dataclass
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KubeFlags:
     """Cluster and namespace; None: from the kubeconfig."""
 
@@ -51,6 +51,11 @@ def cluster_options(function: F, timeout: str | None = None) -> F:
 
     def flags(values: Mapping[str, Any]) -> KubeFlags:
         seconds = values[timeout] if timeout else _API_TIMEOUT
-        return KubeFlags(values["kubeconfig"], values["context"], values["namespace"], seconds)
+        return KubeFlags(
+            kubeconfig=values["kubeconfig"],
+            context=values["context"],
+            namespace=values["namespace"],
+            request_timeout=seconds,
+        )
 
     return gathered(function, options, parameters, "kube", flags)

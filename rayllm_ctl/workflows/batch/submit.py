@@ -38,7 +38,7 @@ RAY_JOB = "RayJob"
 DELETION_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything."""
 

@@ -20,7 +20,7 @@ INPUT = Length("fixed", 256, 256)
 """Tokens of a prompt by default."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Flags:
     """The user's flags; None and empty: not given. Times in seconds.
 

@@ -41,7 +41,7 @@ INPUT, OUTPUT, BATCH = 256, 128, 8
 _REPEATS, _WARMUP = 10, 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfflineOptions:
     """requests: for the throughput. start_seconds: for the pod to start, where a node may have to be made first."""
 

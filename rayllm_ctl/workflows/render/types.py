@@ -24,7 +24,7 @@ class ServeFile:
     service: LLMService
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RenderOptions:
     """facts: the sources of the plan's facts. template_dir: the
     user's own templates, for models only. kuberay: the version that manifests are checked for.

@@ -45,7 +45,7 @@ _FORESIGHT = (Right("list", "Node"), Right("list", "Pod", everywhere=True), Righ
 """Rights to read the effect of a change on a running service, and the capacity for a second RayCluster."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
@@ -168,13 +168,13 @@ def prepare_upgrade(
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
-        options.upgrade,
-        options.accept_outage or dry,
-        options.wait or dry,
-        options.force_conflicts,
-        options.said,
-        options.diff,
-        options.revisions,
+        way=options.upgrade,
+        accept_outage=options.accept_outage or dry,
+        wait=options.wait or dry,
+        force_conflicts=options.force_conflicts,
+        said=options.said,
+        diff=options.diff,
+        revisions=options.revisions,
     )
     return (yield from choose_upgrade(service, live, one.manifests, applied, planned_start_seconds(one), how))
 

@@ -49,7 +49,7 @@ SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # frees GPUs by stopping re
 """For a second RayCluster that does not fit beside the first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiffOptions:
     """force_conflicts: compare as if fields of other managers were taken over. field_manager: the manager that applies.
     render: options for the manifests.

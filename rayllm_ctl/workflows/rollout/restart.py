@@ -48,7 +48,7 @@ class Restart:
     diff: Diff | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestartOptions:
     """way: of a RayService, see Way. timeout: seconds; None: as its last plan says."""
 
@@ -104,7 +104,7 @@ def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterat
         if options.wait:
             yield from wait_ready(cluster, service.kind, service.item, limit)
         return
-    how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
+    how = UpgradeOptions(way=options.way, accept_outage=options.accept_outage, wait=options.wait, force_conflicts=False)
     upgrade = yield from choose_restart(cluster, service, found.revisions, found.diff, how)
     if upgrade.shrink is not None:
         require_rights(cluster, service.namespace, service.kind.rights_for("bounds").needed)

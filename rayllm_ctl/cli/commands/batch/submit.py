@@ -74,9 +74,9 @@ def command(
     if follows and form not in (None, "json"):
         raise UsageError(f"-o {form} requires --no-wait", hint="-o json prints a line for each change of the job")
     batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
-    render = RenderOptions(facts, accept_risk, None, kuberay or DEFAULT)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     connected = cache(lambda: connect(kube))
-    events = submit(batch, SubmitOptions(dry_run, force_conflicts, render), connected)
+    events = submit(batch, SubmitOptions(dry_run=dry_run, force_conflicts=force_conflicts, render=render), connected)
     if dry_run == "client":
         for event in events:
             if isinstance(event, Rendered):

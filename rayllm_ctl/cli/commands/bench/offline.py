@@ -57,8 +57,8 @@ def command(
     from rayllm_ctl.workflows.render.types import RenderOptions
 
     service = resolve_service(file, overrides, kube.namespace, FLAGS)
-    render = RenderOptions(facts, accept_risk)
-    options = OfflineOptions(requests, start_timeout, render)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk)
+    options = OfflineOptions(requests=requests, start_seconds=start_timeout, render=render)
     results = measure_offline(service, options, lambda: connect(kube), lambda text: click.echo(text, err=True))
     if output == "json":
         print_data(results.to_json(), output)

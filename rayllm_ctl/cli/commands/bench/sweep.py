@@ -104,7 +104,7 @@ def command(
         **given, name=base.name, url=None, models=(), ca_file=None, insecure_skip_tls_verify=False, calibrate=None,
         api_key_file=api_key_file, keys=read_api_keys(api_key_file),
     )  # fmt: skip
-    render = RenderOptions(facts, accept_risk, template_dir)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir)
     prepared = prepare_sweep(base, axes, load, render, output_dir)
     outcome = run_sweep(
         prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx), lambda: watching(sys.stderr)

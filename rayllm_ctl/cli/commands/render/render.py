@@ -97,7 +97,7 @@ def command(
         )
     # Equal input gives equal bytes, on every machine.
     facts = dataclasses.replace(facts, named_only=True)
-    options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
+    options = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}
     rendered = (_rendered(file, overrides, namespace, options, plain=not values) for file in files or (None,))

@@ -92,7 +92,7 @@ def command(
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
 
-    render = RenderOptions(facts, accept_risk, template_dir)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir)
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
@@ -114,7 +114,7 @@ def command(
         service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
             file, overrides, kube.namespace, FLAGS
         )
-        options = DiffOptions(force_conflicts, field_manager, render)
+        options = DiffOptions(force_conflicts=force_conflicts, field_manager=field_manager, render=render)
         try:
             found = diff(service, options, lambda: connect(kube))
         except FieldConflictError as error:

@@ -49,7 +49,7 @@ def command(
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare_restart, restart
 
-    options = RestartOptions(way, accept_outage, wait, timeout)
+    options = RestartOptions(way=way, accept_outage=accept_outage, wait=wait, timeout=timeout)
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     found = prepare_restart(cluster, name, namespace, options)

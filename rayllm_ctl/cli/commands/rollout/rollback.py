@@ -62,10 +62,10 @@ def command(
     click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
     print_meaning(ctx, found.diff)
     options = DeployOptions(
-        dry_run,
-        wait,
-        timeout if timeout is not None else found.revision.start_seconds,
-        force_conflicts,
+        dry_run=dry_run,
+        wait=wait,
+        timeout=timeout if timeout is not None else found.revision.start_seconds,
+        force_conflicts=force_conflicts,
         accept_outage=accept_outage,
         upgrade=upgrade,
         said=True,

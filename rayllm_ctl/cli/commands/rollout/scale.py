@@ -63,10 +63,10 @@ def command(
     cluster = connect(kube)
     found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
     options = DeployOptions(
-        dry_run,
-        wait,
-        found.start_seconds if timeout is None else timeout,
-        force_conflicts,
+        dry_run=dry_run,
+        wait=wait,
+        timeout=found.start_seconds if timeout is None else timeout,
+        force_conflicts=force_conflicts,
         upgrade=None,
         change=found.change,
         unchanged=found.unchanged,

@@ -50,7 +50,7 @@ class Upgrade:
     replaced: Entry | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UpgradeOptions:
     """way: see Way. wait: the deployment waits until the service is Ready. said: the effect was already reported.
     diff: the changes, if known. revisions: the history of the service, if known.
