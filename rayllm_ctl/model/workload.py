@@ -75,7 +75,7 @@ class WorkloadKind:
 
     @property
     def cluster_path(self) -> tuple[str, ...]:
-        """Where the spec of the RayCluster stands in its objects."""
+        """The path to the spec of the RayCluster in its objects."""
         return cluster_path(self.name)
 
     def rights_for(self, *activities: Activity) -> Rights:

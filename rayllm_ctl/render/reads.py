@@ -86,7 +86,7 @@ class _Reader:
         self.read(node.body, {**scope, **dict.fromkeys(keys, ()), item: (*path, ITEMS) if path else ()})
 
     def _path(self, node: nodes.Node, scope: TemplateScope) -> ValuePath | None:
-        """The value that an expression is; None where it is made from others. An empty path: of no interest."""
+        """The value that an expression is; None if it is made from others. An empty path: of no interest."""
         kinds = _nodes()
         if isinstance(node, kinds.Name):
             name: str = node.name

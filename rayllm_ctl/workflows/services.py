@@ -90,7 +90,7 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
     """The kind of the service `name`, the first whose object of that name is a service, and that object.
 
     Without an object, pods indicate a deleted RayCluster: they outlive it. A service that does not exist counts as a
-    RayService, the most common kind. Raises ForbiddenError where RayServices cannot be read and there is
+    RayService, the most common kind. Raises ForbiddenError if RayServices cannot be read and there is
     no RayCluster of the name.
     """
     unread: ForbiddenError | None = None

@@ -180,7 +180,7 @@ def test_diff_says_what_changes_restart() -> None:
         ("gateway.queue", "in-place"),
     }
     [consequence] = found.consequences
-    assert consequence.message.endswith("takes it up in place: no replica restarts")
+    assert consequence.message.endswith("applies it in place: no replica restarts")
     other = json.loads(json.dumps(before).replace("chat-serving-", "chat-serving-1"))
     found = explain_rayservice(before, other, Running())
     assert {(change.field, change.effect) for change in found.changes} == {
@@ -188,7 +188,7 @@ def test_diff_says_what_changes_restart() -> None:
     }
     [consequence] = found.consequences
     assert consequence.effect == "new-cluster"
-    assert "The code of models and proxies is another one" in consequence.message
+    assert "The code of models and proxies changes to that of this version" in consequence.message
 
 
 def test_other_code_of_the_ingress_restarts_its_replicas_alone() -> None:

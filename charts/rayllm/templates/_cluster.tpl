@@ -3,7 +3,7 @@
 rayVersion: {{ include "rayllm.yaml" $.Values.runtime.rayVersion }}
 {{- if not (kindIs "invalid" $.Values.autoscaler) }}
 {{- /* For a fixed number of replicas too: switching it on later would start a second cluster beside this one, with as
-   many GPUs again, where changed bounds reach the one that runs. */}}
+   many GPUs again, where changed bounds reach the running one. */}}
 enableInTreeAutoscaling: true
 autoscalerOptions:
   version: v2

@@ -35,7 +35,7 @@ _BOUNDS = ("minReplicas", _MAXIMUM)
 def propagate_bounds(
     cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]
 ) -> tuple[list[Applied], dict[str, int]]:
-    """Write the bounds of `applied` (as stored) to its live RayClusters of these names where they differ.
+    """Write the bounds of `applied` (as stored) to its live RayClusters of these names if they differ.
 
     Returns the changes, and the number of workers of each group above its new maximum, which is lowered only to that
     number. Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a

@@ -1,4 +1,4 @@
-"""How many requests wait for a model and how many run, of a service with a gateway.
+"""The numbers of waiting and running requests of a service with a gateway.
 
 Without API keys the gateway is asked (GET /queue). With keys it answers only clients with a key, and the API server's
 proxy does not forward one: then Serve's controller is asked, which counts the requests of each deployment for

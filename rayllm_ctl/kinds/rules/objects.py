@@ -25,7 +25,7 @@ _CLUSTER: Path = ("spec", "rayClusterConfig")
 
 
 def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
+    """Problems of a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     annotations = section(manifest, "metadata", "annotations")
     yield from _initializing_timeout(annotations.get(INITIALIZING_TIMEOUT))
@@ -60,7 +60,7 @@ def raycluster_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[
 
 
 def rayjob_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayJob: its own fields as far as no deletion strategy is used, and its cluster."""
+    """Problems of a RayJob: its own fields as far as no deletion strategy is used, and its cluster."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     spec = section(manifest, "spec")
     cluster, selector = section(spec, "rayClusterSpec"), section(spec, "clusterSelector")

@@ -52,7 +52,7 @@ class LLMEntry:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the configuration says of its deployment."""
+        """The configuration of its deployment."""
         found = self.config.get("deployment_config")
         return found if isinstance(found, Mapping) else {}
 

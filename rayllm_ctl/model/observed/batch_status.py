@@ -40,7 +40,7 @@ class JobOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class BatchHealth:
-    """How a batch job is. `message` says it in a few words; causes come with the root cause first.
+    """The health of a batch job. `message` summarizes it; causes come with the root cause first.
 
     outcome: how it ended; None: it has not. progress: the driver's newest figures, None before the first;
     result: its totals at the end. output: where the answers are, empty if that is unknown.

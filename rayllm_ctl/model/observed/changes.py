@@ -74,9 +74,9 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Consequence:
-    """What one effect means for one object. outage: nothing answers for a while (None: that depends on the load).
+    """The consequence of one effect for one object. outage: it is unavailable for a while (None: depends on the load).
 
-    `hints`: what to type or do about it. `extra`: the resources that are needed on top of what runs, as quantities;
+    `hints`: what to type or do about it. `extra`: the additional resources that are needed, as quantities;
     `capacity`: whether the nodes have them now (None: unknown). `unless`: an unknown fact, with which it does not come.
     """
 
@@ -99,7 +99,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Unread:
-    """What was asked for and could not be read: why, and the command to type next."""
+    """State that could not be read: why, and a hint."""
 
     why: str
     hint: str
@@ -107,7 +107,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Running:
-    """What is known of what runs. All of it may be unknown: a comparison of files knows no cluster.
+    """The state of the running service. All of it may be unknown: a comparison of files has no cluster.
 
     kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
     replicas of each Serve deployment. unread: Serve was asked for them and they could not be read, so that any number

@@ -91,7 +91,7 @@ def format_count(running: int, wanted: int) -> str:
 
 @dataclass(frozen=True)
 class Health:
-    """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began; None
+    """The health of a service. `message` summarizes it; `since` is when the first cause, or the state, began; None
     where that is unknown.
 
     replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
@@ -124,7 +124,7 @@ class Snapshot:
     """All that a reader may look at: objects of every kind, Serve's answer per RayCluster, logs, and the time of it.
 
     `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
-    `queue`: pending, running and maxPending, as GET /queue of a gateway; empty where nobody was asked.
+    `queue`: pending, running and maxPending, as GET /queue of a gateway; empty if nobody was asked.
     `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why;
     `unread`: kinds of which objects may exist that are missing here.
     """

@@ -114,7 +114,7 @@ NOT_ASKED = "Serve was not asked"
 
 @dataclass(frozen=True)
 class ServeState:
-    """What Serve says of one RayCluster.
+    """Serve's state on one RayCluster.
 
     `error`: why there is no answer. `from_status`: the operator's copy stands in for it, without replicas.
     `port`: where its proxies listen. `proxies`: the pods whose proxy answers, by Serve's own account.

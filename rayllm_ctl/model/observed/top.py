@@ -15,7 +15,7 @@ from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 @dataclass(frozen=True)
 class ReplicaLook:
-    """What was read of a running replica. None: it could not be read, or was not.
+    """The sample of a running replica. None: not read.
 
     replica: Serve's id; None of vLLM's own server. engine: the metrics in which its engine's are; ray: those of Ray in
     its pod, the same text for a replica of Serve. has_gpus: whether its pod requests GPUs.
@@ -77,7 +77,7 @@ class LoadMeter:
         self._rates = TokenRates()
 
     def load(self, look: ServiceLook, now: float) -> ServiceLoad:
-        """What a look says together with those before it. now: seconds of a clock."""
+        """The load from a sample and the previous ones. now: seconds of a clock."""
         self.rates_missing = False
         reasons: dict[str, list[str]] = defaultdict(list)
         in_pod = Counter(one.pod for one in look.replicas)

@@ -112,7 +112,7 @@ class CodeVolume:
     mount_path: Annotated[str, "Path at which it is mounted."]
     data: Annotated[Mapping[str, str], "Files of the ConfigMap by their keys."]
     paths: Annotated[
-        Mapping[str, str], "Paths of keys below the mount path, where they differ; empty where every key is a path."
+        Mapping[str, str], "Paths of keys below the mount path, where they differ; empty if every key is a path."
     ]
     archives: Annotated[Mapping[str, str], "Zip files of the ConfigMap by their keys, in base64."] = field(
         default_factory=dict

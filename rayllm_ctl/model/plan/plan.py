@@ -82,7 +82,7 @@ class ParallelismPlan:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What the engine is told. Nothing that depends on the GPU the driver sees is left to vLLM's defaults."""
+    """The engine's settings. None that depends on the GPU seen by the driver is left to vLLM's defaults."""
 
     vllm_version: str
     max_model_len: int

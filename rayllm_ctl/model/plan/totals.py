@@ -13,7 +13,7 @@ from rayllm_ctl.model.text.json_form import to_json
 
 @dataclass(frozen=True)
 class Range:
-    """A number at the fewest and at the most replicas."""
+    """A number at the minimum and maximum number of replicas."""
 
     min: float
     max: float

@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """Where the memory of one GPU of a replica goes, or that of its pod for layers that stay in CPU memory.
+    """Use of the memory of one GPU of a replica, or of its pod for layers that stay in CPU memory.
 
     device: the number of the GPU, or "cpu". layers: decoder layers that lie on it. reserved_bytes: room on GPU 0 for
     the largest layer that is copied there from CPU memory. margin_bytes: kept free for what is not measured.
@@ -34,7 +34,7 @@ class DevicePlan:
 
 @dataclass(frozen=True)
 class TransformersPlan:
-    """What the engine is told, and the memory of its devices.
+    """The engine's settings, and the memory of its devices.
 
     max_num_seqs: requests generated at once. gpus: those of one pod, 0 on CPUs; cpus: Ray's logical CPUs of a replica.
     max_memory: by device, in the units of accelerate; empty: not limited. weights_bytes: of the whole model as loaded;

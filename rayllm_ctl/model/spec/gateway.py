@@ -55,9 +55,7 @@ class OutputTokens:
     max: Annotated[int | None, "The most output tokens of a request; by default what the model's context leaves."] = (
         None
     )
-    exceeding: Annotated[Exceeding, "What becomes of a request for more: clamp it to the maximum, or reject it."] = (
-        "clamp"
-    )
+    exceeding: Annotated[Exceeding, "Handling of a request for more: clamp it to the maximum, or reject it."] = "clamp"
 
 
 @dataclass(frozen=True)

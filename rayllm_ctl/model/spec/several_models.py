@@ -132,7 +132,7 @@ def shared_problems(service: LLMService, of_one: Callable[[LLMService], Iterable
 
 
 def _belongs_to_models(service: LLMService) -> Iterator[Problem]:
-    """What a service of several models says where each of them should say it."""
+    """Fields of the service that belong to each of its models."""
     default = LLMService("")
     for name in _OF_EACH:
         given, unset = getattr(service, name), getattr(default, name)

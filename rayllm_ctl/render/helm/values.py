@@ -33,7 +33,7 @@ _LARGEST_EXACT = 2**53
 def helm_values(plan: Plan) -> dict[str, Any]:
     """The values of the chart with which it lays out the same objects.
 
-    Raises UserError where the plan does not run or a number is more than Helm can hold, UsageError without an image.
+    Raises UserError if the plan does not run or a number is more than Helm can hold, UsageError without an image.
     """
     written = as_written(values_of(plan))
     objects = laid_out(plan)

@@ -168,7 +168,7 @@ class KeyDirectory:
             try:
                 self.refresh()
             except Exception:
-                # Without this thread a revoked key would stay valid for ever.
+                # Without this thread a revoked key would stay valid forever.
                 LOG.exception("API keys cannot be read; those read before remain valid")
 
     def _read(self) -> dict[bytes, Entry]:

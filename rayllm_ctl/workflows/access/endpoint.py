@@ -66,7 +66,7 @@ def external(cluster: Cluster, where: Endpoint) -> tuple[Endpoint, External]:
 
 
 def external_url(where: Endpoint, found: External) -> str:
-    """The first URL that can be used. Raises UserError, with the reasons, where there is none."""
+    """The first URL that can be used. Raises UserError, with the reasons, if there is none."""
     urls = [url for address in found.external if address.state is Reach.READY for url in address.urls]
     if urls:
         return urls[0]

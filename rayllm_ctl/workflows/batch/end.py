@@ -53,7 +53,7 @@ def resume_job(cluster: Cluster, name: str, namespace: str, *, timeout: float) -
     """Replace the RayJob of a finished job with an identical one: KubeRay does not run a RayJob twice. The driver
     computes only the missing rows. timeout: seconds for the old one to be gone.
 
-    Raises NotFoundError when there is no such job, UserError while it runs or where KubeRay rejects its spec.
+    Raises NotFoundError when there is no such job, UserError while it runs or if KubeRay rejects its spec.
     """
     require_rights(cluster, namespace, JOB_RIGHTS["resume"].needed)
     job = require_job(cluster, name, namespace)

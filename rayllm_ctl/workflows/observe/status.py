@@ -32,7 +32,7 @@ class ServiceRow:
 
 
 def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
-    """The health of one service; state NotFound where there is none."""
+    """The health of one service; state NotFound if there is none."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
         kind = kind_of(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("status")):

@@ -92,5 +92,5 @@ def remove_service(cluster: Cluster, one: Rendering, namespace: str, sweep: str)
 
 
 def delete_command(name: str, namespace: str) -> str:
-    """What a user types to delete a service."""
+    """The command to delete a service."""
     return f"rayllm-ctl delete {name} -n {namespace}"

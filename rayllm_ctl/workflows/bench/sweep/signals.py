@@ -42,7 +42,7 @@ class Interrupts:
         self.count = max(self.count, 1)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt where there was one while `held`."""
+        """Raise KeyboardInterrupt if there was one while `held`."""
         if self.count:
             raise KeyboardInterrupt
 

@@ -17,7 +17,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class LogNote:
-    """What is not a line: why a log cannot be read, that one begins or ends."""
+    """A remark: why a log cannot be read, or that one begins or ends."""
 
     message: str
 

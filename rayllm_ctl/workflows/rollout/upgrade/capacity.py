@@ -69,7 +69,7 @@ class Fitting:
     def most(self) -> tuple[dict[str, int], dict[str, int]] | None:
         """The most replicas of both that fit, with at least one of each model; None if that is not possible.
 
-        Maximizes the minimum of both: so many replicas are always available.
+        Maximizes the minimum of both, which is always available.
         """
         for most in range(max([*self.now.values(), *self.wanted.values()], default=0) - 1, 0, -1):
             first, second = (
