@@ -138,7 +138,7 @@ def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, An
         return ApiError(f"{doing} was rejected: {shown}", status=403, reason=reason, causes=causes)
     verb, namespace = rights["verb"], rights["namespace"]
     plural, _, subresource = rights["resource"].partition("/")
-    where = f"in namespace {namespace}" if namespace else "at the cluster scope"
+    scope = f"in namespace {namespace}" if namespace else "at the cluster scope"
     resource = f"{plural}.{rights['group']}" if rights["group"] else plural
     check = ["kubectl auth can-i", verb, resource]
     if subresource:
@@ -146,12 +146,12 @@ def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, An
     check.append(f"-n {namespace}" if namespace else "-A")
     user = _USER.search(said)
     who = f"user {user[1]!r}" if user else "this user"
-    what = f"{resource}/{subresource}" if subresource else resource
+    target = f"{resource}/{subresource}" if subresource else resource
     error = ForbiddenError(
-        f"{who} is not permitted to {verb} {what} {where}", status=403, reason=reason, causes=causes,
+        f"{who} is not permitted to {verb} {target} {scope}", status=403, reason=reason, causes=causes,
         hint=(" ".join(check), "ask an administrator of the cluster for a Role with this right"),
     )  # fmt: skip
-    error.right = f"{verb} {what}"
+    error.right = f"{verb} {target}"
     return error
 
 

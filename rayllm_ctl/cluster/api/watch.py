@@ -95,7 +95,7 @@ class Watch:
             self._news.condition.wait_for(lambda: follower.current is not None)
             if not follower.current:
                 return None
-            self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
+            self._news.changes = [(source, change) for source, change in self._news.changes if source != subscription]
             return list(follower.known.values())
 
     @property
@@ -265,8 +265,8 @@ class _Follower:
             ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
             ("timeoutSeconds", str(int(ROUND_SECONDS))),
         ]  # fmt: skip
-        one = self._subscription
-        query += selectors(one.label_selector, one.field_selector)
+        subscription = self._subscription
+        query += selectors(subscription.label_selector, subscription.field_selector)
         doing = f"watch {label(self._kind, None, self._namespace)}"
         with self._cluster.open(
             "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS

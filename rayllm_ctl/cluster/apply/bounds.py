@@ -59,7 +59,7 @@ def propagate_bounds(
 def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]) -> list[str]:
     """The live RayClusters of `applied` with these names that have different bounds."""
     live = _live(cluster, names, applied["metadata"]["namespace"])
-    return [item["metadata"]["name"] for item in live if bounds_patch(item, applied)]
+    return [ray_cluster["metadata"]["name"] for ray_cluster in live if bounds_patch(ray_cluster, applied)]
 
 
 @contextmanager

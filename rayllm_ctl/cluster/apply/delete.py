@@ -46,11 +46,15 @@ def delete_service(
     left = _ServiceLeftovers(cluster, kind, name, namespace)
     service = left.service()
     history, unread = _history(cluster, name, namespace)
-    learn_other_kinds(cluster, [*filter(None, [service]), *(item for one in history for item in one.manifests)])
-    found = inventory(cluster, name, namespace)
-    if found.unread:
-        yield Noted(f"{found.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted")
-    entries = _deletion_order(found.entries, service)
+    learn_other_kinds(
+        cluster, [*filter(None, [service]), *(manifest for revision in history for manifest in revision.manifests)]
+    )
+    applied_objects = inventory(cluster, name, namespace)
+    if applied_objects.unread:
+        yield Noted(
+            f"{applied_objects.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted"
+        )
+    entries = _deletion_order(applied_objects.entries, service)
     if unread:
         yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
     if not entries and not history and not left.pods():
@@ -86,26 +90,26 @@ def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision
 
 def delete_all(cluster: Cluster, entries: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
     """Delete objects, yielding those that existed. UserError if another object has taken a name."""
-    for item in entries:
+    for target in entries:
         try:
-            cluster.delete(item.kind, item.name, item.namespace, uid=item.uid, background=background)
+            cluster.delete(target.kind, target.name, target.namespace, uid=target.uid, background=background)
         except NotFoundError:
             continue
         except ApiError as error:
             if error.status == 409:
                 raise UserError(
-                    f"{item.kind} {item.name} was replaced by another object of this name in the meantime",
+                    f"{target.kind} {target.name} was replaced by another object of this name in the meantime",
                     hint="check this object and run the command again",
                 ) from error
             raise
-        yield Applied(item.kind, item.name, item.namespace, "deleted")
+        yield Applied(target.kind, target.name, target.namespace, "deleted")
 
 
-def _deletion_order(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
+def _deletion_order(entries: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
     if service is None:
-        return found
+        return entries
     first = entry(service)
-    return [first, *(item for item in found if item.uid != first.uid)]
+    return [first, *(other for other in entries if other.uid != first.uid)]
 
 
 class _ServiceLeftovers(Leftovers):
@@ -127,9 +131,9 @@ class _ServiceLeftovers(Leftovers):
     def ray_clusters(self) -> list[dict[str, Any]]:
         if self.kind.is_cluster:
             return []
-        found = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
-        self._seen |= {item["metadata"]["name"]: item for item in found}
-        return found
+        ray_clusters = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
+        self._seen |= {ray_cluster["metadata"]["name"]: ray_cluster for ray_cluster in ray_clusters}
+        return ray_clusters
 
     def parts(self) -> list[dict[str, Any]]:
         return [*self.ray_clusters(), *self.pods()]
@@ -174,12 +178,15 @@ class _ServiceLeftovers(Leftovers):
         """Whether KubeRay has to run such a pod. Then dependents must not be deleted first: the garbage collector would
         delete the service account that the pod needs, and KubeRay would wait for the pod without success.
         """
-        return any(kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()) for item in self._seen.values())
+        return any(
+            kuberay.REDIS_FINALIZER in ray_cluster["metadata"].get("finalizers", ())
+            for ray_cluster in self._seen.values()
+        )
 
     def final_notes(self) -> Iterator[str]:
         """Notes on RayClusters without such a pod: KubeRay gives up after some minutes."""
-        for name, item in self._seen.items():
-            if name not in self._cleaned and kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()):
+        for name, ray_cluster in self._seen.items():
+            if name not in self._cleaned and kuberay.REDIS_FINALIZER in ray_cluster["metadata"].get("finalizers", ()):
                 job = f"the Job that clears the Redis of RayCluster {name}"
                 yield f"KubeRay did not run {job}: {self._data_remains(name)}"
 
@@ -190,7 +197,7 @@ class _ServiceLeftovers(Leftovers):
         )
 
 
-def _cluster_of(item: Mapping[str, Any]) -> str | None:
+def _cluster_of(pod: Mapping[str, Any]) -> str | None:
     """The RayCluster of a pod."""
-    name: str | None = (item["metadata"].get("labels") or {}).get(kuberay.CLUSTER)
+    name: str | None = (pod["metadata"].get("labels") or {}).get(kuberay.CLUSTER)
     return name

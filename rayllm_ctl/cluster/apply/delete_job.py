@@ -24,10 +24,16 @@ def delete_job(
     delete (unless ignore_not_found), WaitTimeoutError with the remaining objects and the reasons.
     """
     job = find_job(cluster, name, namespace)
-    found = job_inventory(cluster, name, namespace)
-    if found.unread:
-        yield Noted(f"{found.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted")
-    others = [item for item in found.entries if job is None or item.uid != job["metadata"]["uid"]]
+    inventory = job_inventory(cluster, name, namespace)
+    if inventory.unread:
+        yield Noted(
+            f"{inventory.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted"
+        )
+    others = [
+        applied_entry
+        for applied_entry in inventory.entries
+        if job is None or applied_entry.uid != job["metadata"]["uid"]
+    ]
     doomed = [*([entry(job)] if job is not None else []), *others]
     if not doomed and not _JobLeftovers(cluster, name, namespace).parts():
         if ignore_not_found:

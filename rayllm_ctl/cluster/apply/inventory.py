@@ -38,13 +38,14 @@ class Inventory:
 
     @property
     def entries(self) -> list[Entry]:
-        return [entry(item) for item in self.objects]
+        return [entry(stored) for stored in self.objects]
 
     def unknown(self, namespace: str) -> str:
         """The kinds that could not be read, for a message; empty if none."""
         if not self.unread:
             return ""
-        return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
+        resources = ", ".join(kind(name).resource for name in self.unread)
+        return f"not permitted to list {resources} in namespace {namespace}"
 
 
 def inventory(
@@ -53,7 +54,9 @@ def inventory(
     """The objects applied for service `name`, but not for a batch job of that name. without, only: kinds to exclude or
     include.
     """
-    kinds = [one for one in applied_kinds() if (only is None or one in only) and one not in without]
+    kinds = [
+        kind_name for kind_name in applied_kinds() if (only is None or kind_name in only) and kind_name not in without
+    ]
     return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
 
 
@@ -72,9 +75,9 @@ def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str
             return None
 
     with Tasks() as tasks:
-        found = tasks.map(read, kinds)
-    objects = [item for items in found for item in items or () if applied_by_us(item)]
-    return Inventory(objects, tuple(one for one, items in zip(kinds, found, strict=True) if items is None))
+        lists = tasks.map(read, kinds)
+    objects = [item for items in lists for item in items or () if applied_by_us(item)]
+    return Inventory(objects, tuple(kind_name for kind_name, items in zip(kinds, lists, strict=True) if items is None))
 
 
 def entry(item: Mapping[str, Any]) -> Entry:

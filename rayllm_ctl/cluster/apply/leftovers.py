@@ -51,10 +51,10 @@ class Leftovers:
         reported: set[str] = set()
         pods_before: int | None = None
         while True:
-            left = {item: found for item in pending if (found := self._find(item)) is not None}
-            for item in pending:
-                if item not in left:
-                    yield Applied(item.kind, item.name, item.namespace, "deleted")
+            left = {entry: stored for entry in pending if (stored := self._find(entry)) is not None}
+            for entry in pending:
+                if entry not in left:
+                    yield Applied(entry.kind, entry.name, entry.namespace, "deleted")
             pending = list(left)
             parts = self.parts()
             for note in self.notes(parts):
@@ -72,12 +72,12 @@ class Leftovers:
                 raise self._timed_out([*left.values(), *parts], timeout)
             time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))
 
-    def _find(self, item: Entry) -> dict[str, Any] | None:
+    def _find(self, entry: Entry) -> dict[str, Any] | None:
         try:
-            found = self.cluster.get(item.kind, item.name, item.namespace)
+            stored = self.cluster.get(entry.kind, entry.name, entry.namespace)
         except NotFoundError:
             return None
-        return found if found["metadata"]["uid"] == item.uid else None
+        return stored if stored["metadata"]["uid"] == entry.uid else None
 
     def _timed_out(self, still: Sequence[Mapping[str, Any]], timeout: float) -> WaitTimeoutError:
         lines = [f"  {_why_kept(item)}" for item in still]
@@ -91,9 +91,9 @@ class Leftovers:
         )
 
 
-def cleans_up(item: Mapping[str, Any]) -> bool:
+def cleans_up(pod: Mapping[str, Any]) -> bool:
     """Whether a pod belongs to the Job that clears the Redis of a RayCluster."""
-    return bool((item["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
+    return bool((pod["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
 
 
 def _why_kept(item: Mapping[str, Any]) -> str:

@@ -14,20 +14,22 @@ from rayllm_ctl.model.workload import Right
 
 
 def leftovers(
-    found: Inventory, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
+    inventory: Inventory, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
 ) -> tuple[list[dict[str, Any]], str]:
     """The entries of `found`, the inventory of service `name`, that are not in `manifests`, in the order of deletion;
     and a note on kinds that could not be read, empty if none.
 
     kept: kinds that are never left over, such as those that run a service.
     """
-    wanted = {(item["kind"], item["metadata"]["name"]) for item in manifests}
-    unknown = Inventory((), tuple(one for one in found.unread if one not in kept)).unknown(namespace)
+    wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    unknown = Inventory((), tuple(kind_name for kind_name in inventory.unread if kind_name not in kept)).unknown(
+        namespace
+    )
     return (
         [
-            item
-            for item in found.objects
-            if item["kind"] not in kept and (item["kind"], item["metadata"]["name"]) not in wanted
+            stored
+            for stored in inventory.objects
+            if stored["kind"] not in kept and (stored["kind"], stored["metadata"]["name"]) not in wanted
         ],
         f"{unknown}: objects that rayllm-ctl applied of these for an earlier {name} are not deleted" if unknown else "",
     )
@@ -35,15 +37,15 @@ def leftovers(
 
 def require_deletable(cluster: Cluster, entries: Sequence[Entry], namespace: str) -> None:
     """Raise ClusterError unless the user may delete `entries`."""
-    require_rights(cluster, namespace, list(dict.fromkeys(Right("delete", item.kind) for item in entries)))
+    require_rights(cluster, namespace, list(dict.fromkeys(Right("delete", entry.kind) for entry in entries)))
 
 
 def prune(cluster: Cluster, entries: Sequence[Entry], *, dry_run: bool = False) -> Iterator[Applied]:
     """Delete `entries`, each only if it is still the object that was found."""
-    for item in entries:
+    for entry in entries:
         if not dry_run:
             try:
-                cluster.delete(item.kind, item.name, item.namespace, uid=item.uid)
+                cluster.delete(entry.kind, entry.name, entry.namespace, uid=entry.uid)
             except NotFoundError:
                 continue
-        yield Applied(item.kind, item.name, item.namespace, "deleted", dry_run)
+        yield Applied(entry.kind, entry.name, entry.namespace, "deleted", dry_run)

@@ -24,8 +24,8 @@ _TRIES = 3
 
 def revisions(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     """The revisions of service `name`, the oldest first. Raises ForbiddenError."""
-    found = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
-    return sorted(map(revision_of, found), key=lambda one: one.number)
+    stored = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
+    return sorted(map(revision_of, stored), key=lambda one: one.number)
 
 
 def add_revision(
@@ -40,7 +40,7 @@ def add_revision(
     known: Sequence[Revision],
 ) -> Revision:
     """Store `manifests` as the next revision of service `name`, and keep the last KEPT. known: existing revisions."""
-    number = max((one.number for one in known), default=0) + 1
+    number = max((revision.number for revision in known), default=0) + 1
     for attempt in range(_TRIES):
         body = _revision(name, number + attempt, manifests)
         annotations = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome}
@@ -69,11 +69,11 @@ def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: s
         )  # fmt: skip
 
 
-def delete_revisions(cluster: Cluster, name: str, namespace: str, found: Sequence[Revision]) -> Iterator[Noted]:
+def delete_revisions(cluster: Cluster, name: str, namespace: str, known: Sequence[Revision]) -> Iterator[Noted]:
     """Delete the history of a service; a note if that is not permitted."""
-    for one in found:
+    for revision in known:
         try:
-            cluster.delete(_KIND, one.object_name, namespace, uid=one.uid, background=True)
+            cluster.delete(_KIND, revision.object_name, namespace, uid=revision.uid, background=True)
         except NotFoundError:
             continue
         except ForbiddenError:
@@ -90,5 +90,5 @@ def _revision(name: str, number: int, manifests: Sequence[Mapping[str, Any]]) ->
         "kind": _KIND,
         "metadata": {"name": f"{name}-{number}", "labels": {SERVICE: name, MANAGED_BY: MANAGER}},
         "revision": number,
-        "data": {"manifests": [as_kept(item) for item in manifests if item["kind"] != "Secret"]},
+        "data": {"manifests": [as_kept(manifest) for manifest in manifests if manifest["kind"] != "Secret"]},
     }

@@ -22,9 +22,9 @@ _MOST_SHOWN = 5
 
 def written_back_differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """The fields of a spec whose meaning differs from the applied one, one line each; empty if none."""
-    found = list(_differences(_meaning(applied), _meaning(live), "spec"))
-    more = len(found) - _MOST_SHOWN
-    return [*found[:_MOST_SHOWN], *([f"  and {more} more fields"] if more > 0 else [])]
+    differences = list(_differences(_meaning(applied), _meaning(live), "spec"))
+    more = len(differences) - _MOST_SHOWN
+    return [*differences[:_MOST_SHOWN], *([f"  and {more} more fields"] if more > 0 else [])]
 
 
 def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
@@ -45,10 +45,10 @@ def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
 
 def _meaning(value: Any, key: str = "", parent: str = "") -> Any:
     if isinstance(value, Mapping):
-        parts = {name: _meaning(part, name, key) for name, part in value.items()}
-        return {name: part for name, part in parts.items() if part not in (None, {}, [])}
+        parts = {name: _meaning(inner, name, key) for name, inner in value.items()}
+        return {name: inner for name, inner in parts.items() if inner not in (None, {}, [])}
     if isinstance(value, list):
-        return [_meaning(part, "", key) for part in value]
+        return [_meaning(inner, "", key) for inner in value]
     if parent in _OF_QUANTITIES or key in _QUANTITIES:
         try:
             return parse_quantity(str(value))

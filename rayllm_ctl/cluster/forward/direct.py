@@ -47,17 +47,17 @@ def open_stream(
 
 def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[tuple[str, int]]:
     """The ready pods behind the Service, and the port of each. Raises UserError if there are none."""
-    found = []
-    for part in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
-        ports = [port["port"] for port in part.get("ports") or () if port.get("name") == SERVE]
-        for endpoint in part.get("endpoints") or ():
+    servers = []
+    for endpoint_slice in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
+        ports = [port["port"] for port in endpoint_slice.get("ports") or () if port.get("name") == SERVE]
+        for endpoint in endpoint_slice.get("endpoints") or ():
             target = endpoint.get("targetRef") or {}
             ready = (endpoint.get("conditions") or {}).get("ready")
             if ports and ready and target.get("kind") == "Pod":
-                found.append((str(target["name"]), int(ports[0])))
-    if not found:
+                servers.append((str(target["name"]), int(ports[0])))
+    if not servers:
         raise UserError(
             f"service {namespace}/{service} has no ready pod",
             hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
         )
-    return found
+    return servers

@@ -39,16 +39,18 @@ def served_kinds(cluster: Cluster, namespace: str) -> Check:
 def operator_objects(cluster: Cluster) -> tuple[Objects, Objects] | None:
     """The operator's Deployments and pods; None if they may not be read."""
     try:
-        found = [cluster.list(what, label_selector=kuberay.OPERATOR_SELECTOR) for what in ("Deployment", "Pod")]
+        lists = [
+            cluster.list(kind_name, label_selector=kuberay.OPERATOR_SELECTOR) for kind_name in ("Deployment", "Pod")
+        ]
     except ForbiddenError:
         return None
-    return found[0], found[1]
+    return lists[0], lists[1]
 
 
 def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
     """The namespace itself and its Pod Security level."""
     try:
-        found = cluster.get("Namespace", namespace)
+        stored = cluster.get("Namespace", namespace)
     except NotFoundError:
         hint = f"kubectl create namespace {namespace}"
         yield Check("namespace", namespace, False, "does not exist", (hint,))
@@ -56,12 +58,12 @@ def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
     except ForbiddenError as error:
         yield Check("namespace", namespace, None, f"not permitted to {error.right}")
     else:
-        if (found.get("status") or {}).get("phase") == "Terminating":
+        if (stored.get("status") or {}).get("phase") == "Terminating":
             hint = f"kubectl get namespace {namespace} -o yaml"
             yield Check("namespace", namespace, False, "is being deleted", (hint,))
             return
         yield Check("namespace", namespace, True, "exists")
-        level = (found["metadata"].get("labels") or {}).get(_LEVEL)
+        level = (stored["metadata"].get("labels") or {}).get(_LEVEL)
         if level:
             yield Check("namespace", "Pod Security", True, f"{level} is enforced; pods satisfy restricted by default")
 
@@ -101,12 +103,12 @@ def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rig
 
 def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], category: str) -> Iterator[Check]:
     """Whether the objects that pods refer to exist, with the keys that they read."""
-    found = 0
+    existing = 0
     for need in needed:
         what = kind(need.kind)
         label = f"{need.kind} {need.name}"
         try:
-            item = cluster.get(need.kind, need.name, namespace if what.namespaced else None)
+            stored = cluster.get(need.kind, need.name, namespace if what.namespaced else None)
         except NotFoundError:
             place = f" in namespace {namespace}" if what.namespaced else ""
             yield Check(category, label, False, f"does not exist{place}", _remedy(need, namespace))
@@ -114,12 +116,12 @@ def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], catego
         except ForbiddenError as error:
             yield Check(category, label, None, f"not permitted to {error.right}")
             continue
-        keys = {*(item.get("data") or {}), *(item.get("binaryData") or {})}
+        keys = {*(stored.get("data") or {}), *(stored.get("binaryData") or {})}
         if need.key and need.key not in keys:
             has = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
             yield Check(category, label, False, f"has no key {need.key}; {has}", _remedy(need, namespace))
             continue
-        phase = (item.get("status") or {}).get("phase")
+        phase = (stored.get("status") or {}).get("phase")
         if need.kind == "PersistentVolumeClaim" and phase != "Bound":
             hint = f"kubectl describe pvc {need.name} -n {namespace}"
             yield Check(
@@ -130,9 +132,9 @@ def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], catego
                 (hint,),
             )
             continue
-        found += 1
-    if found:
-        yield Check(category, "references", True, f"{found} objects that pods refer to exist")
+        existing += 1
+    if existing:
+        yield Check(category, "references", True, f"{existing} objects that pods refer to exist")
 
 
 def _remedy(need: Need, namespace: str) -> tuple[str, ...]:

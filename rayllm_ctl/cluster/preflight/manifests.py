@@ -34,15 +34,16 @@ _GATE = "RayServiceIncrementalUpgrade"
 def require_kinds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> None:
     """Raise UserError for the first kind that the cluster does not serve."""
     for manifest in manifests:
-        what = kind_of(manifest)
-        if what.group not in _INSTALL:
+        resource = kind_of(manifest)
+        if resource.group not in _INSTALL:
             continue
         try:
-            cluster.get(what.name, manifest["metadata"]["name"], namespace)
+            cluster.get(resource.name, manifest["metadata"]["name"], namespace)
         except NotFoundError as error:
             if not error.about:
                 raise UserError(
-                    f"the cluster does not serve {what.resource} ({what.api_version})", hint=_INSTALL[what.group]
+                    f"the cluster does not serve {resource.resource} ({resource.api_version})",
+                    hint=_INSTALL[resource.group],
                 ) from error
         except ForbiddenError:
             continue  # reported by the permission check
@@ -55,11 +56,11 @@ def check_operator_namespace(cluster: Cluster, admitted: str) -> Iterator[Checke
     except ForbiddenError:
         yield Checked("network", None, f"the NetworkPolicy admits a KubeRay operator in namespace {admitted} only")
         return
-    found = sorted({item["metadata"]["namespace"] for item in operators})
-    if found and admitted not in found:
+    namespaces = sorted({operator["metadata"]["namespace"] for operator in operators})
+    if namespaces and admitted not in namespaces:
         raise UserError(
-            f"the KubeRay operator runs in namespace {found[0]}, but the NetworkPolicy admits it from {admitted}",
-            hint=f"set spec.security.operatorNamespace: {found[0]}",
+            f"the KubeRay operator runs in namespace {namespaces[0]}, but the NetworkPolicy admits it from {admitted}",
+            hint=f"set spec.security.operatorNamespace: {namespaces[0]}",
         )
 
 
@@ -102,5 +103,7 @@ def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> 
 def _gated(operator: Mapping[str, Any]) -> bool:
     """Whether the command line of an operator enables the feature gate."""
     containers = operator["spec"]["template"]["spec"]["containers"]
-    words = [str(word) for box in containers for field in ("command", "args") for word in box.get(field) or ()]
+    words = [
+        str(word) for container in containers for field in ("command", "args") for word in container.get(field) or ()
+    ]
     return any(f"{_GATE}=true" in word for word in words)

@@ -58,12 +58,12 @@ def preflight(
     permissions = Permissions(cluster, namespace)
     with Tasks() as tasks:
         listed = tasks.submit(operators, cluster)
-        found = None if existing is not None else tasks.submit(find_object, cluster, kind, name, namespace)
+        pending = None if existing is not None else tasks.submit(find_object, cluster, kind, name, namespace)
         own = tasks.submit(_namespace, cluster, namespace)
         lacking = tasks.submit(permissions.missing, needed)
         unread: ForbiddenError | None = None
         try:
-            existing = found.result() if found is not None else existing
+            existing = pending.result() if pending is not None else existing
         except ForbiddenError as error:
             unread = error
         place = own.result()
@@ -92,13 +92,13 @@ def preflight(
 def _namespace(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
     """The namespace; None if it may not be read. Raises UserError if nothing can be created in it."""
     try:
-        found = cluster.get("Namespace", namespace)
+        stored = cluster.get("Namespace", namespace)
     except NotFoundError as error:
         raise UserError(
             f"namespace {namespace} does not exist", hint=f"kubectl create namespace {namespace}"
         ) from error
     except ForbiddenError:
         return None
-    if (found.get("status") or {}).get("phase") == "Terminating":
+    if (stored.get("status") or {}).get("phase") == "Terminating":
         raise UserError(f"namespace {namespace} is being deleted", hint=f"kubectl get namespace {namespace} -o yaml")
-    return {"apiVersion": "v1", "kind": "Namespace", **found}
+    return {"apiVersion": "v1", "kind": "Namespace", **stored}

@@ -37,15 +37,15 @@ def operators(cluster: Cluster) -> list[dict[str, Any]] | None:
 def version_of(deployments: Iterable[Mapping[str, Any]]) -> str | None:
     """The version of the first operator whose version is known."""
     for deployment in deployments:
-        found = _of_image(deployment) or _of_label(deployment)
-        if found:
-            return found
+        version = _of_image(deployment) or _of_label(deployment)
+        if version:
+            return version
     return None
 
 
 def _of_image(deployment: Mapping[str, Any]) -> str | None:
-    for box in deployment["spec"]["template"]["spec"]["containers"]:
-        tag = str(box.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        tag = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
         match = _VERSION.fullmatch(tag)
         if match:
             return match[1]

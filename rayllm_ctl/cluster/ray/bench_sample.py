@@ -76,9 +76,9 @@ class RayServiceLook:
         if state is None:
             return LoadLook(problems=tuple(problems))
         deployments = self._deployments(state)
-        running = [one for deployment in deployments for one in deployment.running]
-        pods = sorted({one.pod for one in running if one.pod})
-        ids = [one.id for one in running]
+        running = [replica for deployment in deployments for replica in deployment.running]
+        pods = sorted({replica.pod for replica in running if replica.pod})
+        ids = [replica.id for replica in running]
         return LoadLook(
             replicas=len(running),
             wanted=sum(deployment.target for deployment in deployments),
@@ -103,17 +103,17 @@ class RayServiceLook:
             return None
 
     def _deployments(self, state: ServeState) -> Sequence[Deployment]:
-        return [one for one in state.engines if one.name in self._wanted] or state.engines
+        return [deployment for deployment in state.engines if deployment.name in self._wanted] or state.engines
 
     def _gateway(self, state: ServeState, problems: list[str]) -> int | None:
         """Requests that wait in the gateway; None without one."""
         assert self._where is not None
         try:
-            found = self._queue.read(self._where.rayservice, self._where.ray_cluster, state)
+            figures = self._queue.read(self._where.rayservice, self._where.ray_cluster, state)
         except UserError as error:
             problems.append(f"the gateway's queue could not be read: {short_reason(error)}")
             return None
-        return found.get("pending") if found else None
+        return figures.get("pending") if figures else None
 
 
 def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[], LoadLook]:
@@ -123,14 +123,14 @@ def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[]
     def look() -> LoadLook:
         problems: list[str] = []
         try:
-            item = cluster.get(kuberay.RAY_CLUSTER, name, namespace)
+            ray_cluster = cluster.get(kuberay.RAY_CLUSTER, name, namespace)
             pods = ready_servers(cluster, name, namespace)
         except UserError as error:
             return LoadLook(problems=(f"the RayCluster could not be read: {short_reason(error)}",))
         ready = [pod["metadata"]["name"] for pod in pods]
         return LoadLook(
             replicas=len(ready),
-            wanted=next(_servers(item), None),
+            wanted=next(_servers(ray_cluster), None),
             engine=metrics.read(ready, None, problems) if ready else None,
             problems=tuple(problems),
         )
@@ -138,8 +138,8 @@ def ray_cluster_look(cluster: Cluster, name: str, namespace: str) -> Callable[[]
     return look
 
 
-def _servers(item: Mapping[str, Any]) -> Iterator[int]:
-    for group in item["spec"].get("workerGroupSpecs") or ():
+def _servers(ray_cluster: Mapping[str, Any]) -> Iterator[int]:
+    for group in ray_cluster["spec"].get("workerGroupSpecs") or ():
         if group.get("groupName") == kuberay.SERVERS:
             # The API server defaults replicas to 0, and KubeRay then uses the minimum.
             yield max(int(group.get("replicas") or 0), int(group.get("minReplicas") or 0))

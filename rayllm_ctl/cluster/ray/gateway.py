@@ -30,16 +30,18 @@ def gateway_of(rayservice: Object) -> LiveGateway | None:
     """The gateway in a RayService; None if it has none."""
     if INGRESS_BUILDER not in config_text(rayservice):
         return None  # most services: avoids parsing YAML
-    found = applied_config_if_readable(rayservice)
-    if found is None:
+    config_of_serve = applied_config_if_readable(rayservice)
+    if config_of_serve is None:
         return None
     try:
-        application = next(one for one in found["applications"] if one["import_path"] == INGRESS_BUILDER)
+        application = next(
+            candidate for candidate in config_of_serve["applications"] if candidate["import_path"] == INGRESS_BUILDER
+        )
         config: dict[str, Any] = application["deployments"][0]["user_config"]
         gateway = config["gateway"]
-        models = [one for model in config["models"] for one in (model, *(model.get("adapters") or ()))]
-        names = tuple(str(one["id"]) for one in models)
-        deployments = tuple((str(one["application"]), str(one["deployment"])) for one in config["models"])
+        models = [described for model in config["models"] for described in (model, *(model.get("adapters") or ()))]
+        names = tuple(str(described["id"]) for described in models)
+        deployments = tuple((str(model["application"]), str(model["deployment"])) for model in config["models"])
     except (ValueError, TypeError, KeyError, IndexError, StopIteration):
         return None
     if gateway is None:

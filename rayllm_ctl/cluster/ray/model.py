@@ -30,10 +30,10 @@ class LiveModel:
 
 def live_model(item: Object, model: str) -> LiveModel | None:
     """The model called `model` of a RayService or RayCluster; None if the object does not describe how it is served."""
-    found = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
-    if found is None:
+    described = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
+    if described is None:
         return None
-    engine, accelerator = found
+    engine, accelerator = described
     pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
     return LiveModel(
         id=model,
@@ -48,8 +48,8 @@ def live_model(item: Object, model: str) -> LiveModel | None:
 def own_vllm(item: Object) -> str | None:
     """The version of vLLM of a service that rayllm-ctl applied; None for others."""
     labels = item["metadata"].get("labels") or {}
-    found = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
-    return None if found is None else str(found)
+    version = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
+    return None if version is None else str(version)
 
 
 def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
@@ -67,12 +67,12 @@ def _of_server(item: Object, model: str) -> tuple[Mapping[str, Any], None] | Non
     if (item["metadata"].get("annotations") or {}).get(MODEL) != model:
         return None
     servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(item))
-    return dict(entry for arguments in servers for entry in _arguments([str(one) for one in arguments])), None
+    return dict(entry for arguments in servers for entry in _arguments([str(argument) for argument in arguments])), None
 
 
-def _arguments(given: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _arguments(arguments: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Parse the arguments that planner writes to the command line of vLLM's server, without lists."""
-    for argument, following in pairwise((*given, "--")):
+    for argument, following in pairwise((*arguments, "--")):
         if not argument.startswith("--"):
             continue
         name, separator, value = argument.removeprefix("--").replace("$$", "$").partition("=")
@@ -105,6 +105,6 @@ def _node_labels(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     affinity = ((pod.get("affinity") or {}).get("nodeAffinity")) or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
-        for part in term.get("matchExpressions") or ():
-            yield from ((str(part.get("key")), str(value)) for value in part.get("values") or ())
+        for expression in term.get("matchExpressions") or ():
+            yield from ((str(expression.get("key")), str(value)) for value in expression.get("values") or ())
     yield from (pod.get("nodeSelector") or {}).items()

@@ -58,15 +58,15 @@ def queue_source(
     if gateway is None:
         return None
     name, namespace = rayservice["metadata"]["name"], rayservice["metadata"]["namespace"]
-    for item in clusters:
-        state = serve.get(item["metadata"]["name"])
+    for ray_cluster in clusters:
+        state = serve.get(ray_cluster["metadata"]["name"])
         ingress = state.application(name) if state else None
         if state is None or ingress is None or ingress.status != "RUNNING":
             continue
         if not gateway.config.get("keys"):
             return QueueSource(partial(_of_gateway, cluster, name, namespace), slow=False)
-        head = (item.get("status") or {}).get("head") or {}
-        service = str(head.get("serviceName") or kuberay.head_service(item["metadata"]["name"]))
+        head = (ray_cluster.get("status") or {}).get("head") or {}
+        service = str(head.get("serviceName") or kuberay.head_service(ray_cluster["metadata"]["name"]))
         return QueueSource(partial(_of_metrics, cluster, service, namespace, gateway, state), slow=True)
     return None
 
@@ -129,5 +129,5 @@ def _totals(text: str) -> Iterator[tuple[tuple[str, str], float]]:
 
 def _capacity(serve: ServeState, application: str, deployment: str) -> int:
     """The number of concurrent requests of the running replicas of a deployment."""
-    found = serve.deployment(application, deployment)
-    return len(found.running) * found.requests if found else 0
+    state = serve.deployment(application, deployment)
+    return len(state.running) * state.requests if state else 0

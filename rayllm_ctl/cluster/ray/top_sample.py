@@ -41,46 +41,46 @@ class RayServiceReplicas:
         self._pods: dict[str, Mapping[str, Any]] = {}
 
     def __call__(self, rayservice: Mapping[str, Any]) -> ServiceLook:
-        where = self._active(rayservice)
+        active = self._active(rayservice)
         namespace = str(rayservice["metadata"]["namespace"])
-        state = self._state(where)
+        state = self._state(active)
         problems: list[str] = []
         ids = dict(_model_ids(state))
-        found = [
+        replicas = [
             (ids.get(engine.name) or engine.name.removeprefix(ENGINE_DEPLOYMENT), replica)
             for engine in state.engines
             for replica in engine.running
         ]
-        names = sorted({replica.place for _, replica in found})
-        self._find_pods(where, names, problems)
-        queue = self._queued(rayservice, where, state, problems)
+        names = sorted({replica.place for _, replica in replicas})
+        self._find_pods(active, names, problems)
+        queue = self._queued(rayservice, active, state, problems)
         texts = _texts(self._cluster, namespace, names, RAY_METRICS_PORT, problems)
-        rows = [self._replica(model, replica, texts) for model, replica in found]
+        rows = [self._replica(model, replica, texts) for model, replica in replicas]
         rows.sort(key=lambda row: (row.model, row.pod, row.replica or ""))
-        return ServiceLook(tuple(rows), report_interval(where.ray_cluster), queue, tuple(problems))
+        return ServiceLook(tuple(rows), report_interval(active.ray_cluster), queue, tuple(problems))
 
     def _active(self, rayservice: Mapping[str, Any]) -> ActiveServe:
         if self._where is None or self._where.ray_cluster["metadata"]["name"] != active_cluster(rayservice):
             self._where = active_serve(self._cluster, rayservice)
         return self._where
 
-    def _state(self, where: ActiveServe) -> ServeState:
+    def _state(self, active: ActiveServe) -> ServeState:
         try:
-            return serve.read_state(where.dashboard)
+            return serve.read_state(active.dashboard)
         except ForbiddenError:
             raise
         except UserError as error:
             self._where = None  # the token may have changed
-            service = where.rayservice["metadata"]
+            service = active.rayservice["metadata"]
             raise UserError(
                 f"Serve's state could not be read: {serve.unread(error)}",
                 hint=f"rayllm-ctl status {service['name']} -n {service['namespace']}",
             ) from error
 
-    def _find_pods(self, where: ActiveServe, names: Iterable[str], problems: list[str]) -> None:
+    def _find_pods(self, active: ActiveServe, names: Iterable[str], problems: list[str]) -> None:
         if not set(names) - set(self._pods):
             return
-        ray_cluster = where.ray_cluster["metadata"]
+        ray_cluster = active.ray_cluster["metadata"]
         selector = kuberay.part_of([ray_cluster["name"]])
         try:
             pods = self._cluster.list("Pod", ray_cluster["namespace"], label_selector=selector)
@@ -103,14 +103,14 @@ class RayServiceReplicas:
         )
 
     def _queued(
-        self, rayservice: Mapping[str, Any], where: ActiveServe, state: ServeState, problems: list[str]
+        self, rayservice: Mapping[str, Any], active: ActiveServe, state: ServeState, problems: list[str]
     ) -> QueueState | None:
         try:
-            found = self._queue.read(rayservice, where.ray_cluster, state)
+            figures = self._queue.read(rayservice, active.ray_cluster, state)
         except UserError as error:
             problems.append(f"the gateway's queue could not be read: {short_reason(error)}")
             return None
-        return queue_of(found) if found else None
+        return queue_of(figures) if figures else None
 
 
 def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> ServiceLook:

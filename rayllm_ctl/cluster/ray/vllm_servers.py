@@ -18,4 +18,4 @@ def ready_servers(cluster: Cluster, name: str, namespace: str) -> list[dict[str,
 
 def _ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)

@@ -31,7 +31,7 @@ KUBELET_SECONDS = 1.0
 
 def failed_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
     """Logs of the failed containers of `pods`, by "<pod>/<container>.log" (".previous.log" of the run before)."""
-    wanted = [item for pod in pods for item in _failed(pod)][:MOST]
+    wanted = [container for pod in pods for container in _failed(pod)][:MOST]
     return _read(reader, wanted, tasks)
 
 
@@ -39,7 +39,7 @@ def whole_logs(
     reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, *, whose: str = "pods"
 ) -> dict[str, str]:
     """Logs of all containers of `pods`. whose: their name in a note; empty: no note."""
-    wanted = [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST]
+    wanted = [(pod, container["name"], False) for pod in pods for container in pod["spec"]["containers"]][:MOST]
     return _read(reader, wanted, tasks, whose=whose)
 
 
@@ -115,12 +115,12 @@ def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow
 def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
     """Pod, container, and whether its previous run is meant."""
     status = pod.get("status") or {}
-    for box in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        now, before = box.get("state") or {}, (box.get("lastState") or {}).get("terminated") or {}
+    for status_of in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        now, before = status_of.get("state") or {}, (status_of.get("lastState") or {}).get("terminated") or {}
         if (now.get("terminated") or {}).get("exitCode"):
-            yield pod, box["name"], False
+            yield pod, status_of["name"], False
         elif before.get("exitCode"):
-            yield pod, box["name"], True
+            yield pod, status_of["name"], True
 
 
 def _read(

@@ -35,15 +35,17 @@ class OwnEvents:
         subjects = {*others, *(name for name, ready in self._seen_pods.items() if not ready)}
         if len(subjects) > MOST_SUBJECTS:
             return None
-        found = tasks.map(self._read, sorted(subjects))
+        lists = tasks.map(self._read, sorted(subjects))
         # Events of pods that were gone before the first observation, above all whether they were deleted on purpose.
-        ended = {match[1] for part in found for event in part for match in _ENDED.finditer(str(event.get("message")))}
+        ended = {
+            match[1] for events in lists for event in events for match in _ENDED.finditer(str(event.get("message")))
+        }
         unread = sorted(ended - subjects - self._ended_pods.keys())[:MOST_SUBJECTS]
         self._ended_pods |= zip(unread, tasks.map(self._read, unread), strict=True)
-        return [*found, *self._ended_pods.values()]
+        return [*lists, *self._ended_pods.values()]
 
 
 def is_well(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)

@@ -22,10 +22,10 @@ def collect_exposure(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
     """The object of a service with only the objects that expose it."""
     reader = Reader(cluster)
     metadata = workload["metadata"]
-    found = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
-    found += in_front_of(reader.get, workload)
+    services = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
+    services += in_front_of(reader.get, workload)
     return Snapshot(
-        (workload, *found), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
+        (workload, *services), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
     )
 
 
@@ -42,8 +42,8 @@ def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
     if name := _named(workload, HTTP_ROUTE):
         routes = get("HTTPRoute", name, namespace)
         found += routes
-        for where, gateway in sorted(_gateways(routes)):
-            found += get("Gateway", gateway, where)
+        for gateway_namespace, gateway in sorted(_gateways(routes)):
+            found += get("Gateway", gateway, gateway_namespace)
     return found
 
 
@@ -53,10 +53,10 @@ def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namesp
     IngressClasses are read only for a single service.
     """
     found: Objects = []
-    if any(_named(item, INGRESS) for item in workloads):
+    if any(_named(workload, INGRESS) for workload in workloads):
         found += reader.list("Ingress", namespace, _OURS)
         reader.unread.add("IngressClass")
-    if any(_named(item, HTTP_ROUTE) for item in workloads):
+    if any(_named(workload, HTTP_ROUTE) for workload in workloads):
         routes = reader.list("HTTPRoute", namespace, _OURS)
         places = {where for where, _ in _gateways(routes)}
         found += routes
@@ -64,8 +64,8 @@ def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namesp
             found += reader.list("Gateway", places.pop() if len(places) == 1 else None)
     known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in found}
 
-    def get(kind_name: str, name: str, where: str | None) -> Objects:
-        item = known.get((kind_name, name, where))
+    def get(kind_name: str, name: str, place: str | None) -> Objects:
+        item = known.get((kind_name, name, place))
         return [item] if item else []
 
     return get
@@ -74,11 +74,11 @@ def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namesp
 def exposure_rights(manifests: Iterable[Mapping[str, Any]], namespace: str) -> tuple[Right, ...]:
     """The rights to read what the Ingress and the HTTPRoute among `manifests` name."""
     rights: list[Right] = []
-    for item in manifests:
-        if item["kind"] == "Ingress" and item["spec"].get("ingressClassName"):
+    for manifest in manifests:
+        if manifest["kind"] == "Ingress" and manifest["spec"].get("ingressClassName"):
             rights.append(Right("get", "IngressClass"))
-        elif item["kind"] == "HTTPRoute":
-            placed = {**item, "metadata": {"namespace": namespace, **item["metadata"]}}
+        elif manifest["kind"] == "HTTPRoute":
+            placed = {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
             rights += [Right("get", "Gateway", namespace=where) for where, _ in sorted(_gateways([placed]))]
     return tuple(rights)
 

@@ -78,8 +78,8 @@ def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -
     """The pods of the RayClusters that a service's status names, by name."""
     metadata = workload["metadata"]
     selector = kuberay.part_of(kind.clusters_of(workload))
-    found = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
-    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+    pods = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def of_replicas(
 
     Raises UserError if the user may not ask Serve.
     """
-    found: list[LogSource] = []
+    sources: list[LogSource] = []
     read: set[str] = set()
     unread: dict[str, str] = {}
     for name in kind.clusters_of(workload):
@@ -116,14 +116,19 @@ def of_replicas(
             continue
         read.add(name)
         # Replicas without an actor have no log yet.
-        replicas = [(one.name, replica) for one in state.deployments for replica in one.replicas if replica.actor]
+        replicas = [
+            (deployment.name, replica)
+            for deployment in state.deployments
+            for replica in deployment.replicas
+            if replica.actor
+        ]
         if what == "serve":
-            found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
+            sources += [_of_serve(dashboard, name, replica) for _, replica in replicas]
         else:
             engines = [replica for deployment, replica in replicas if deployment.startswith(ENGINE_DEPLOYMENT)]
             chosen = engines or [replica for _, replica in replicas]
-            found += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
-    return Found(sorted(found, key=lambda source: source.pod), frozenset(read), unread)
+            sources += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
+    return Found(sorted(sources, key=lambda source: source.pod), frozenset(read), unread)
 
 
 def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
@@ -131,7 +136,7 @@ def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     container = str(pod["spec"]["containers"][0]["name"])
     told = (pod.get("status") or {}).get("containerStatuses") or ()
-    status: Mapping[str, Any] = next((one for one in told if one.get("name") == container), {})
+    status: Mapping[str, Any] = next((entry for entry in told if entry.get("name") == container), {})
 
     def read(how: Reading) -> AbstractContextManager[BaseHTTPResponse]:
         return open_log(

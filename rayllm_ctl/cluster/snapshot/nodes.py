@@ -37,7 +37,7 @@ def short_node(node: Mapping[str, Any]) -> dict[str, Any]:
 def _short_pod(pod: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = pod["metadata"], pod["spec"]
     boxes = {
-        key: [{"name": box["name"], "resources": box.get("resources") or {}} for box in spec[key]]
+        key: [{"name": container["name"], "resources": container.get("resources") or {}} for container in spec[key]]
         for key in ("containers", "initContainers")
         if spec.get(key)
     }

@@ -31,7 +31,7 @@ class OwnedResources:
     def cluster_names(self) -> frozenset[str]:
         """The existing RayClusters, and those known by name."""
         own = {self.name} if self.is_cluster else set()
-        return self.named | own | {item["metadata"]["name"] for item in self.clusters}
+        return self.named | own | {ray_cluster["metadata"]["name"] for ray_cluster in self.clusters}
 
     def owns_pod(self, pod: Mapping[str, Any]) -> bool:
         """Whether a pod runs, or ends, for this workload.

@@ -36,7 +36,7 @@ def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
         clusters = [workload]
         if not kind.is_cluster:
             clusters = [*cluster.list(kuberay.RAY_CLUSTER, namespace, label_selector=kind.made_for(name))]
-        selector = kuberay.part_of(item["metadata"]["name"] for item in clusters)
+        selector = kuberay.part_of(ray_cluster["metadata"]["name"] for ray_cluster in clusters)
         pods = cluster.list("Pod", namespace, label_selector=selector) if selector else []
         found = [item for part in beside for item in part.result()]
         accounts = {str((pod.get("spec") or {}).get("serviceAccountName") or "default") for pod in pods}
@@ -78,6 +78,6 @@ def _roles(bindings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
     named: dict[tuple[str, str, str | None], None] = {}
     for binding in bindings:
         reference = binding["roleRef"]
-        where = binding["metadata"].get("namespace") if reference["kind"] == "Role" else None
-        named[reference["kind"], reference["name"], where] = None
+        namespace = binding["metadata"].get("namespace") if reference["kind"] == "Role" else None
+        named[reference["kind"], reference["name"], namespace] = None
     yield from named

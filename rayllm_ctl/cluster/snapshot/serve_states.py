@@ -40,9 +40,9 @@ class ServeStates:
             if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
             and pod["status"].get("phase") == "Running"
         }
-        named = {item["metadata"]["name"]: item for item in ray_clusters}
-        heads = [(item, running[name]) for name, item in named.items() if name in running]
-        asked = [tasks.submit(self._state, tasks, item, head) for item, head in heads]
+        named = {ray_cluster["metadata"]["name"]: ray_cluster for ray_cluster in ray_clusters}
+        heads = [(ray_cluster, running[name]) for name, ray_cluster in named.items() if name in running]
+        asked = [tasks.submit(self._state, tasks, ray_cluster, head) for ray_cluster, head in heads]
         return {item["metadata"]["name"]: one.result() for (item, _), one in zip(heads, asked, strict=True)}
 
     def dashboard(self, ray_cluster: Mapping[str, Any]) -> Dashboard:

@@ -106,7 +106,7 @@ class Collector(SnapshotCollector):
         if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
             return None
         _, last, rest = self._last
-        watched = {one.kind: self._watch.objects(one) for one in self.subscriptions()}
+        watched = {subscription.kind: self._watch.objects(subscription) for subscription in self.subscriptions()}
         found = {kind: items for kind, items in watched.items() if items is not None}
         if len(found) < len(watched) or "Pod" not in found:
             return None
@@ -121,7 +121,7 @@ class Collector(SnapshotCollector):
 
     def _namesakes(self) -> Objects:
         """The services of the namespace, for a suggestion."""
-        return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
+        return [service for service in self._list(self.kind.name) if self.kind.is_service(service)]
 
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions for changes of this service only, as far as its parts are known."""
@@ -226,11 +226,11 @@ class Collector(SnapshotCollector):
         surroundings: Objects,
     ) -> dict[str, str]:
         found: dict[str, str] = {}
-        for item in owned.clusters:
-            answer = answers.get(item["metadata"]["name"])
+        for ray_cluster in owned.clusters:
+            answer = answers.get(ray_cluster["metadata"]["name"])
             if answer:
                 with suppress(UserError):  # noted with Serve's state
-                    found |= serve.failed_replica_logs(self._serve.dashboard(item), read_serve(answer), tasks)
+                    found |= serve.failed_replica_logs(self._serve.dashboard(ray_cluster), read_serve(answer), tasks)
         found |= failed_logs(self._reader, pods, tasks)
         if self.kind.is_cluster:
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
