@@ -16,7 +16,7 @@ from rayllm_ctl.model.workload import Right
 def leftovers(
     inventory: Inventory, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
 ) -> tuple[list[dict[str, Any]], str]:
-    """The entries of `found`, the inventory of service `name`, that are not in `manifests`, in the order of deletion;
+    """The entries of `inventory`, that of service `name`, that are not in `manifests`, in the order of deletion;
     and a note on kinds that could not be read, empty if none.
 
     kept: kinds that are never left over, such as those that run a service.

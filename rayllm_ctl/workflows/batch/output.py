@@ -119,13 +119,15 @@ def _parts(output: JobOutput) -> tuple[Any, list[Any]]:
     scheme, _, inside = output.path.partition("://")
     with _reading(output):
         if scheme == "s3":
-            given = {"endpoint_override": output.endpoint, "region": output.region}
-            files = fs.S3FileSystem(anonymous=output.anonymous, **{key: value for key, value in given.items() if value})
+            options = {"endpoint_override": output.endpoint, "region": output.region}
+            files = fs.S3FileSystem(
+                anonymous=output.anonymous, **{key: value for key, value in options.items() if value}
+            )
         else:
             patience = timedelta(seconds=_GCS_SECONDS)
             files = fs.GcsFileSystem(anonymous=output.anonymous, retry_time_limit=patience)
-        found = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
-    parts = [info for info in found if info.base_name.startswith("part-") and info.type == fs.FileType.File]
+        infos = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    parts = [info for info in infos if info.base_name.startswith("part-") and info.type == fs.FileType.File]
     if not parts:
         raise UserError(
             f"{output.path} has no rows yet",
@@ -204,10 +206,12 @@ def _on_a_volume(cluster: Cluster, job: Mapping[str, Any], path: str) -> UserErr
         if (pod.get("status") or {}).get("phase") == "Running":
             return UserError(message, hint=f"kubectl cp {namespace}/{pod['metadata']['name']}:{path} ./{name}")
     spec: Mapping[str, Any] = next(iter(pod_templates(job)), {})
-    box: Mapping[str, Any] = next(iter(spec.get("containers") or ()), {})
-    mounts = [one for one in box.get("volumeMounts") or () if _is_below(path, str(one.get("mountPath")))]
-    mount = max(mounts, key=lambda one: len(one["mountPath"]), default=None)
-    volume = next((one for one in spec.get("volumes") or () if mount and one["name"] == mount["name"]), None)
+    container: Mapping[str, Any] = next(iter(spec.get("containers") or ()), {})
+    mounts = [
+        mounted for mounted in container.get("volumeMounts") or () if _is_below(path, str(mounted.get("mountPath")))
+    ]
+    mount = max(mounts, key=lambda mounted: len(mounted["mountPath"]), default=None)
+    volume = next((entry for entry in spec.get("volumes") or () if mount and entry["name"] == mount["name"]), None)
     if mount is None or volume is None:
         return UserError(message, hint=f"kubectl get rayjob {name} -n {namespace} -o yaml   (its volumes)")
     reader = f"{name}-output"

@@ -38,5 +38,8 @@ def one_job(cluster: Cluster, name: str, namespace: str) -> JobRow:
 
 def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobRow]:
     """The health of every batch job of a namespace, or of all (None)."""
-    found = collect_jobs(cluster, namespace)
-    return [JobRow(name, where, diagnose_job(snapshot, name, where)) for name, where, snapshot in found]
+    collected = collect_jobs(cluster, namespace)
+    return [
+        JobRow(name, job_namespace, diagnose_job(snapshot, name, job_namespace))
+        for name, job_namespace, snapshot in collected
+    ]

@@ -73,22 +73,22 @@ def _apply(
     cluster: Cluster, batch: BatchJob, made: BatchRendering, namespace: str, options: SubmitOptions, how: RenderOptions
 ) -> Iterator[Event]:
     dry = options.dry_run == "server"
-    kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
+    kinds = dict.fromkeys(str(manifest["kind"]) for manifest in made.manifests)
     rights = submit_rights(kinds, pool=batch.cluster is not None)
-    found = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
-    existing = found.existing
-    for checked in (*found.checks, check_rights(found.permissions, rights)):
+    checks = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
+    existing = checks.existing
+    for checked in (*checks.checks, check_rights(checks.permissions, rights)):
         yield checked
-        if checked is found.checks[0] and found.kuberay:
-            token = decide_token(batch, KnownCluster(found.kuberay))
+        if checked is checks.checks[0] and checks.kuberay:
+            token = decide_token(batch, KnownCluster(checks.kuberay))
             if token != made.token:
                 made = batch_rendering_of(made.plan, how, token)
                 yield Checked("token authentication", None, token.why_off)
-            yield from _check_for(found.kuberay, made)
+            yield from _check_for(checks.kuberay, made)
     _require_cluster(cluster, batch, namespace)
     if existing is not None:
         yield from _replace_ended(cluster, existing, namespace, dry=dry)
-    manifests = [placed(item, namespace) for item in made.manifests]
+    manifests = [placed(manifest, namespace) for manifest in made.manifests]
     if existing is None or not dry:
         for applied, _ in apply(
             cluster, manifests, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
@@ -159,6 +159,10 @@ def _old_config_maps(
     cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]]
 ) -> list[Entry]:
     """The code and settings of earlier runs of the job, which nothing mounts any more."""
-    wanted = {item["metadata"]["name"] for item in manifests if item["kind"] == "ConfigMap"}
-    found = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
-    return [entry(item) for item in found if item["metadata"]["name"] not in wanted and applied_by_us(item)]
+    wanted = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "ConfigMap"}
+    config_maps = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
+    return [
+        entry(config_map)
+        for config_map in config_maps
+        if config_map["metadata"]["name"] not in wanted and applied_by_us(config_map)
+    ]

@@ -54,9 +54,9 @@ def store(path: Path, results: Results) -> Calibration:
             f"nothing was stored in {path}: {'; '.join(problems)}",
             hint=_hint(result) if _too_few(result) else (),
         )
-    found = _calibration(result)
-    write_calibrations(path, merge_calibrations(read_calibrations(path) if path.exists() else (), found))
-    return found
+    calibration = _calibration(result)
+    write_calibrations(path, merge_calibrations(read_calibrations(path) if path.exists() else (), calibration))
+    return calibration
 
 
 def _problems(result: Mapping[str, Any]) -> Iterator[str]:

@@ -63,8 +63,8 @@ class Flags:
 def check_flags(flags: Flags) -> None:
     """Raise UsageError if flags contradict each other."""
     if (flags.name is None) == (flags.url is None):
-        what = "both NAME and --url were given" if flags.name else "a service or --url is required"
-        raise UsageError(what, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
+        problem = "both NAME and --url were given" if flags.name else "a service or --url is required"
+        raise UsageError(problem, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
     for name, seconds in (("--duration", flags.duration), ("--request-timeout", flags.request_timeout)):
         if seconds == 0:
             raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")
@@ -139,13 +139,13 @@ def tokenizer_of(name: str | None) -> Tokenizer | None:
     except ImportError:
         raise UsageError("--tokenizer requires the package transformers", hint="pip install transformers") from None
     try:
-        found: Tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer: Tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # the Rust tokenizers raise nothing narrower
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
             f"--tokenizer {name} cannot be loaded: {reason}", hint="name a folder with tokenizer.json"
         ) from None
-    return found
+    return tokenizer
 
 
 def prompts_of(flags: Flags, tokenizer: Tokenizer | None) -> Prompts:

@@ -31,15 +31,15 @@ class JobPlace:
 
 def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> JobPlace:
     """The place next to the service `name`, an object of `kind`."""
-    item = cluster.get(kind, name, namespace)
-    spec = cluster_spec(item)
+    stored = cluster.get(kind, name, namespace)
+    spec = cluster_spec(stored)
     template = spec["headGroupSpec"]["template"]["spec"]
-    box = template["containers"][0]
+    container = template["containers"][0]
     pod = BenchPod(
-        str(box["image"]),
+        str(container["image"]),
         tuple(template.get("imagePullSecrets") or ()),
         template.get("securityContext"),
-        box.get("securityContext"),
+        container.get("securityContext"),
     )
     return JobPlace(cluster, name, namespace, pod)
 
@@ -78,5 +78,5 @@ def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
 
 def _end(run: JobRun, pod: str) -> None:
     """Let the kubelet send SIGTERM."""
-    found = run.cluster.get("Pod", pod, run.namespace)
-    run.cluster.delete("Pod", pod, run.namespace, uid=found["metadata"]["uid"], background=True)
+    stored = run.cluster.get("Pod", pod, run.namespace)
+    run.cluster.delete("Pod", pod, run.namespace, uid=stored["metadata"]["uid"], background=True)

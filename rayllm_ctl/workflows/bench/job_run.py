@@ -70,7 +70,10 @@ def wait_for_start(run: JobRun) -> str:
             if status.get("phase") in ("Running", "Succeeded", "Failed"):
                 return str(pod["metadata"]["name"])
             message = _why(status) or message
-            waiting = [(box.get("state") or {}).get("waiting") or {} for box in status.get("containerStatuses") or ()]
+            waiting = [
+                (status_of.get("state") or {}).get("waiting") or {}
+                for status_of in status.get("containerStatuses") or ()
+            ]
             for state in waiting:
                 if state.get("reason") in _WAITING:
                     raise UserError(
@@ -86,7 +89,11 @@ def wait_for_start(run: JobRun) -> str:
 
 def _why(status: Mapping[str, Any]) -> str:
     """Why a pod does not run yet, as its conditions say."""
-    told = [one for one in status.get("conditions") or () if one.get("status") == "False" and one.get("message")]
+    told = [
+        condition
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "False" and condition.get("message")
+    ]
     return str(told[0]["message"]) if told else "its container has not started"
 
 

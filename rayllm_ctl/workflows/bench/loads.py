@@ -56,5 +56,5 @@ def _text(value: Any) -> str:
     """A value in a sentence: lengths as they are given to --input-tokens."""
     if isinstance(value, Mapping) and "kind" in value:
         numbers = (value.get(name) for name in ("low", "sigma", "high"))
-        return ":".join(str(part) for part in (value["kind"], *numbers) if part is not None).removeprefix("fixed:")
+        return ":".join(str(field) for field in (value["kind"], *numbers) if field is not None).removeprefix("fixed:")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -60,8 +60,8 @@ def measure_offline(
     """Measure the engine of one replica of `service`. Raises UserError if it cannot run in one pod, before anything
     is applied, or where the Job ends without a result.
     """
-    one = _one_replica(service)
-    plan, pod = _planned(one, options.render)
+    reduced = _one_replica(service)
+    plan, pod = _planned(reduced, options.render)
     load = OfflineLoad(
         service.load.input_tokens or INPUT,
         service.load.output_tokens or OUTPUT,
@@ -83,7 +83,7 @@ def measure_offline(
     namespace = service.namespace or cluster.namespace
     name = f"{service.name[:40].rstrip('-')}-offline-{secrets.token_hex(3)}"
     source = service.model.path or service.model.id
-    arguments = offline_arguments(one, plan.parallelism, plan.engine)
+    arguments = offline_arguments(reduced, plan.parallelism, plan.engine)
     job = render_offline(name, namespace, service.name, pod, source, arguments, load)
     run = JobRun(cluster, namespace, name, options.start_seconds, f"kubectl get events -n {namespace}")
     return _measure(run, job, plan, load, report)
@@ -123,14 +123,14 @@ def _planned(service: LLMService, options: RenderOptions) -> tuple[Plan, Mapping
             f"a replica consists of {plan.pods.workers_per_replica} pods, and vLLM's benchmarks run in one",
             hint="use a --tp that fits on one node, without --pp",
         )
-    (cluster,) = (item for item in rendered if item["kind"] == "RayCluster")
+    (cluster,) = (manifest for manifest in rendered if manifest["kind"] == "RayCluster")
     groups = {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}
     pod: Mapping[str, Any] = groups[kuberay.SERVERS]["template"]["spec"]
     return plan, pod
 
 
 def _measure(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad, report: Report) -> OfflineResults:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     lines: list[str] = []
     interrupted = False
     begun = datetime.now(UTC)
@@ -140,18 +140,18 @@ def _measure(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad,
             pod = wait_for_start(run)
             report(f"measuring the throughput of {load.requests} requests")
             for kind, data in read_results(run, pod, lines):
-                found[kind] = data
+                results[kind] = data
                 if kind == "throughput":
                     report(f"measuring the latency of batches of {load.batch}")
-            if "throughput" not in found:
+            if "throughput" not in results:
                 raise without_result(run, pod, lines)
         except KeyboardInterrupt:
             interrupted = True
-    return _results(found, plan, load, interrupted, begun, lines)
+    return _results(results, plan, load, interrupted, begun, lines)
 
 
 def _results(
-    found: Mapping[str, Any],
+    results: Mapping[str, Any],
     plan: Plan,
     load: OfflineLoad,
     interrupted: bool,
@@ -160,7 +160,7 @@ def _results(
 ) -> OfflineResults:
     assert plan.parallelism is not None
     assert plan.engine is not None
-    throughput, measured = found.get("throughput"), found.get("latency")
+    throughput, measured = results.get("throughput"), results.get("latency")
     latency = None
     if measured is not None:
         latency = Latency(

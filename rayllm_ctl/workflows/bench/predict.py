@@ -79,15 +79,15 @@ def _gpu(live: LiveModel) -> GPU | None:
     # The labels of one type may be a subset of those of another.
     whole = [gpu for gpu in known if gpu.node_labels and _labels(gpu) <= live.gpu_nodes]
     most = max((len(_labels(gpu)) for gpu in whole), default=0)
-    found = [gpu for gpu in whole if len(_labels(gpu)) == most]
-    found = found or [gpu for gpu in known if _labels(gpu) & live.gpu_nodes] or known
-    return found[0] if len(found) == 1 else None
+    fitting = [gpu for gpu in whole if len(_labels(gpu)) == most]
+    fitting = fitting or [gpu for gpu in known if _labels(gpu) & live.gpu_nodes] or known
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def identity(service: LLMService) -> dict[str, Any]:
     """The key of the service's calibration."""
     engine = service.engine
-    found = {
+    figures = {
         "model": service.model.id,
         "gpu": service.accelerator.gpu,
         "tensor": service.parallelism.tensor,
@@ -95,7 +95,7 @@ def identity(service: LLMService) -> dict[str, Any]:
         "vllmVersion": engine.vllm_version,
     }
     named = {"quantization": engine.quantization, "kvCacheDtype": engine.kv_cache_dtype}
-    return found | {key: value for key, value in named.items() if value}
+    return figures | {key: value for key, value in named.items() if value}
 
 
 def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] | str:
@@ -110,31 +110,31 @@ def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] 
         return "the number of replicas is unknown, or changed"
     lengths = [max(1, round(result["tokens"][name] / succeeded)) for name in ("input", "output")]
     try:
-        found = _predict(planned, result["load"], lengths, replicas)
+        prediction = _predict(planned, result["load"], lengths, replicas)
     except UserError as error:
         return error.message
-    if isinstance(found, str):
-        return found
+    if isinstance(prediction, str):
+        return prediction
     latency, rate = result["latencySeconds"], result["throughput"]
     measured = {name: (latency[name] or {}).get("mean") for name in ("ttft", "tpot")}
     return {
         "plan": {**identity(planned), "replicas": replicas, "inputTokens": lengths[0], "outputTokens": lengths[1]},
-        "requestsPerSecond": _compared(found.requests_per_second, rate["requestsPerSecond"]),
-        "outputTokensPerSecond": _compared(found.output_tokens_per_second, rate["outputTokensPerSecond"]),
-        "ttft": _compared(found.ttft, measured["ttft"]),
-        "tpot": _compared(found.tpot, measured["tpot"]),
+        "requestsPerSecond": _compared(prediction.requests_per_second, rate["requestsPerSecond"]),
+        "outputTokensPerSecond": _compared(prediction.output_tokens_per_second, rate["outputTokensPerSecond"]),
+        "ttft": _compared(prediction.ttft, measured["ttft"]),
+        "tpot": _compared(prediction.tpot, measured["tpot"]),
     }
 
 
 def with_predictions(planned: LLMService | str, results: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """`results` with `predicted`, or null and `notPredicted`, which says why. planned: the service, or why there is no
     plan of it."""
-    found = []
+    predictions = []
     for result in results:
-        one = planned if isinstance(planned, str) else predicted(planned, result)
-        why = {"notPredicted": one} if isinstance(one, str) else {}
-        found.append({**result, "predicted": None if why else one, **why})
-    return tuple(found)
+        prediction = planned if isinstance(planned, str) else predicted(planned, result)
+        why = {"notPredicted": prediction} if isinstance(prediction, str) else {}
+        predictions.append({**result, "predicted": None if why else prediction, **why})
+    return tuple(predictions)
 
 
 def _predict(service: LLMService, load: Mapping[str, Any], lengths: list[int], replicas: int) -> Prediction | str:

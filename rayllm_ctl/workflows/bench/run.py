@@ -38,7 +38,7 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
         prompts = prompts_of(flags, tokenizer)
         settings = Settings(target, loads(flags), prompts, objective, dict(flags.fields), flags.stream)
         if flags.find_max:
-            runs, highest = search_rate(settings, lambda one: run(one)[0])
+            runs, highest = search_rate(settings, lambda load: run(load)[0])
             runs = _stated(with_predictions(seen.planned, runs), flags, seen)
             return Results(shown, target.models, runs, searched=True, highest_rate=highest)
         runs = _stated(with_predictions(seen.planned, run(settings)), flags, seen)
@@ -74,12 +74,12 @@ def _place(
         return
     assert flags.name is not None
     cluster = connect()
-    where = endpoint(cluster, flags.name, namespace or cluster.namespace)
-    models = tuple(choose_model(where, model) for model in flags.models or (None,))
-    seen = benchservice.seen(cluster, where, models)
+    address = endpoint(cluster, flags.name, namespace or cluster.namespace)
+    models = tuple(choose_model(address, model) for model in flags.models or (None,))
+    seen = benchservice.seen(cluster, address, models)
     if flags.local:
-        with benchservice.forward_service(cluster, where, models, flags.api, flags.keys) as target:
-            yield target, f"{where.name} in {where.namespace}, through the API server", here, seen
+        with benchservice.forward_service(cluster, address, models, flags.api, flags.keys) as target:
+            yield target, f"{address.name} in {address.namespace}, through the API server", here, seen
         return
-    there = benchservice.in_cluster(cluster, where, flags.api_key_secret, report)
-    yield Target(where.url, models, api=flags.api), f"{where.name} in {where.namespace}", there, seen
+    there = benchservice.in_cluster(cluster, address, flags.api_key_secret, report)
+    yield Target(address.url, models, api=flags.api), f"{address.name} in {address.namespace}", there, seen

@@ -27,10 +27,10 @@ def search_rate(
     runs: list[Mapping[str, Any]] = []
 
     def good(rate: float) -> bool:
-        found = run(replace(settings, loads=(replace(load, rate=rate),)))
-        runs.append(found)
+        result = run(replace(settings, loads=(replace(load, rate=rate),)))
+        runs.append(result)
         # If the generator cannot keep up, the result is about the generator.
-        return bool(found["goodput"]["met"]) and not found["generator"]["saturated"] and not found["interrupted"]
+        return bool(result["goodput"]["met"]) and not result["generator"]["saturated"] and not result["interrupted"]
 
     def interrupted() -> bool:
         return bool(runs) and bool(runs[-1]["interrupted"])

@@ -58,10 +58,10 @@ def url_versions(target: Target) -> dict[str, str | None]:
     """The version of vLLM from GET /version, next to /v1; None if the server has no such endpoint."""
     try:
         with _get(target, "version") as response:
-            found = json.loads(response.read())
+            answer = json.loads(response.read())
     except (OSError, http.client.HTTPException, ValueError):
         return dict.fromkeys(SERVED)
-    version = found.get("version") if isinstance(found, dict) else None
+    version = answer.get("version") if isinstance(answer, dict) else None
     return {**dict.fromkeys(SERVED), "vllm": version if isinstance(version, str) else None}
 
 

@@ -75,14 +75,14 @@ def _section(problems: Iterable[Problem]) -> str:
 
 def _sampling_problems(batch: BatchJob) -> Iterator[Problem]:
     """Raise UsageError for parameters that the planned vLLM does not support: each row would fail."""
-    given = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
-    given |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
-    given = {name: path for name, path in given.items() if name not in ONE_ANSWER}
-    if not given:
+    paths = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
+    paths |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
+    paths = {name: path for name, path in paths.items() if name not in ONE_ANSWER}
+    if not paths:
         return
     facts = engine(resolve_release(batch.engine).vllm_version)
     known = facts.sampling_parameters
-    for name, path in given.items():
+    for name, path in paths.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             yield Problem(path, f'vLLM {facts.version} has no sampling parameter "{name}"', hint)

@@ -44,7 +44,10 @@ def _paths(folders: Mapping[Path, Mapping[str, str]]) -> dict[Path, bytes]:
 
 def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The text of each file. The kustomization comes last: it names only files that are there already."""
-    files = {f"{item['kind'].lower()}-{item['metadata']['name']}.yaml": FOLDER_MARK + dump(item) for item in objects}
+    files = {
+        f"{manifest['kind'].lower()}-{manifest['metadata']['name']}.yaml": FOLDER_MARK + dump(manifest)
+        for manifest in objects
+    }
     if len(files) != len(objects):
         raise UsageError("two objects of a service have the same kind and name", hint="see spec.patches")
     kustomization = {

@@ -42,16 +42,16 @@ def listed_files(file: Path, above: frozenset[Path] = frozenset()) -> list[Path]
     import yaml
 
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        documents = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError):
         return None  # which kustomize then reports
-    resources = (found.get("resources") or []) if isinstance(found, Mapping) else None
-    if not isinstance(resources, list) or not isinstance(found, Mapping) or not found.keys() <= _LISTING:
+    resources = (documents.get("resources") or []) if isinstance(documents, Mapping) else None
+    if not isinstance(resources, list) or not isinstance(documents, Mapping) or not documents.keys() <= _LISTING:
         return None
     folder = file.parent
     above |= {folder.resolve()}
     files: list[Path] = []
-    for path in (folder / str(one) for one in resources):
+    for path in (folder / str(resource) for resource in resources):
         own = kustomization_of(path)
         if own is not None and path.resolve() not in above:
             below = listed_files(own, above)

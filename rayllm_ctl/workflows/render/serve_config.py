@@ -63,25 +63,30 @@ def plan_applications(source: ServeFile, options: RenderOptions) -> PlannedAppli
     )  # fmt: skip
     if service.model.token_secret is not None and not planned:
         raise UsageError(f"--hf-token-secret: {source.file} has no application with models of Ray Serve LLM")
-    data, added = filled(config.data, ((one.model, one.serve, one.plan.engine) for one in planned))
+    data, added = filled(
+        config.data,
+        ((planned_model.model, planned_model.serve, planned_model.plan.engine) for planned_model in planned),
+    )
     shutdown = longest_shutdown(data.get("applications") or ())
     served, ingresses = workers(planned, data, service, shutdown) if planned else (None, ())
-    found = groups(
+    worker_groups = groups(
         data, gpus_per_node(catalog), ingresses, [group.name for group in served.groups] if served else ()
     )  # fmt: skip
     named = service.accelerator.gpu
-    on_gpus = any(group.gpus for group in found) or any(one.model.hardware == "gpu" for one in planned)
+    on_gpus = any(group.gpus for group in worker_groups) or any(
+        planned_model.model.hardware == "gpu" for planned_model in planned
+    )
     service = replace(
         service,
         accelerator=Accelerator(kind="gpu" if on_gpus else "cpu", gpu=gpus.canonical(named) if named else None),
     )
     runtime = _image_of(planned, runtime)
     planned_applications = applications(
-        service, found, catalog, runtime, config.proxies, dump(data), code, shutdown, served
+        service, worker_groups, catalog, runtime, config.proxies, dump(data), code, shutdown, served
     )  # fmt: skip
-    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
+    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(worker_groups, catalog))
     notes += (fields.note,) if planned and fields.note else ()
-    notes += tuple(image_warnings(runtime, [one.plan.gpu for one in planned if one.plan.gpu])) if planned else ()
+    notes += tuple(image_warnings(runtime, [model.plan.gpu for model in planned if model.plan.gpu])) if planned else ()
     return PlannedApplications(planned_applications, notes, served.startup if served else None)
 
 
@@ -98,8 +103,8 @@ def render_planned(
 
 def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
     """`runtime`, without the public image if it does not support one of the models."""
-    each = [one.plan.deployment.runtime for one in planned if one.plan.deployment is not None]
-    return next((one for one in each if one.image is None), runtime)
+    each = [model.plan.deployment.runtime for model in planned if model.plan.deployment is not None]
+    return next((model_runtime for model_runtime in each if model_runtime.image is None), runtime)
 
 
 def read_serve_file(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:

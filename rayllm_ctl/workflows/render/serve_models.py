@@ -70,15 +70,17 @@ def plan_models(
 
     Raises UsageError with every incomplete model, and UserError for those that do not fit, each with its line.
     """
-    found = models(config, base)
-    _require_planable(found, base, place)
-    _require_used(found, base.accelerator.gpu)
-    apart = len(found) > 1 or len(_list(config)) > 1
-    names = [model.name for model in found]
-    configs = model_configs(facts.model_config, names) if len(found) > 1 else dict.fromkeys(names, facts.model_config)
+    file_models = models(config, base)
+    _require_planable(file_models, base, place)
+    _require_used(file_models, base.accelerator.gpu)
+    apart = len(file_models) > 1 or len(_list(config)) > 1
+    names = [model.name for model in file_models]
+    configs = (
+        model_configs(facts.model_config, names) if len(file_models) > 1 else dict.fromkeys(names, facts.model_config)
+    )
     return tuple(
         _planned(model, base, runtime, replace(facts, model_config=configs[model.name]), place, apart, accept_risk)
-        for model in found
+        for model in file_models
     )
 
 
@@ -87,18 +89,21 @@ def _list(config: Mapping[str, object]) -> Sequence[object]:
     return applications if isinstance(applications, list) else ()
 
 
-def _require_planable(found: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
+def _require_planable(file_models: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
     """Raise UsageError with everything that prevents planning, independent of the models' facts."""
     problems: list[Problem] = []
-    for model in found:
-        problems += [model.problem(one) for one in validate(_with_gpu(model, None)) if _is_of_the_model(one)]
+    for model in file_models:
+        problems += [
+            model.problem(problem) for problem in validate(_with_gpu(model, None)) if _is_of_the_model(problem)
+        ]
         if model.hardware == "tpu":
             problems.append(Problem(model.at, "TPUs cannot be planned", "accelerator_config: {kind: gpu}, or cpu"))
         elif model.hardware == "gpu":
             problems += _gpu_problems(model, base.accelerator.gpu)
     if problems:
         raise UsageError(
-            "\n".join(map(place, problems)), hint=tuple(dict.fromkeys(one.hint for one in problems if one.hint))
+            "\n".join(map(place, problems)),
+            hint=tuple(dict.fromkeys(problem.hint for problem in problems if problem.hint)),
         )
 
 
@@ -107,16 +112,16 @@ def _is_of_the_model(problem: Problem) -> bool:
     return problem.path[1:2] in (("model",), ("engine",), ("parallelism",), ("replicas",))
 
 
-def _gpu_problems(model: FileModel, given: str | None) -> Iterator[Problem]:
+def _gpu_problems(model: FileModel, gpu_flag: str | None) -> Iterator[Problem]:
     """Why the GPUs of a model are unknown."""
-    if model.ray_type is None and given is None:
+    if model.ray_type is None and gpu_flag is None:
         yield Problem(
             model.at,
             "names no accelerator, so its GPUs cannot be planned",
             "accelerator_type: H100 in the file (Ray's name), or --gpu H100-80GB; for CPUs accelerator_config: "
             "{kind: cpu}",
         )
-    elif not _kinds(model, given):
+    elif not _kinds(model, gpu_flag):
         yield Problem(
             (*model.at, "accelerator_type"),
             f"the memory of {model.ray_type} is unknown",
@@ -124,24 +129,26 @@ def _gpu_problems(model: FileModel, given: str | None) -> Iterator[Problem]:
         )
 
 
-def _require_used(found: Sequence[FileModel], given: str | None) -> None:
+def _require_used(file_models: Sequence[FileModel], gpu_flag: str | None) -> None:
     """Raise UsageError for a --gpu that no model uses."""
-    if given is None or not found:
+    if gpu_flag is None or not file_models:
         return
-    name = gpus.canonical(given)
-    if not any(model.hardware == "gpu" and name in [gpu.name for gpu in _kinds(model, given)] for model in found):
-        types = ", ".join(dict.fromkeys(model.ray_type or "CPUs" for model in found))
+    name = gpus.canonical(gpu_flag)
+    if not any(
+        model.hardware == "gpu" and name in [gpu.name for gpu in _kinds(model, gpu_flag)] for model in file_models
+    ):
+        types = ", ".join(dict.fromkeys(model.ray_type or "CPUs" for model in file_models))
         raise UsageError(
             f"no model uses --gpu {name}: the file has {types}",
             hint="remove --gpu, or change accelerator_type in the file",
         )
 
 
-def _kinds(model: FileModel, given: str | None) -> list[GPU]:
+def _kinds(model: FileModel, gpu_flag: str | None) -> list[GPU]:
     """The GPUs that a model may run on, smallest memory first: the matches of Ray's name in the file, of which --gpu
     chooses one; only --gpu if the file has no name, or an unknown one."""
     catalog = gpus.load_gpus()
-    chosen = catalog[gpus.canonical(given)] if given else None
+    chosen = catalog[gpus.canonical(gpu_flag)] if gpu_flag else None
     sizes = {"A100-40G": "A100-40GB", "A100-80G": "A100-80GB"}
     named = model.ray_type
     if named in sizes:
@@ -153,9 +160,9 @@ def _kinds(model: FileModel, given: str | None) -> list[GPU]:
     return sorted(found, key=lambda gpu: gpu.memory_bytes)
 
 
-def chosen_gpu(model: FileModel, given: str | None) -> GPU | None:
+def chosen_gpu(model: FileModel, gpu_flag: str | None) -> GPU | None:
     """The GPU that a spec of the model names: the one that file and --gpu mean, if it is one; None leaves it open."""
-    kinds = _kinds(model, given) if model.hardware == "gpu" else []
+    kinds = _kinds(model, gpu_flag) if model.hardware == "gpu" else []
     return kinds[0] if len(kinds) == 1 else None
 
 
@@ -176,7 +183,9 @@ def _planned(
         raise type(error)(place(Problem(model.at, _in_file(model, error.message))), hint=hints) from error
     problems = list(placement_problems(model, plan.pods.gpus_per_worker if plan.pods else 0))
     if problems:
-        raise UsageError("\n".join(map(place, problems)), hint=tuple(one.hint for one in problems if one.hint))
+        raise UsageError(
+            "\n".join(map(place, problems)), hint=tuple(problem.hint for problem in problems if problem.hint)
+        )
     return PlannedModel(model, plan)
 
 
@@ -197,7 +206,7 @@ def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSourc
         # The reasons it does not run refer to the GPU that the name usually means.
         plan = plans.get(gpus.canonical(model.ray_type), plan) if len(kinds) > 1 and model.ray_type else plan
     if len(kinds) > 1 and plan.gpu is not None:
-        names = " or ".join(one.name for one in kinds)
+        names = " or ".join(gpu.name for gpu in kinds)
         note = f"{model.ray_type} may be {names}: planned for {plan.gpu.name}, and others with as much memory"
         plan = replace(plan, notes=(*plan.notes, note))
     return plan
@@ -247,20 +256,26 @@ def workers(
     """
     groups: list[WorkerGroup] = []
     rest: list[Unit] = []
-    for one in planned:
-        first = not any(other.model.application == one.model.application for other in planned[: len(groups)])
-        group, ingress = _workers(one, config, base, shutdown, alone=len(planned) == 1, with_ingress=first)
+    for planned_model in planned:
+        first = not any(other.model.application == planned_model.model.application for other in planned[: len(groups)])
+        group, ingress = _workers(planned_model, config, base, shutdown, alone=len(planned) == 1, with_ingress=first)
         groups.append(group)
         rest += ingress
-    explanation = [line for one, group in zip(planned, groups, strict=True) for line in _explained(one, group)]
-    ids = [str(one.model.entry.model_id) for one in planned]
-    return served_models(ids, [one.plan for one in planned], groups, explanation), tuple(rest)
+    explanation = [line for model, group in zip(planned, groups, strict=True) for line in _explained(model, group)]
+    ids = [str(planned_model.model.entry.model_id) for planned_model in planned]
+    return served_models(ids, [model.plan for model in planned], groups, explanation), tuple(rest)
 
 
 def _workers(
-    one: PlannedModel, config: Mapping[str, object], base: LLMService, shutdown: int, *, alone: bool, with_ingress: bool
+    planned: PlannedModel,
+    config: Mapping[str, object],
+    base: LLMService,
+    shutdown: int,
+    *,
+    alone: bool,
+    with_ingress: bool,
 ) -> tuple[WorkerGroup, list[Unit]]:
-    model, plan = one.model, one.plan
+    model, plan = planned.model, planned.plan
     assert plan.deployment is not None
     assert plan.pods is not None
     (group,) = plan.deployment.worker_groups
@@ -295,7 +310,9 @@ def _percent(value: object) -> float:
 def _ingress(model: FileModel, config: Mapping[str, object]) -> Unit:
     """The ingress in front of the models of an application."""
     application = next(
-        one for one in _list(config) if isinstance(one, Mapping) and one.get("name", "default") == model.application
+        application
+        for application in _list(config)
+        if isinstance(application, Mapping) and application.get("name", "default") == model.application
     )
     options = deployment_options(application)[INGRESS_DEPLOYMENT]
     low, high = replica_bounds(options)
@@ -303,9 +320,9 @@ def _ingress(model: FileModel, config: Mapping[str, object]) -> Unit:
     return Unit(name, model.at[:2], actor_resources(options), None, {}, low, high)
 
 
-def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
+def _explained(planned: PlannedModel, group: WorkerGroup) -> Iterator[str]:
     """A note on the workers of a model, and the use of their memory."""
-    model, plan = one.model, one.plan
+    model, plan = planned.model, planned.plan
     assert plan.pods is not None
     assert plan.parallelism is not None
     shape, pods = plan.parallelism, plan.pods
@@ -316,11 +333,11 @@ def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
         str(shape.replicas) if shape.replicas == shape.max_replicas else f"{shape.replicas}..{shape.max_replicas}"
     )
     count_of = shape.gpus_per_replica
-    where = f"{count_of} {plan.gpu.name}" if plan.gpu and pods.gpus_per_worker else f"on {count_of} CPU"
-    where += f" in {pods.workers_per_replica} pods" if pods.workers_per_replica > 1 else ""
+    hardware = f"{count_of} {plan.gpu.name}" if plan.gpu and pods.gpus_per_worker else f"on {count_of} CPU"
+    hardware += f" in {pods.workers_per_replica} pods" if pods.workers_per_replica > 1 else ""
     yield (
         f"group {group.name}: {count} workers of {size}{group.pod_memory} for {model.application}/"
-        f"{model.entry.deployment} ×{replicas} (TP {shape.tensor} × PP {shape.pipeline}: {where})"
+        f"{model.entry.deployment} ×{replicas} (TP {shape.tensor} × PP {shape.pipeline}: {hardware})"
     )
     if plan.memory is not None and plan.engine is not None:
         memory = plan.memory

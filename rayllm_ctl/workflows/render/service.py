@@ -62,10 +62,10 @@ def _rendered_applications(
 ) -> Rendering:
     from rayllm_ctl.workflows.render.serve_config import render_planned
 
-    found = render_planned(planned, options, token)
+    rendered = render_planned(planned, options, token)
     notes = (*planned.notes, *((f"token authentication is {token.why_off}",) if token.why_off else ()))
     notes += planned.applications.explanation
     decided = None
     if depends_on_cluster(service):
         decided = Decided(service, token, partial(_rendered_applications, service, planned, options))
-    return Rendering(service.name, service.namespace, found, notes, None, planned.startup, decided)
+    return Rendering(service.name, service.namespace, rendered, notes, None, planned.startup, decided)

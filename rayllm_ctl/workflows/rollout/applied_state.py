@@ -66,7 +66,7 @@ def applied_manifests(
     """
     last, own = _last(known), own_manifest(service, known)
     used = json.dumps(own)
-    found = [own]
+    manifests = [own]
     learn_other_kinds(cluster, [service.item])
     only = _recorded_kinds(service, known)
     listed = inventory(cluster, service.name, service.namespace, (own["kind"],), only=only)
@@ -75,13 +75,13 @@ def applied_manifests(
             continue
         manifest = _manifest(item, last)
         if manifest is not None:
-            found.append(manifest)
-    return found, listed
+            manifests.append(manifest)
+    return manifests, listed
 
 
 def start_seconds(known: Sequence[Revision]) -> float:
     """The start-up limit of the last plan of a service in seconds, from its history."""
-    return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
+    return next((revision.start_seconds for revision in reversed(known) if revision.start_seconds), START_SECONDS)
 
 
 def _recorded_kinds(service: LiveService, known: Sequence[Revision]) -> Collection[str] | None:
@@ -94,7 +94,10 @@ def _recorded_kinds(service: LiveService, known: Sequence[Revision]) -> Collecti
 
 def _last(known: Sequence[Revision]) -> dict[tuple[str, str], Mapping[str, Any]]:
     """The manifests of the newest revision by kind and name."""
-    return {(str(one["kind"]), str(one["metadata"]["name"])): one for one in (known[-1].manifests if known else ())}
+    return {
+        (str(manifest["kind"]), str(manifest["metadata"]["name"])): manifest
+        for manifest in (known[-1].manifests if known else ())
+    }
 
 
 def _manifest(item: dict[str, Any], last: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -92,15 +92,15 @@ def deploy(
     """
     # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
-    rendered = [one if isinstance(one, Rendering) else rendering(one, how) for one in services]
+    rendered = [service if isinstance(service, Rendering) else rendering(service, how) for service in services]
     if options.dry_run == "client":
-        for one in rendered:
-            yield from _said(one)
+        for rendered_service in rendered:
+            yield from _said(rendered_service)
         return
     cluster = connect()
-    for one in rendered:
-        yield from _said(one)
-        yield from _roll_out(cluster, one, options, stop)
+    for rendered_service in rendered:
+        yield from _said(rendered_service)
+        yield from _roll_out(cluster, rendered_service, options, stop)
         if stop is not None and stop.is_set():
             return
 
@@ -110,35 +110,35 @@ def runs_a_service(event: Applied) -> bool:
     return event.kind in WORKLOADS
 
 
-def _said(one: Rendering) -> Iterator[Event | Rendered]:
+def _said(rendering: Rendering) -> Iterator[Event | Rendered]:
     """The events before a cluster is contacted."""
-    if one.plan is not None:
-        yield Planned(one.plan)  # shown together with the other notes
-        yield from map(Noted, one.plan.warnings)
+    if rendering.plan is not None:
+        yield Planned(rendering.plan)  # shown together with the other notes
+        yield from map(Noted, rendering.plan.warnings)
     else:
-        yield from map(Noted, one.notes)
-    yield Rendered(tuple(dict(item) for item in one.manifests))
+        yield from map(Noted, rendering.notes)
+    yield Rendered(tuple(dict(manifest) for manifest in rendering.manifests))
 
 
-def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
-    namespace = one.namespace or cluster.namespace
-    rights = _rights(one, namespace, options)
-    require_other_kinds(cluster, one.manifests)
-    service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
-    yield from check_prerequisites(service, one, rights)
-    one = yield from fit(service, one)
-    if (planned := _planned(one)) is not None:
+def _roll_out(cluster: Cluster, rendering: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
+    namespace = rendering.namespace or cluster.namespace
+    rights = _rights(rendering, namespace, options)
+    require_other_kinds(cluster, rendering.manifests)
+    service = yield from read_for_apply(cluster, rendering, namespace, rights, options.service)
+    yield from check_prerequisites(service, rendering, rights)
+    rendering = yield from fit(service, rendering)
+    if (planned := _planned(rendering)) is not None:
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
     applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
-    surplus = yield from find_surplus(service, one, applied)
-    upgrade = yield from prepare_upgrade(service, one, applied, options)
+    surplus = yield from find_surplus(service, rendering, applied)
+    upgrade = yield from prepare_upgrade(service, rendering, applied, options)
     if options.dry_run == "server":
-        yield from check_apply(service, one, surplus, options)
+        yield from check_apply(service, rendering, surplus, options)
         return
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
-    limit = options.timeout if options.timeout is not None else _limit(one)
+    limit = options.timeout if options.timeout is not None else _limit(rendering)
     if upgrade.shrink is not None and (live := service.live) is not None:
         yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
@@ -146,12 +146,12 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
     if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # followed by the change itself, which is shown
-    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
+    yield from apply_steps(service, rendering, surplus, upgrade, limit, options, stop)
 
 
-def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
+def find_surplus(service: ServiceRef, rendering: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
     """Objects of an earlier deployment that this one does not apply and the user may delete."""
-    gone, unknown = leftovers(applied, one.manifests, service.name, service.namespace, kept=KEPT)
+    gone, unknown = leftovers(applied, rendering.manifests, service.name, service.namespace, kept=KEPT)
     surplus = list(map(entry, gone))
     if unknown and service.item is not None:
         yield Noted(unknown)
@@ -160,7 +160,7 @@ def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Gen
 
 
 def prepare_upgrade(
-    service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
+    service: ServiceRef, rendering: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change is rolled out to a running service. Raises as `choose_upgrade` does."""
     live = service.live
@@ -176,21 +176,23 @@ def prepare_upgrade(
         diff=options.diff,
         revisions=options.revisions,
     )
-    return (yield from choose_upgrade(service, live, one.manifests, applied, planned_start_seconds(one), how))
+    return (
+        yield from choose_upgrade(service, live, rendering.manifests, applied, planned_start_seconds(rendering), how)
+    )
 
 
-def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
+def manifests_to_apply(service: ServiceRef, rendering: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
     """The manifests as they are applied."""
-    return [annotated(placed(item, service.namespace), options.annotations) for item in one.manifests]
+    return [annotated(placed(manifest, service.namespace), options.annotations) for manifest in rendering.manifests]
 
 
 def check_apply(
-    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], options: DeployOptions
+    service: ServiceRef, rendering: Rendering, surplus: Sequence[Entry], options: DeployOptions
 ) -> Iterator[Applied]:
     """The API server's result of an apply; nothing is written."""
     for event, _ in apply(
         service.cluster,
-        manifests_to_apply(service, one, options),
+        manifests_to_apply(service, rendering, options),
         dry_run="server",
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
@@ -200,16 +202,16 @@ def check_apply(
 
 
 def apply_steps(
-    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
+    service: ServiceRef, rendering: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
     options: DeployOptions, stop: Stop | None,
 ) -> Iterator[Event]:  # fmt: skip
     """Apply the service and wait; an upgrade in two steps first applies another number of replicas."""
     cluster, kind = service.cluster, service.kind
-    target = manifests_to_apply(service, one, options)
+    target = manifests_to_apply(service, rendering, options)
     steps = [target]
     if upgrade.first is not None:
         first = annotated(placed(upgrade.first, service.namespace), options.annotations)
-        steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
+        steps.insert(0, [first if manifest["kind"] == kind.name else manifest for manifest in target])
     new = service.item is None
     kept: Kept | None = None
     before: Mapping[str, Any] | None = service.item
@@ -220,7 +222,7 @@ def apply_steps(
                 yield event
                 done.append(event)
             if options.record:
-                state = AppliedState(kind, service.name, service.namespace, target, _planned_limit(one))
+                state = AppliedState(kind, service.name, service.namespace, target, _planned_limit(rendering))
                 kept = yield from record(
                     service, state, done, options.change, wait=options.wait, known=options.revisions
                 )
@@ -256,23 +258,23 @@ def apply_manifests(
     return done, stored
 
 
-def _planned(one: Rendering) -> Deployment | None:
-    return one.plan.deployment if one.plan else None
+def _planned(rendering: Rendering) -> Deployment | None:
+    return rendering.plan.deployment if rendering.plan else None
 
 
-def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
+def _rights(rendering: Rendering, namespace: str, options: DeployOptions) -> Rights:
     """The required rights of this deployment, and the optional ones."""
-    manifests, (kind, _) = one.manifests, workload(one.manifests)
+    manifests, (kind, _) = rendering.manifests, workload(rendering.manifests)
     rights = apply_rights(kind, manifests)
     if options.service is not None and options.service.item is not None and options.upgrade is None:
         rights = Rights(rights.needed, tuple(right for right in rights.display if right not in _FORESIGHT))
-    if one.plan is not None and one.plan.deployment is not None:
-        rights |= gatewaysecrets.rights(one.plan.deployment)
+    if rendering.plan is not None and rendering.plan.deployment is not None:
+        rights |= gatewaysecrets.rights(rendering.plan.deployment)
     if options.dry_run == "server":
         return rights
     if any(map(kuberay.asks_for_token, manifests)):
         rights |= Rights(display=(Right("get", "Secret"),))
-    if any((item.get("spec") or {}).get("serveService") for item in manifests):
+    if any((manifest.get("spec") or {}).get("serveService") for manifest in manifests):
         rights |= Rights(SERVE_SERVICE)
     if not kind.is_cluster:
         rights |= kind.rights_for("bounds")
@@ -281,11 +283,11 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
 
 
-def _limit(one: Rendering) -> float:
+def _limit(rendering: Rendering) -> float:
     """Default seconds to wait: the plan's start-up limit."""
-    planned = _planned_limit(one)
+    planned = _planned_limit(rendering)
     return START_SECONDS if planned is None else planned
 
 
-def _planned_limit(one: Rendering) -> float | None:
-    return float(one.startup.wait_seconds) if one.startup else None
+def _planned_limit(rendering: Rendering) -> float | None:
+    return float(rendering.startup.wait_seconds) if rendering.startup else None

@@ -54,10 +54,10 @@ def deploy_or_roll_back(
                 before = _before(connected[0], event)
             yield event
     except UserError as error:
-        found = _revisions(connected[0], before) if before is not None and connected else []
-        if before is None or isinstance(error, ConflictError) or not found or found[-1].number <= before.last:
+        known = _revisions(connected[0], before) if before is not None and connected else []
+        if before is None or isinstance(error, ConflictError) or not known or known[-1].number <= before.last:
             raise  # nothing was applied, or it is not ours to undo
-        failed, good = found[-1], _last_ready(found)
+        failed, good = known[-1], _last_ready(known)
         if good is None:
             none = f"no earlier revision of {before.name} was Ready: nothing was rolled back"
             raise _with(error, none, before) from error
@@ -95,20 +95,20 @@ def _before(cluster: Cluster, event: Rendered) -> _Before:
     namespace = str(manifest["metadata"].get("namespace") or cluster.namespace)
     require_rights(cluster, namespace, kind.rights_for("record").needed)
     service = _Before(manifest["metadata"]["name"], namespace, 0)
-    found = _revisions(cluster, service)
-    return _Before(service.name, namespace, found[-1].number if found else 0)
+    known = _revisions(cluster, service)
+    return _Before(service.name, namespace, known[-1].number if known else 0)
 
 
 def _revisions(cluster: Cluster, service: _Before) -> list[Revision]:
     return revisions(cluster, service.name, service.namespace)
 
 
-def _last_ready(found: Sequence[Revision]) -> Revision | None:
+def _last_ready(known: Sequence[Revision]) -> Revision | None:
     """The newest revision before the last that was Ready and differs from the last."""
-    *earlier, last = found
-    for one in reversed(earlier):
-        if one.was_ready and not same_state(one.manifests, last.manifests):
-            return one
+    *earlier, last = known
+    for revision in reversed(earlier):
+        if revision.was_ready and not same_state(revision.manifests, last.manifests):
+            return revision
     return None
 
 

@@ -81,9 +81,9 @@ def prepare_rollback(
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:
     *earlier, last = known
-    for one in reversed(earlier):
-        if not same_state(one.manifests, last.manifests):
-            return one
+    for revision in reversed(earlier):
+        if not same_state(revision.manifests, last.manifests):
+            return revision
     raise UserError(
         f"service {namespace}/{name} has no revision before revision {last.number}",
         hint=f"rayllm-ctl history {name} -n {namespace}",
@@ -91,10 +91,10 @@ def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:
 
 
 def _numbered(known: list[Revision], name: str, namespace: str, number: int) -> Revision:
-    for one in known:
-        if one.number == number:
-            return one
-    kept = ", ".join(str(one.number) for one in known) or "none"
+    for revision in known:
+        if revision.number == number:
+            return revision
+    kept = ", ".join(str(revision.number) for revision in known) or "none"
     raise UserError(
         f"service {namespace}/{name} has no revision {number}; kept: {kept}",
         hint=f"rayllm-ctl history {name} -n {namespace}",

@@ -62,7 +62,7 @@ def _files(folder: Path) -> list[Path]:
         inside = sorted(folder.iterdir())
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in inside:
         own = kustomize.kustomization_of(path)
         if own is not None:
@@ -72,12 +72,12 @@ def _files(folder: Path) -> list[Path]:
                     f"{own} changes the files that it lists, and {folder} has no kustomization that includes it",
                     hint=f"specify the folder that is applied, such as {path}",
                 )
-            found.update(dict.fromkeys(listed))
+            files.update(dict.fromkeys(listed))
         elif path.is_dir() and not path.is_symlink():
-            found.update(dict.fromkeys(_files(path)))
+            files.update(dict.fromkeys(_files(path)))
         elif path.suffix in _SUFFIXES and path.is_file():
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)
 
 
 def _text(file: Path) -> str:
@@ -91,14 +91,14 @@ def _text(file: Path) -> str:
 
 def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     documents = list(_documents(file, text))
-    if any(item.get("kind") in (KIND, BATCH_KIND) for item in documents):
+    if any(document.get("kind") in (KIND, BATCH_KIND) for document in documents):
         built = file.is_dir()
         found = load_any_text(text, f"{file}, built" if built else str(file), file if built else file.parent)
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)
         return list(made.manifests), planned_start_seconds(made)
-    items = [item for item in documents if not kustomize.is_kustomization(item, file)]
+    items = [document for document in documents if not kustomize.is_kustomization(document, file)]
     for item in items:
         metadata = item.get("metadata")
         if not (item.get("kind") and item.get("apiVersion") and isinstance(metadata, dict) and metadata.get("name")):

@@ -28,7 +28,7 @@ def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> di
 
 def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:
     """The rights to apply `manifests`, with or without a dry run."""
-    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
+    others = [manifest["kind"] for manifest in manifests if manifest["kind"] != kind.name]
     return kind.rights_for("apply") | Rights(
         tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
     )

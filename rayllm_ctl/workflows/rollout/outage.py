@@ -19,25 +19,28 @@ _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
 
 def meaning(diff: Diff) -> Iterator[Noted]:
     """The effects of changed objects, and hints."""
-    for item in diff.objects:
-        if item.action == "configured":
-            yield from (Noted(f"{one.effect}: {one.message}") for one in item.explanation.consequences)
-            yield from (Noted(hint) for one in item.explanation.consequences for hint in one.hints)
+    for changed in diff.objects:
+        if changed.action == "configured":
+            yield from (
+                Noted(f"{consequence.effect}: {consequence.message}")
+                for consequence in changed.explanation.consequences
+            )
+            yield from (Noted(hint) for consequence in changed.explanation.consequences for hint in consequence.hints)
 
 
 def refuse_outage(diff: Diff, live: Object) -> None:
     """Raise OutageError if the change makes the service `live` unavailable and it answers now."""
     if not answers(live):
         return
-    for item in diff.objects:
-        lost = [one for one in item.explanation.consequences if stops(one)]
-        if item.kind in WORKLOADS and lost:
-            own = tuple(hint for one in lost for hint in one.hints)
-            scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one keeps answering"
+    for changed in diff.objects:
+        lost = [consequence for consequence in changed.explanation.consequences if stops(consequence)]
+        if changed.kind in WORKLOADS and lost:
+            own = tuple(hint for consequence in lost for hint in consequence.hints)
+            scale = f"rayllm-ctl scale {changed.name} -n {changed.namespace} --min 2    # first: one keeps answering"
             raise OutageError(
-                f"{item.kind.lower()}/{item.name} would be unavailable during this change; nothing was applied: "
-                + "; ".join(one.message for one in lost),
-                hint=own or ((scale,) if any(one.effect == "restart" for one in lost) else ()),
+                f"{changed.kind.lower()}/{changed.name} would be unavailable during this change; nothing was applied: "
+                + "; ".join(consequence.message for consequence in lost),
+                hint=own or ((scale,) if any(consequence.effect == "restart" for consequence in lost) else ()),
             )
 
 
@@ -48,21 +51,21 @@ def as_deployed(diff: Diff) -> Diff:
     return replace(
         diff,
         objects=tuple(
-            replace(item, explanation=replace(item.explanation, consequences=tuple(
-                _as_deployed(one) for one in item.explanation.consequences
+            replace(changed, explanation=replace(changed.explanation, consequences=tuple(
+                _as_deployed(consequence) for consequence in changed.explanation.consequences
             )))
-            for item in diff.objects
+            for changed in diff.objects
         ),
     )  # fmt: skip
 
 
-def _as_deployed(one: Consequence) -> Consequence:
-    if one.effect == "bounds":
-        unless = f", unless {one.unless}" if one.unless else ""
-        return replace(one, message=f"the bounds are written to the live RayCluster as well{unless}", hints=())
-    return replace(one, hints=tuple(hint for hint in one.hints if hint != SHRINK_HINT))
+def _as_deployed(consequence: Consequence) -> Consequence:
+    if consequence.effect == "bounds":
+        unless = f", unless {consequence.unless}" if consequence.unless else ""
+        return replace(consequence, message=f"the bounds are written to the live RayCluster as well{unless}", hints=())
+    return replace(consequence, hints=tuple(hint for hint in consequence.hints if hint != SHRINK_HINT))
 
 
-def stops(one: Consequence) -> bool:
+def stops(consequence: Consequence) -> bool:
     """Whether a consequence stops pods of a wanted service."""
-    return one.outage and one.effect in _STOPPING
+    return consequence.outage and consequence.effect in _STOPPING

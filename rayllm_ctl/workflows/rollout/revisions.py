@@ -66,7 +66,7 @@ def record(
             return None
         known = listed(cluster, state.name, state.namespace) if known is None else known
         last = known[-1] if known else None
-        changed = any(one.action != "unchanged" for one in done)
+        changed = any(applied.action != "unchanged" for applied in done)
         if not changed and last is not None and same_state(last.manifests, state.manifests):
             return None
         made = add_revision(
@@ -115,7 +115,11 @@ def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[
 def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
     """Whether two sets of manifests are the same except for Secrets and order."""
     first, second = (
-        {(item["kind"], item["metadata"]["name"]): revisions.as_kept(item) for item in side if item["kind"] != "Secret"}
+        {
+            (manifest["kind"], manifest["metadata"]["name"]): revisions.as_kept(manifest)
+            for manifest in side
+            if manifest["kind"] != "Secret"
+        }
         for side in (one, other)
     )
     return first == second
@@ -123,25 +127,27 @@ def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, An
 
 def format_changes(diff: Diff) -> str:
     """The changes of a diff in one short line; empty if there are none."""
-    found: list[str] = []
-    for item in diff.objects:
-        if item.action in ("created", "deleted"):
-            found.append(f"{item.kind} {item.name} {item.action}")
-        elif not (item.after and revisions.code_digest(item.after)):  # the service contains its digest
-            changes = item.explanation.changes
+    texts: list[str] = []
+    for changed in diff.objects:
+        if changed.action in ("created", "deleted"):
+            texts.append(f"{changed.kind} {changed.name} {changed.action}")
+        elif not (changed.after and revisions.code_digest(changed.after)):  # the service contains its digest
+            changes = changed.explanation.changes
             # The bounds of workers are derived from those of replicas.
-            found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
-    more = len(found) - _MOST_CHANGES
-    return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+            texts += [_format_change(change) for change in changes if change.effect != "bounds"] or map(
+                _format_change, changes
+            )
+    more = len(texts) - _MOST_CHANGES
+    return ", ".join(texts[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]) -> str:
     """The changes since the last revision."""
-    if any(one.kind == state.kind.name and one.action == "created" for one in done):
+    if any(applied.kind == state.kind.name and applied.action == "created" for applied in done):
         return "created"
     if last is None:
         return "first recorded revision"
-    kept = [revisions.as_kept(item) for item in state.manifests if item["kind"] != "Secret"]
+    kept = [revisions.as_kept(manifest) for manifest in state.manifests if manifest["kind"] != "Secret"]
     return format_changes(diff_files(last.manifests, kept)) or "applied again"
 
 

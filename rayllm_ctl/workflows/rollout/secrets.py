@@ -35,16 +35,18 @@ def check_secrets(cluster: Cluster, deployment: Deployment, namespace: str) -> I
     try:
         if password is not None and not _is_made(deployment):
             _require(read_secret(cluster, password.name, namespace), password, namespace)
-        found = read_secret(cluster, keys, namespace) if keys is not None else None
+        stored = read_secret(cluster, keys, namespace) if keys is not None else None
     except ForbiddenError as error:
         yield Checked(
             "Secrets", None, f"whether the gateway's Secrets exist is unknown: not permitted to {error.right}"
         )
         return
-    if keys is not None and not (found or {}).get("data"):
-        what = "does not exist" if found is None else "has no keys"
+    if keys is not None and not (stored or {}).get("data"):
+        problem = "does not exist" if stored is None else "has no keys"
         command = f"rayllm-ctl keys create --secret {keys} --key-name NAME -n {namespace}"
-        yield Checked("API keys", None, f"Secret {namespace}/{keys} {what}: all requests are rejected until {command}")
+        yield Checked(
+            "API keys", None, f"Secret {namespace}/{keys} {problem}: all requests are rejected until {command}"
+        )
 
 
 def create_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
@@ -60,9 +62,9 @@ def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) ->
     password = _password(deployment)
     if password is None or not makes_password(deployment):
         return
-    found = read_secret(cluster, password.name, namespace)
-    if found is not None:
-        cluster.delete("Secret", password.name, namespace, uid=found["metadata"]["uid"])
+    stored = read_secret(cluster, password.name, namespace)
+    if stored is not None:
+        cluster.delete("Secret", password.name, namespace, uid=stored["metadata"]["uid"])
         yield Applied("Secret", password.name, namespace, "deleted")
 
 

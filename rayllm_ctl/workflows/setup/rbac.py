@@ -163,27 +163,29 @@ def roles(
     wide = [right for right in granted if _is_wide(right)]
     near = [right for right in granted if not _is_wide(right)]
     place = {"namespace": namespace} if namespace else {}
-    found: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
+    roles: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
     listed = subjects.objects()
     if listed:
-        found.append(_binding("RoleBinding", {"name": name, **place}, "Role", name, listed))
+        roles.append(_binding("RoleBinding", {"name": name, **place}, "Role", name, listed))
     if wide:
-        found.append(_role("ClusterRole", {"name": name}, wide))
+        roles.append(_role("ClusterRole", {"name": name}, wide))
     if wide and listed:
         if not namespace:
             raise UsageError(
                 "the ClusterRoleBinding is named after the namespace, and no namespace was given", hint="-n NAMESPACE"
             )
-        found.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
-    return found
+        roles.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
+    return roles
 
 
 def rules(rights: Iterable[Right]) -> list[dict[str, list[str]]]:
     """The rules of a Role that grants `rights`: one for all resources of an API group with the same verbs."""
     verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
     for right in rights:
-        what = kind(right.kind)
-        verbs[what.group, f"{what.plural}/{right.subresource}" if right.subresource else what.plural].add(right.verb)
+        api_kind = kind(right.kind)
+        verbs[api_kind.group, f"{api_kind.plural}/{right.subresource}" if right.subresource else api_kind.plural].add(
+            right.verb
+        )
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), allowed in sorted(verbs.items()):
         resources[group, tuple(sorted(allowed))].append(resource)

@@ -32,7 +32,7 @@ def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Chec
 
 def _find(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any]]:
     for kind in WORKLOADS.values():
-        found = find(cluster, kind, name, namespace)
-        if found is not None:
-            return kind, found
+        service = find(cluster, kind, name, namespace)
+        if service is not None:
+            return kind, service
     raise not_found(cluster, RAY_SERVICE, name, namespace)

@@ -75,11 +75,11 @@ class Folder:
 
     def left(self) -> Left | None:
         """The service that an interrupted sweep may have left. UsageError for a file that is not of a sweep."""
-        found = _read(self.left_file)
-        if found is None:
+        left = _read(self.left_file)
+        if left is None:
             return None
         try:
-            return Left(str(found["variant"]), str(found["namespace"]), str(found["server"]))
+            return Left(str(left["variant"]), str(left["namespace"]), str(left["server"]))
         except KeyError:
             raise _not_ours(self.left_file) from None
 
@@ -98,32 +98,34 @@ class Folder:
         return Sweep(self.service, self.vary, tuple(sorted(records, key=lambda record: _order(record.values))))
 
 
-def open_folder(path: Path, service: str, what: Mapping[str, Any]) -> Folder:
+def open_folder(path: Path, service: str, parameters: Mapping[str, Any]) -> Folder:
     """The folder of a sweep, created if it does not exist. Raises UsageError if it belongs to another sweep.
 
-    what: the parameters of the sweep by the names in _COMPARED; `spec` is the base of the variants.
+    parameters: of the sweep, by the names in _COMPARED; `spec` is the base of the variants.
     """
-    wanted: dict[str, Any] = _plain({"service": service, **what})
-    found = _read(path / _FILE)
-    if found is None:
-        found = {"id": secrets.token_hex(4), **wanted}
-        _write(path / _FILE, found)
-    elif not {"id", *wanted} <= set(found):
+    wanted: dict[str, Any] = _plain({"service": service, **parameters})
+    stored = _read(path / _FILE)
+    if stored is None:
+        stored = {"id": secrets.token_hex(4), **wanted}
+        _write(path / _FILE, stored)
+    elif not {"id", *wanted} <= set(stored):
         raise _not_ours(path / _FILE)
-    differences = [line for name, where in _COMPARED.items() for line in _differences(found[name], wanted[name], where)]
+    differences = [
+        line for name, label in _COMPARED.items() for line in _differences(stored[name], wanted[name], label)
+    ]
     if differences:
         raise _other(path, "another sweep", differences)
-    return Folder(path, found)
+    return Folder(path, stored)
 
 
 def read_folder(path: Path) -> Folder:
     """The folder of a sweep. Raises UsageError for any other folder."""
-    found = _read(path / _FILE)
-    if found is None or not {"id", "service", "vary"} <= set(found):
+    stored = _read(path / _FILE)
+    if stored is None or not {"id", "service", "vary"} <= set(stored):
         raise UsageError(
             f"{path} is not the folder of a sweep: it has no {_FILE}", hint="rayllm-ctl bench sweep --output-dir DIR"
         )
-    return Folder(path, found)
+    return Folder(path, stored)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -152,22 +154,22 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}", hint="--output-dir DIR") from error
 
 
-def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
     """The differences between two documents, by path."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            yield from _differences(old.get(key), new.get(key), f"{where}.{key}".lstrip("."))
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{where}[{place}]")
+            yield from _differences(*pair, f"{path}[{place}]")
     elif old != new:
-        yield f"{where} is {flow(old)} in the folder and {flow(new)} now"
+        yield f"{path} is {flow(old)} in the folder and {flow(new)} now"
 
 
-def _other(path: Path, what: str, differences: list[str]) -> UsageError:
+def _other(path: Path, contents: str, differences: list[str]) -> UsageError:
     folder = path if path.suffix != ".json" else path.parent
     return UsageError(
-        "\n  ".join([f"{path} contains {what}, with a different spec or load:", *differences]),
+        "\n  ".join([f"{path} contains {contents}, with a different spec or load:", *differences]),
         hint=("--output-dir DIR    (another folder)", f"rm -r {folder}    # to measure all of it again"),
     )
 

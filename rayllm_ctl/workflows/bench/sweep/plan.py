@@ -66,35 +66,43 @@ def prepare_sweep(
             hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
         )
     check_flags(load)
-    what = _load_data(load)
-    found = variants(base, axes)
+    load_data = _load_data(load)
+    all_variants = variants(base, axes)
     vary = tuple(axis.name for axis in axes)
     folder_path = output_dir or Path(f"{base.name}-sweep")
     # The newest version of KubeRay rejects least; deploy checks for the cluster's version.
     how = replace(options, kuberay=VERSIONS[-1])
-    waiting = [VariantRecord(one.name, one.values, "waiting", to_document(one.service), what) for one in found]
-    planned = [_plan(one, record, how, load) for one, record in zip(found, waiting, strict=True)]
-    if not any(one.rendering for one in planned):
-        lines = [f"{in_words(one.record.values)}: {one.record.message}" for one in planned]
+    waiting = [
+        VariantRecord(variant.name, variant.values, "waiting", to_document(variant.service), load_data)
+        for variant in all_variants
+    ]
+    planned = [_plan(variant, record, how, load) for variant, record in zip(all_variants, waiting, strict=True)]
+    if not any(variant.rendering for variant in planned):
+        lines = [f"{in_words(variant.record.values)}: {variant.record.message}" for variant in planned]
         raise UserError("\n".join(["no variant can be deployed:", *lines]), hint="rayllm-ctl plan --help")
-    known_by = {"spec": to_document(base), "load": what, "vary": vary, "templates": _templates(options.template_dir)}
+    known_by = {
+        "spec": to_document(base),
+        "load": load_data,
+        "vary": vary,
+        "templates": _templates(options.template_dir),
+    }
     folder = open_folder(folder_path, base.name, known_by)
     left = folder.left()
-    renderings = {one.variant.name: one.rendering for one in planned}
+    renderings = {planned_variant.variant.name: planned_variant.rendering for planned_variant in planned}
     return Prepared(
-        base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder,
+        base.name, base.namespace, vary, tuple(_known(variant, folder) for variant in planned), folder,
         None if left is None else renderings.get(left.variant) or Rendering(left.variant, base.namespace, (), (), None),
     )  # fmt: skip
 
 
-def _known(one: PlannedVariant, folder: Folder) -> PlannedVariant:
+def _known(planned: PlannedVariant, folder: Folder) -> PlannedVariant:
     """The variant with its result from the folder."""
-    found = folder.measured(one.variant, one.record)
-    if found is not None:
-        return PlannedVariant(one.variant, found, None)
-    if one.rendering is None:
-        folder.write(one.record)
-    return one
+    measured = folder.measured(planned.variant, planned.record)
+    if measured is not None:
+        return PlannedVariant(planned.variant, measured, None)
+    if planned.rendering is None:
+        folder.write(planned.record)
+    return planned
 
 
 def _plan(variant: Variant, record: VariantRecord, options: RenderOptions, load: Flags) -> PlannedVariant:
@@ -123,7 +131,7 @@ def _rejected(record: VariantRecord, plan: Plan) -> VariantRecord:
 
 def _gpus(plan: Plan) -> tuple[int, int] | None:
     """GPUs of all models at the minimum and maximum number of replicas; None if the plan has no layout."""
-    layouts = [(one.parallelism, one.gpu) for one in plan.each.values()]
+    layouts = [(model.parallelism, model.gpu) for model in plan.each.values()]
     if any(layout is None for layout, _ in layouts):
         return None
     held = [layout for layout, gpu in layouts if layout is not None and gpu is not None]

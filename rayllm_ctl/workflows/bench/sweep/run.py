@@ -68,13 +68,13 @@ def run_sweep(
     Raises UserError if the cluster rules the sweep out before anything is applied, and after a second interrupt,
     which leaves what is there.
     """
-    todo = [one for one in prepared.variants if one.rendering is not None]
+    todo = [variant for variant in prepared.variants if variant.rendering is not None]
     if not todo and prepared.left is None:
         return SweepOutcome(_sweep(prepared, {}))
     cluster = connect()
     namespace = prepared.namespace or cluster.namespace
     require_left_here(cluster, namespace, prepared.folder)
-    services = [one.rendering for one in todo if one.rendering is not None]
+    services = [variant.rendering for variant in todo if variant.rendering is not None]
     if services:
         require_cluster(cluster, services, namespace, local=load.local)
     for service in services:
@@ -114,9 +114,11 @@ class _Run:
                     self._say(f"{self._left.name} was left by an interrupted sweep and is removed first")
                     self._remove()
                     self._interrupts.check()
-                for number, one in enumerate(todo, 1):
-                    self._say(f"variant {number} of {len(todo)}: {in_words(one.variant.values)}, {one.variant.name}")
-                    self._one(one)
+                for number, planned in enumerate(todo, 1):
+                    self._say(
+                        f"variant {number} of {len(todo)}: {in_words(planned.variant.values)}, {planned.variant.name}"
+                    )
+                    self._one(planned)
                     if self._interrupts.count:
                         break
             except KeyboardInterrupt:
@@ -138,27 +140,27 @@ class _Run:
             self._done.setdefault(current.variant.name, replace(current.record, state="interrupted"))
         return SweepOutcome(_sweep(self._prepared, self._done), interrupted, error)
 
-    def _one(self, one: PlannedVariant) -> None:
-        assert one.rendering is not None
+    def _one(self, planned: PlannedVariant) -> None:
+        assert planned.rendering is not None
         # Checked again: another client may have created one of this name since.
-        require_own(self._cluster, one.rendering.name, self._namespace, self._prepared.folder.id)
-        self._left = one.rendering  # from a sweep that was killed
+        require_own(self._cluster, planned.rendering.name, self._namespace, self._prepared.folder.id)
+        self._left = planned.rendering  # from a sweep that was killed
         self._remove()
         if self._interrupts.count:
             return
-        self._left = one.rendering
-        self._prepared.folder.note_left(place(self._cluster, one.variant.name, self._namespace))
-        self._current = one
-        record = self._measure(one, one.rendering)
+        self._left = planned.rendering
+        self._prepared.folder.note_left(place(self._cluster, planned.variant.name, self._namespace))
+        self._current = planned
+        record = self._measure(planned, planned.rendering)
         if record is not None:
             self._prepared.folder.write(record)
-            self._done[one.variant.name] = record
+            self._done[planned.variant.name] = record
         self._remove()
 
-    def _measure(self, one: PlannedVariant, rendering: Rendering) -> VariantRecord | None:
+    def _measure(self, planned: PlannedVariant, rendering: Rendering) -> VariantRecord | None:
         """The variant's record; None after an interrupt. Raises UserError for what the next one would meet as well."""
         health: list[Health] = []
-        record = one.record
+        record = planned.record
         try:
             record = replace(record, startup_seconds=self._deploy(rendering, health))
             results = self._results(rendering.name)
@@ -253,5 +255,5 @@ def _failed(record: VariantRecord, error: UserError, health: Health | None) -> V
 
 
 def _sweep(prepared: Prepared, done: dict[str, VariantRecord]) -> Sweep:
-    records = (done.get(one.variant.name, one.record) for one in prepared.variants)
+    records = (done.get(planned_variant.variant.name, planned_variant.record) for planned_variant in prepared.variants)
     return Sweep(prepared.service, prepared.vary, tuple(records))

@@ -35,10 +35,10 @@ def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: 
     Deploying asks for its own rights.
     """
     rights = Rights()
-    for one in services:
-        kind, _ = workload(one.manifests)
-        rights |= sweep_rights(kind, (item["kind"] for item in one.manifests), local=local)
-        if one.plan and one.plan.deployment and gatewaysecrets.makes_password(one.plan.deployment):
+    for rendering in services:
+        kind, _ = workload(rendering.manifests)
+        rights |= sweep_rights(kind, (manifest["kind"] for manifest in rendering.manifests), local=local)
+        if rendering.plan and rendering.plan.deployment and gatewaysecrets.makes_password(rendering.plan.deployment):
             rights |= Rights((Right("delete", "Secret"),))
     kind, _ = workload(services[0].manifests)
     preflight(cluster, kind.name, services[0].name, namespace, rights.needed)
@@ -46,16 +46,16 @@ def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: 
 
 def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
     """Raise UserError if an object of a service's name exists that the sweep of this id did not apply."""
-    found = list(inventory(cluster, name, namespace).objects)
+    objects = list(inventory(cluster, name, namespace).objects)
     for kind in WORKLOADS.values():
         with suppress(ForbiddenError):  # a kind that the sweep does not use; the rights for its own kinds were checked
-            found += filter(None, [find(cluster, kind, name, namespace)])
-    for item in found:
-        if item["metadata"].get("annotations", {}).get(SWEEP) == sweep:
+            objects += filter(None, [find(cluster, kind, name, namespace)])
+    for stored in objects:
+        if stored["metadata"].get("annotations", {}).get(SWEEP) == sweep:
             continue
-        what = f"{item['kind'].lower()}/{item['metadata']['name']}"
+        shown = f"{stored['kind'].lower()}/{stored['metadata']['name']}"
         raise UserError(
-            f"{what} exists in namespace {namespace} and was not created by this sweep, which needs the name",
+            f"{shown} exists in namespace {namespace} and was not created by this sweep, which needs the name",
             hint=(f"{delete_command(name, namespace)}    # if it is not needed", "--name NAME   (another name)"),
         )
 
@@ -83,12 +83,12 @@ def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
         )
 
 
-def remove_service(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+def remove_service(cluster: Cluster, rendering: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
     """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
-    require_own(cluster, one.name, namespace, sweep)
-    yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
-    if one.plan and one.plan.deployment:
-        yield from gatewaysecrets.delete_password(cluster, one.plan.deployment, namespace)
+    require_own(cluster, rendering.name, namespace, sweep)
+    yield from delete(cluster, rendering.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
+    if rendering.plan and rendering.plan.deployment:
+        yield from gatewaysecrets.delete_password(cluster, rendering.plan.deployment, namespace)
 
 
 def delete_command(name: str, namespace: str) -> str:

@@ -46,8 +46,8 @@ class Fitting:
         self.old, self.new = (
             {one.id: one for one in bounds.models(applied_config(side))} for side in (service.item, manifest)
         )
-        self._old_groups = {one.id: _group(service, service.item, one) for one in self.old.values()}
-        self._new_groups = {one.id: _group(service, manifest, one) for one in self.new.values()}
+        self._old_groups = {model.id: _group(service, service.item, model) for model in self.old.values()}
+        self._new_groups = {model.id: _group(service, manifest, model) for model in self.new.values()}
         self.now = {
             model: len(self._workers.get(group, ())) // each for model, (group, each) in self._old_groups.items()
         }

@@ -97,12 +97,12 @@ def shrinking(
     """
     status = (service.item.get("status") or {}).get("activeServiceStatus") or {}
     active = str(status.get("rayClusterName") or "")
-    found = all_nodes(cluster)
-    if not active or found is None:
+    nodes = all_nodes(cluster)
+    if not active or nodes is None:
         return NoShrink("not permitted to list nodes" if active else "no RayCluster serves yet")
     manifest = workload(manifests)[1]
     try:
-        fitting = Fitting(service, active, manifest, *found)
+        fitting = Fitting(service, active, manifest, *nodes)
     except UserError as error:  # its replicas are not in the form that rayllm-ctl renders
         return NoShrink(error.message)
     if fitting.check(fitting.now, fitting.wanted).ok:
@@ -115,8 +115,8 @@ def shrinking(
         return NoShrink(f"and would not fit without it either: {alone.detail}")
     if not fitting.now:
         return NoShrink("its Serve configuration has no model with replica bounds", replaceable=True)
-    one = max(fitting.now.values()) <= 1
-    return NoShrink("each model has one replica" if one else "fewer replicas are not enough", replaceable=True)
+    single = max(fitting.now.values()) <= 1
+    return NoShrink("each model has one replica" if single else "fewer replicas are not enough", replaceable=True)
 
 
 def _steps(
@@ -150,12 +150,12 @@ def unfinished(
     An interrupted command left this state: the missing workers do not fit next to the first RayCluster.
     """
     others = service.kind.clusters_of(service.item)[1:]
-    found = all_nodes(cluster)
-    if not others or found is None:
+    nodes_and_pods = all_nodes(cluster)
+    if not others or nodes_and_pods is None:
         return None
     counts = Counter(
         str(pod["metadata"]["labels"].get(kuberay.GROUP))
-        for pod in found[1]
+        for pod in nodes_and_pods[1]
         if ray_cluster(pod, service.namespace) in others
     )
     config = cluster_spec(workload(manifests)[1])
@@ -165,8 +165,10 @@ def unfinished(
         for name, low in ((str(group["groupName"]), int(group.get("minReplicas") or 0)),)
         if low > counts[name]
     }
-    groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
-    if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
+    groups = [
+        group for group in with_group_bounds(config["workerGroupSpecs"], missing) if group["groupName"] in missing
+    ]
+    if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *nodes_and_pods).ok:
         return None
     return own_manifest(service, known_revisions(cluster, service) if known is None else known)
 
@@ -201,9 +203,9 @@ def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | Non
     """Wait until the second RayCluster fits; returns the lacking capacity after RELEASED_SECONDS, else None."""
     deadline = time.monotonic() + RELEASED_SECONDS
     while True:
-        found = all_nodes(cluster)
+        nodes = all_nodes(cluster)
         unknown = Checked("capacity", None, "whether the nodes have capacity is unknown: not permitted to list nodes")
-        check = capacity_check(manifest, *found) if found is not None else unknown
+        check = capacity_check(manifest, *nodes) if nodes is not None else unknown
         if check.ok or (stop is not None and stop.is_set()):
             return None
         if time.monotonic() > deadline:

@@ -84,27 +84,27 @@ def choose_upgrade(
     restart = None
     if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
         restart = with_restart(service)
-        merged = [_merged(item, restart) for item in manifests]
+        merged = [_merged(manifest, restart) for manifest in manifests]
         diff = as_deployed(diff_live(ref, merged, applied, how, seconds))
     if not options.said:
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
-    item = _configured(diff, service)
-    if item is not None and _has(diff, service, "new-cluster") and (item.waits or options.way == "shrink"):
+    changed = _configured(diff, service)
+    if changed is not None and _has(diff, service, "new-cluster") and (changed.waits or options.way == "shrink"):
         _refuse(diff, service, options)
-        return (yield from _scarce(cluster, service, manifests, item, options, restart))
-    if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
+        return (yield from _scarce(cluster, service, manifests, changed, options, restart))
+    if changed is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
         first = unfinished(cluster, service, manifests, options.revisions)
         if first is not None:
             yield Noted("switching to the new RayCluster first: not enough capacity for extra replicas")
             return Upgrade(first=first)
     asked = options.way == "surge"
-    if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
+    if changed is None or not (asked or (options.way == "auto" and _restart_stops(changed))):
         _refuse(diff, service, options)
         if options.way == "shrink":
             yield Noted("--upgrade shrink is not needed: the change starts no second RayCluster")
         return Upgrade(restart=restart)
-    if not _restart_stops(item):
+    if not _restart_stops(changed):
         _refuse(diff, service, options)
         yield Noted("--upgrade surge is not needed: this change causes no downtime")
         return Upgrade()
@@ -149,15 +149,15 @@ def choose_restart(
     A service that another tool applied is not scaled: its second RayCluster waits for capacity. Raises as
     choose_upgrade does.
     """
-    item = _configured(diff, service)
-    if item is None or not item.waits or options.way == "new-cluster":
+    changed = _configured(diff, service)
+    if changed is None or not changed.waits or options.way == "new-cluster":
         return Upgrade()
     try:
         own = own_manifest(service, known)
     except UserError as error:
         yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits for capacity")
         return Upgrade()
-    upgrade = yield from _scarce(cluster, service, [own], item, replace(options, revisions=known), None)
+    upgrade = yield from _scarce(cluster, service, [own], changed, replace(options, revisions=known), None)
     if upgrade.shrink is not None and known:
         back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
         yield Noted(f"shrink: if this is interrupted, {back} restores all replicas")
@@ -165,7 +165,7 @@ def choose_restart(
 
 
 def _scarce(
-    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
+    cluster: Cluster, service: LiveService, manifests: Sequence[Mapping[str, Any]], changed: ObjectDiff,
     options: UpgradeOptions, restart: Mapping[str, Any] | None,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
     """The strategy for a second RayCluster that does not fit next to the running one.
@@ -173,38 +173,40 @@ def _scarce(
     Fewer replicas until it has taken over, if that helps; else the running RayCluster is deleted first, if the outage
     is accepted or the service is unavailable anyway.
     """
-    strategy = ((item.after or {}).get("spec", {}).get("upgradeStrategy") or {}).get("type")
+    strategy = ((changed.after or {}).get("spec", {}).get("upgradeStrategy") or {}).get("type")
     if options.way == "new-cluster" or strategy == INCREMENTAL:
         if options.way == "shrink":
             yield Noted(f"--upgrade shrink is not needed: KubeRay itself moves capacity in steps ({INCREMENTAL})")
         return Upgrade(restart=restart)
-    found = shrinking(cluster, service, manifests, options.revisions)
-    if found is None:
+    plan = shrinking(cluster, service, manifests, options.revisions)
+    if plan is None:
         if options.way == "shrink":
             yield Noted("--upgrade shrink is not needed: the second RayCluster fits next to the first")
         return Upgrade()
     waits = "--upgrade new-cluster    # waits for capacity; the running service keeps serving"
-    lacking = "; ".join(one.message for one in item.explanation.consequences if one.capacity is False)
-    if isinstance(found, Shrink):
+    lacking = "; ".join(
+        consequence.message for consequence in changed.explanation.consequences if consequence.capacity is False
+    )
+    if isinstance(plan, Shrink):
         if not options.wait:
             raise UserError(
                 f"{service.label}: {lacking}; shrinking the running RayCluster takes several steps, which "
                 "cannot be combined with --no-wait; nothing was applied",
                 hint=("remove --no-wait", waits),
             )
-        yield from found.notes()
-        return Upgrade(first=found.second, shrink=found)
-    if found.replaceable and (options.accept_outage or not answers(service.item)):
+        yield from plan.notes()
+        return Upgrade(first=plan.second, shrink=plan)
+    if plan.replaceable and (options.accept_outage or not answers(service.item)):
         first = _first_cluster(cluster, service)
-        yield Noted(f"replace: RayCluster {first.name} is deleted first: no capacity for both: {found.why}")
+        yield Noted(f"replace: RayCluster {first.name} is deleted first: no capacity for both: {plan.why}")
         return Upgrade(replaced=first)
     if not answers(service.item):
         return Upgrade()
     problem = (
-        f"{service.label}: the second RayCluster does not fit next to the running one ({found.why}); nothing was "
+        f"{service.label}: the second RayCluster does not fit next to the running one ({plan.why}); nothing was "
         f"applied: {lacking}"
     )
-    if found.replaceable:
+    if plan.replaceable:
         raise OutageError(f"{problem}; if the outage is accepted, the running one is deleted first", hint=waits)
     raise UserError(problem, hint=waits)
 
@@ -212,9 +214,9 @@ def _scarce(
 def _first_cluster(cluster: Cluster, service: LiveService) -> Entry:
     """The serving RayCluster, after a check that the user may delete it."""
     name = service.kind.clusters_of(service.item)[0]
-    found = entry(cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
-    require_deletable(cluster, [found], service.namespace)
-    return found
+    ray_cluster = entry(cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
+    require_deletable(cluster, [ray_cluster], service.namespace)
+    return ray_cluster
 
 
 def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str = "", hint: str = "") -> None:
@@ -229,28 +231,28 @@ def _refuse(diff: Diff, service: LiveService, options: UpgradeOptions, why: str 
 
 def _configured(diff: Diff, service: LiveService) -> ObjectDiff | None:
     """The change of the object that runs the service."""
-    found = (item for item in diff.objects if item.kind == service.kind.name and item.name == service.name)
-    return next((item for item in found if item.action == "configured"), None)
+    own = (changed for changed in diff.objects if changed.kind == service.kind.name and changed.name == service.name)
+    return next((changed for changed in own if changed.action == "configured"), None)
 
 
 def _has(diff: Diff, service: LiveService, effect: str) -> bool:
-    item = _configured(diff, service)
-    return item is not None and any(one.effect == effect for one in item.explanation.consequences)
+    changed = _configured(diff, service)
+    return changed is not None and any(consequence.effect == effect for consequence in changed.explanation.consequences)
 
 
-def _restart_stops(item: ObjectDiff) -> bool:
+def _restart_stops(changed: ObjectDiff) -> bool:
     """Whether the service is unavailable only because replicas restart."""
-    lost = [one for one in item.explanation.consequences if stops(one)]
-    return bool(lost) and all(one.effect == "restart" for one in lost)
+    lost = [consequence for consequence in changed.explanation.consequences if stops(consequence)]
+    return bool(lost) and all(consequence.effect == "restart" for consequence in lost)
 
 
 def _require_possible(diff: Diff, service: LiveService, way: Way) -> None:
     """Raise UserError if the requested strategy does not allow the change."""
-    item = _configured(diff, service)
-    if item is None:
+    changed = _configured(diff, service)
+    if changed is None:
         return
     if way in ("in-place", "surge") and _has(diff, service, "new-cluster"):
-        fields = sorted({one.field for one in item.explanation.changes if one.effect == "new-cluster"})
+        fields = sorted({change.field for change in changed.explanation.changes if change.effect == "new-cluster"})
         raise UserError(
             f"{service.label}: {', '.join(fields)} cannot change on the running RayCluster, as --upgrade {way} "
             "requires: KubeRay starts a second one; nothing was applied",
@@ -263,15 +265,15 @@ def _require_possible(diff: Diff, service: LiveService, way: Way) -> None:
         )
 
 
-def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """`item` with the additions of `part`, of the same object, to its head group."""
-    if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
-        return dict(item)
-    config = cluster_spec(item)
+def _merged(manifest: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """`manifest` with the additions of `part`, of the same object, to its head group."""
+    if (manifest["kind"], manifest["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
+        return dict(manifest)
+    config = cluster_spec(manifest)
     head = config["headGroupSpec"]
     template = head["template"]
     metadata = template.get("metadata") or {}
     added = cluster_spec(part)["headGroupSpec"]["template"]["metadata"]["annotations"]
     annotations = {**(metadata.get("annotations") or {}), **added}
     head = {**head, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}
-    return with_cluster_spec(item, {**config, "headGroupSpec": head})
+    return with_cluster_spec(manifest, {**config, "headGroupSpec": head})

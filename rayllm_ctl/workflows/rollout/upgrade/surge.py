@@ -32,7 +32,7 @@ def raised(
     """
     _, manifest = workload(manifests)
     old, new = applied_config(service.item), applied_config(manifest)
-    before = {(one.id, one.name) for one in bounds.models(old)}
+    before = {(model.id, model.name) for model in bounds.models(old)}
     changed, pods = dict(manifest), dict[str, dict[str, int]]()
     for model in bounds.models(new):
         if model.bounds.low >= SURGE or _application(old, model.name) == _application(new, model.name):
@@ -43,19 +43,21 @@ def raised(
         scaled = scaled_service(service, changed, wanted.low, wanted.high, model.id)[1]
         changed = scaled.manifest
         pods[model.id] = {group: after.low // SURGE for group, (_, after) in scaled.pods.items()}
-    if not pods or {name for _, name in before} != {one.name for one in bounds.models(new)}:
+    if not pods or {name for _, name in before} != {model.name for model in bounds.models(new)}:
         raise _no_surge(service, "no model with one replica restarts")
     return changed, pods
 
 
 def _application(config: Any, name: str) -> Any:
-    return next((one for one in config.get("applications") or () if one.get("name") == name), None)
+    return next(
+        (application for application in config.get("applications") or () if application.get("name") == name), None
+    )
 
 
 def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapping[str, int]]) -> Checked:
     """Whether the nodes have capacity for one more replica of each model."""
-    found = all_nodes(cluster)
-    if found is None:
+    nodes = all_nodes(cluster)
+    if nodes is None:
         return Checked("capacity", None, "not permitted to list nodes")
     count = {group: each for groups in pods.values() for group, each in groups.items()}
     config = cluster_spec(manifest)
@@ -64,7 +66,7 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
         for group in config["workerGroupSpecs"]
         if group["groupName"] in count
     ]
-    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found)
+    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *nodes)
 
 
 def _no_surge(service: LiveService, why: str) -> UserError:
