@@ -75,9 +75,17 @@ def read_service_ref(
 
     Raises UserError if the cluster cannot run it, or the user lacks a required right; see preflight.
     """
-    found = preflight(cluster, kind.name, name, namespace, needed, existing=item)
+    checks = preflight(cluster, kind.name, name, namespace, needed, existing=item)
     return ServiceRef(
-        cluster, kind, name, namespace, found.existing, found.kuberay, found.around, found.permissions, found.checks
+        cluster,
+        kind,
+        name,
+        namespace,
+        checks.existing,
+        checks.kuberay,
+        checks.around,
+        checks.permissions,
+        checks.checks,
     )
 
 
@@ -96,12 +104,12 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
     unread: ForbiddenError | None = None
     for kind in WORKLOADS.values():
         try:
-            found = _object(cluster, kind, name, namespace)
+            stored = _object(cluster, kind, name, namespace)
         except ForbiddenError as error:
             unread = unread or (error if kind is RAY_SERVICE else None)
             continue
-        if found is not None and kind.is_service(found):
-            return kind, found
+        if stored is not None and kind.is_service(stored):
+            return kind, stored
     if unread is not None:
         raise unread
     try:
@@ -118,7 +126,7 @@ def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:
         if (item.get("metadata") or {}).get("name") == name and item["metadata"].get("namespace") == namespace
     ]  # fmt: skip
     for kind in WORKLOADS.values():
-        if any(item.get("kind") == kind.name and kind.is_service(item) for item in mine):
+        if any(stored.get("kind") == kind.name and kind.is_service(stored) for stored in mine):
             return kind
     # The kind is unknown if one of several cannot be read.
     return next((kind for kind in WORKLOADS.values() if kind.name in snapshot.unread), RAY_SERVICE)
@@ -133,18 +141,18 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
         if other is kind:
             continue
         try:
-            found = _object(cluster, other, name, namespace)
+            stored = _object(cluster, other, name, namespace)
         except ForbiddenError as error:
             reason = f"not permitted to {error.right}"
             yield Checked("name", None, f"whether a {other.name} {name} exists is unknown: {reason}")
             continue
-        if found is not None:
-            what = f"{other.name.lower()}/{name}"
+        if stored is not None:
+            label = f"{other.name.lower()}/{name}"
             deletion = f"rayllm-ctl delete {name} -n {namespace}"
-            if not other.is_service(found):
+            if not other.is_service(stored):
                 deletion = f"kubectl delete {other.name.lower()} {name} -n {namespace}"
             raise UserError(
-                f"{what} exists in namespace {namespace}: a {kind.name} of the same name cannot run beside it",
+                f"{label} exists in namespace {namespace}: a {kind.name} of the same name cannot run beside it",
                 hint=(f"{deletion}   (the service is down until the new one is ready)", "--name NAME   (another name)"),
             )
 

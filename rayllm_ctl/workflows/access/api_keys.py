@@ -80,18 +80,18 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
         return KeyStore(secret, namespace)
     assert service is not None
     with explained(cluster, namespace, _LOOKUP):
-        found = find(cluster, RAY_SERVICE, service, namespace)
-    if found is None:
+        stored = find(cluster, RAY_SERVICE, service, namespace)
+    if stored is None:
         error = not_found(cluster, RAY_SERVICE, service, namespace)
         before = "keys can be created before the service: rayllm-ctl keys create --secret"
         raise UserError(error.message, hint=(*error.hints, f"{before} {service}-keys --key-name NAME -n {namespace}"))
-    gateway = gateway_of(found)
+    gateway = gateway_of(stored)
     if gateway is None or gateway.keys_secret is None:
-        what = (
+        problem = (
             "has no gateway" if gateway is None else "does not require API keys: its gateway has no spec.gateway.keys"
         )
         raise UserError(
-            f"service {namespace}/{service} {what}",
+            f"service {namespace}/{service} {problem}",
             hint="gateway: {keys: {}} in its spec, then rayllm-ctl deploy -f FILE",
         )
     limited = gateway.config.get("limits") is not None
@@ -141,18 +141,18 @@ def revoke_key(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
 
 
 def _check(store: KeyStore, key: ApiKey, now: datetime) -> None:
-    found = list(apikeys.key_problems(key, now))
+    problems = list(apikeys.key_problems(key, now))
     hints: list[str] = []
     for model in key.models or ():
         if store.models and model not in store.models:
             close = nearest(model, store.models)
-            found.append(f"service {store.service} serves no model {quoted(model)}, but {', '.join(store.models)}")
+            problems.append(f"service {store.service} serves no model {quoted(model)}, but {', '.join(store.models)}")
             hints += [f"--models {close}"] if close else []
     if (key.requests or key.tokens) and store.limited is False:
-        found.append(f"the gateway of service {store.service} enforces no limits")
+        problems.append(f"the gateway of service {store.service} enforces no limits")
         hints.append("spec.gateway.limits: {} lets keys have limits of their own")
-    if found:
-        raise UsageError("\n".join(found), hint=tuple(hints) or "rayllm-ctl keys create --help")
+    if problems:
+        raise UsageError("\n".join(problems), hint=tuple(hints) or "rayllm-ctl keys create --help")
 
 
 def _permitted(cluster: Cluster, namespace: str, rights: Rights) -> list[Right]:

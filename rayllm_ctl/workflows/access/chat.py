@@ -69,8 +69,8 @@ class NoModelsError(UserError):
 def endpoint_url(kind: str, name: str, namespace: str, routes: ServeRoutes | None = None) -> str:
     """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object. routes:
     of its applications, where they are known."""
-    found = routes or ServeRoutes(())
-    return f"{found.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{found.port}{found.api}"
+    known = routes or ServeRoutes(())
+    return f"{known.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{known.port}{known.api}"
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
@@ -161,32 +161,33 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | No
     return service
 
 
-def choose_model(where: Endpoint, model: str | None) -> str:
+def choose_model(address: Endpoint, model: str | None) -> str:
     """The named model, or the first. Raises UserError if the service does not serve it."""
     if model is None:
-        return where.models[0]
-    if model in where.models:
+        return address.models[0]
+    if model in address.models:
         return model
-    close = nearest(model, where.models)
+    close = nearest(model, address.models)
     raise UserError(
-        f"service {where.namespace}/{where.name} does not serve {quoted(model)}: it serves {', '.join(where.models)}",
-        hint=f"--model {close or where.models[0]}",
+        f"service {address.namespace}/{address.name} does not serve {quoted(model)}: "
+        f"it serves {', '.join(address.models)}",
+        hint=f"--model {close or address.models[0]}",
     )
 
 
-def require_key(where: Endpoint, key: str | None) -> None:
+def require_key(address: Endpoint, key: str | None) -> None:
     """Raise UserError if a service requires an API key and there is none."""
-    if where.key_required and key is None:
-        created = f"rayllm-ctl keys create {where.name} -n {where.namespace} --key-name NAME"
+    if address.key_required and key is None:
+        created = f"rayllm-ctl keys create {address.name} -n {address.namespace} --key-name NAME"
         raise UserError(
-            f"service {where.namespace}/{where.name} requires an API key",
+            f"service {address.namespace}/{address.name} requires an API key",
             hint=(f"export RAYLLM_API_KEY=$({created})", "--api-key-file FILE"),
         )
 
 
 def ask(
     cluster: Cluster,
-    where: Endpoint,
+    address: Endpoint,
     model: str,
     messages: Sequence[Mapping[str, str]],
     settings: Mapping[str, Any],
@@ -197,11 +198,11 @@ def ask(
     key: the API key, for a service that requires one; it is sent to no other.
     """
     body = {"model": model, "messages": list(messages), "stream": True, **settings}
-    path = f"{where.path}/chat/completions"
-    if key is not None and where.key_required:
-        stream = direct.open_stream(cluster, where.namespace, where.service, path, body, key)
+    path = f"{address.path}/chat/completions"
+    if key is not None and address.key_required:
+        stream = direct.open_stream(cluster, address.namespace, address.service, path, body, key)
     else:
-        stream = proxy.open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body)
+        stream = proxy.open_stream(cluster, address.namespace, address.service, kuberay.SERVE, path, body)
     with stream as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()

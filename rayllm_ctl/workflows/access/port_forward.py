@@ -52,7 +52,7 @@ class LocalPort:
     def applications(self) -> Mapping[str, str]:
         """The URL of each of its applications, by their names."""
         urls = self._routes.urls("127.0.0.1", self.port)
-        return dict(zip((one.application for one in self._routes.routes), urls, strict=True))
+        return dict(zip((route.application for route in self._routes.routes), urls, strict=True))
 
     @property
     def _routes(self) -> ServeRoutes:
@@ -72,10 +72,10 @@ def forward_api(
     with explained(cluster, namespace, RAY_SERVICE.rights_for("port-forward")):
         kind = kind_of(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("port-forward")):
-        item = require(cluster, kind, name, namespace)
+        stored = require(cluster, kind, name, namespace)
         service = kind.serve_service(name)
         with listen_on_loopback(cluster, namespace, service, port, report) as number:
-            yield LocalPort(number, service, item)
+            yield LocalPort(number, service, stored)
 
 
 def how_it_answers(local: LocalPort) -> str:
@@ -95,7 +95,7 @@ def how_it_answers(local: LocalPort) -> str:
         gateway = gateway_of(local.item)
         return f'{_listed(gateway.models if gateway else ())}; requires an API key ("Authorization: Bearer KEY")'
     try:
-        models = tuple(str(one["id"]) for one in json.loads(body)["data"])
+        models = tuple(str(model["id"]) for model in json.loads(body)["data"])
     except (ValueError, TypeError, KeyError):
         return f"{asked} was answered with {answer.status} and lists no models"
     return _listed(models)

@@ -71,8 +71,8 @@ def replicas(count: int) -> Condition:
             return is_ready(health) and _verified(health) == 0
         return health.endpoints > 0 and _verified(health) >= count
 
-    what = f"{count:,} replica{'' if count == 1 else 's'}"
-    return Condition(holds, f"has {what}", f"does not have {what}", count)
+    wanted = f"{count:,} replica{'' if count == 1 else 's'}"
+    return Condition(holds, f"has {wanted}", f"does not have {wanted}", count)
 
 
 def _verified(health: Health) -> int:
@@ -120,7 +120,7 @@ def _lacking(health: Health | None) -> Iterator[str]:
     if health is None:
         return
     yield from health.notes
-    yield from (format_external(one) for one in health.external if one.state is not Reach.READY)
+    yield from (format_external(address) for address in health.external if address.state is not Reach.READY)
 
 
 def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[bool, str]:
@@ -129,11 +129,15 @@ def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[b
     """
     if seen.health.state is not State.NOT_FOUND:
         return True, ""
-    labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.objects if item["kind"] == "RayCluster")
-    if any(one.get(ORIGIN_NAME) == name for one in labels):
+    labels = (
+        ray_cluster["metadata"].get("labels") or {}
+        for ray_cluster in seen.snapshot.objects
+        if ray_cluster["kind"] == "RayCluster"
+    )
+    if any(of_cluster.get(ORIGIN_NAME) == name for of_cluster in labels):
         return True, ""
-    found = inventory(cluster, name, namespace)
-    return bool(found.objects), found.unknown(namespace)
+    applied = inventory(cluster, name, namespace)
+    return bool(applied.objects), applied.unknown(namespace)
 
 
 def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, known: bool) -> None:

@@ -46,8 +46,8 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
     Serve is not asked: the state of applications in a service's status may be some seconds old.
     """
     return [
-        ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
-        for kind, name, where, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
+        ServiceRow(name, service_namespace, kind.diagnose(snapshot, name, service_namespace), kind.name)
+        for kind, name, service_namespace, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
     ]
 
 
@@ -55,6 +55,6 @@ def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
     """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
     with open_bundle(path) as folder:
         snapshot = read_bundle(folder)
-        where = namespace or namespace_of(folder) or "default"
-    kind = kind_in(snapshot, name, where)
-    return ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
+        of_bundle = namespace or namespace_of(folder) or "default"
+    kind = kind_in(snapshot, name, of_bundle)
+    return ServiceRow(name, of_bundle, kind.diagnose(snapshot, name, of_bundle), kind.name)

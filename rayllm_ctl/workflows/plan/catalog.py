@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rayllm_ctl.catalog.models import CatalogModel
 
 
-def list_models(part: str = "") -> list[ModelSummary]:
-    """The models whose name or architecture contains `part`, case-insensitively; all if it is empty."""
-    wanted = part.lower()
-    found = []
+def list_models(text: str = "") -> list[ModelSummary]:
+    """The models whose name or architecture contains `text`, case-insensitively; all if it is empty."""
+    wanted = text.lower()
+    summaries = []
     for model in models.models():
         facts = _facts(model)
         if wanted in model.id.lower() or wanted in facts.architecture.lower():
-            found.append(_summary(model, facts))
-    return found
+            summaries.append(_summary(model, facts))
+    return summaries
 
 
 def show_model(name: str) -> ModelDetails | None:
@@ -58,9 +58,9 @@ def unknown_model(name: str) -> UsageError:
     return UsageError(f"the catalog has no model {name!r}", hint=hint)
 
 
-def list_gpus(part: str = "", prices: Path | None = None) -> list[GPU]:
-    """The GPUs whose name, alias or architecture contains `part`, case-insensitively."""
-    wanted = part.lower()
+def list_gpus(text: str = "", prices: Path | None = None) -> list[GPU]:
+    """The GPUs whose name, alias or architecture contains `text`, case-insensitively."""
+    wanted = text.lower()
     known = gpus.load_gpus(read_prices(prices)).values()
     return [gpu for gpu in known if any(wanted in word.lower() for word in (gpu.name, gpu.architecture, *gpu.aliases))]
 

@@ -39,5 +39,5 @@ def _warnings(service: LLMService, source: str, needs_token: bool) -> Iterator[s
 def _has_token(service: LLMService) -> bool:
     """Whether the pods may have a token for the hub; the variables of a whole Secret are unknown."""
     worker = service.pods.worker
-    named = any(one.name in TOKEN_VARIABLES for one in worker.env)
+    named = any(variable.name in TOKEN_VARIABLES for variable in worker.env)
     return service.model.token_secret is not None or named or bool(worker.env_from)

@@ -42,17 +42,17 @@ def check_manifests(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay:
     """
     if plan.deployment is not None:
         check_raw_parts(plan.deployment.pod_options, kuberay)
-    found = _problems(manifests, kuberay)
-    if found:
-        _report(found, manifests, plan, kuberay)
+    problems = _problems(manifests, kuberay)
+    if problems:
+        _report(problems, manifests, plan, kuberay)
 
 
 def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
     """As `check`, for manifests without a plan."""
-    found = _problems(manifests, kuberay)
-    if found:
-        hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
-        raise UserError("\n".join(found), hint=tuple(hints))
+    problems = _problems(manifests, kuberay)
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems.values() if problem.hint)
+        raise UserError("\n".join(problems), hint=tuple(hints))
 
 
 def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
@@ -65,13 +65,13 @@ def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
     return found
 
 
-def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
-    causes = _causes(found, plan, kuberay)
+def _report(problems: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
+    causes = _causes(problems, plan, kuberay)
     elsewhere = {version: _problems(manifests, version) for version in VERSIONS if version != kuberay}
     lines: list[str] = []
     hints: dict[str, None] = {}
     unexplained = False
-    for text, problem in found.items():
+    for text, problem in problems.items():
         cause = causes.get(text) or _field(problem.path)
         unexplained = unexplained or not cause
         supported = [version for version, others in elsewhere.items() if text not in others]
@@ -86,12 +86,12 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
     raise UsageError("\n".join(lines), hint=tuple(hints))
 
 
-def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
+def _causes(problems: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
     """The spec field that causes each problem, among those applied to the rendered objects (patches)."""
     causes: dict[str, str] = {}
     for field, without in _stages(plan):
         known = _problems(render(without), kuberay)
-        causes |= {text: field for text in found if text not in known}
+        causes |= {text: field for text in problems if text not in known}
     return causes
 
 

@@ -35,10 +35,10 @@ def open_bundle(path: Path) -> Iterator[Path]:
                 _extract(archive, Path(folder))
         except (tarfile.TarError, OSError, EOFError) as error:
             raise UsageError(f"{path} is not a bundle archive: {error}", hint=_COLLECT) from error
-        found = next(Path(folder).glob("**/objects.json"), None)
-        if found is None:
+        file = next(Path(folder).glob("**/objects.json"), None)
+        if file is None:
             raise UsageError(f"{path} does not contain objects.json", hint=_COLLECT)
-        yield found.parent
+        yield file.parent
 
 
 def _extract(archive: tarfile.TarFile, folder: Path) -> None:
@@ -54,8 +54,8 @@ def _extract(archive: tarfile.TarFile, folder: Path) -> None:
 
 def namespace_of(path: Path) -> str | None:
     """The namespace of the service in the folder of a bundle, None if the bundle does not contain it."""
-    found = _meta(path).get("namespace")
-    return found if isinstance(found, str) else None
+    namespace = _meta(path).get("namespace")
+    return namespace if isinstance(namespace, str) else None
 
 
 def read_bundle(path: Path) -> Snapshot:
@@ -81,10 +81,10 @@ def read_bundle(path: Path) -> Snapshot:
     unread = meta.get("unread")
     if not isinstance(unread, list):
         # Without the list (an older release), these are all objects, unless KubeRay or Serve reports pods.
-        found = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER, rayservice.KIND, rayjob.KIND}
+        kinds = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER, rayservice.KIND, rayjob.KIND}
         if _lacks_pods(objects, serve.values()):
-            found.remove("Pod")
-        unread = list({kind.name for kind in KINDS.values()} - found)
+            kinds.remove("Pod")
+        unread = list({kind.name for kind in KINDS.values()} - kinds)
     notes, queue = meta.get("notes"), meta.get("queue")
     return Snapshot(
         objects,

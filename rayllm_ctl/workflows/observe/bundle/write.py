@@ -135,18 +135,18 @@ def _sources(
     cluster: Cluster, kind: WorkloadKind, snapshot: Snapshot, name: str, notes: list[str]
 ) -> Sequence[LogSource]:
     workload = next((o for o in snapshot.objects if o["kind"] == kind.name and o["metadata"]["name"] == name), None)
-    found: list[LogSource] = []
+    sources: list[LogSource] = []
     try:
-        found += of_containers(cluster, operator_pods(cluster))
+        sources += of_containers(cluster, operator_pods(cluster))
         if workload is not None:
-            found += of_containers(cluster, pods_of(cluster, kind, workload))
+            sources += of_containers(cluster, pods_of(cluster, kind, workload))
             if not kind.is_cluster:
                 replicas = of_replicas(cluster, kind, workload, "serve")
-                found += [*replicas.sources, *of_replicas(cluster, kind, workload, "engine").sources]
+                sources += [*replicas.sources, *of_replicas(cluster, kind, workload, "engine").sources]
                 notes += [f"some logs could not be read: {why}" for why in replicas.unread.values()]
     except UserError as error:
         notes.append(f"some logs could not be read: {error.message}")
-    return found
+    return sources
 
 
 def _text(source: LogSource) -> str:
