@@ -26,7 +26,7 @@ from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
-from rayllm_ctl.serving.gateway.userconfig import read_gateway
+from rayllm_ctl.serving.gateway.user_config import read_gateway
 from rayllm_ctl.specfile import load_file
 from rayllm_ctl.workflows.plan.image import image_recipe
 from rayllm_ctl.workflows.plan.model import make_plan

@@ -25,7 +25,7 @@ from typing import Any, Final
 from rayllm_ctl.serving.gateway.reader import SettingsError, items, optional, text
 from rayllm_ctl.serving.gateway.settings import RateLimits
 from rayllm_ctl.serving.gateway.steps import Client, Headers, Rejection
-from rayllm_ctl.serving.gateway.userconfig import read_rate_limits
+from rayllm_ctl.serving.gateway.user_config import read_rate_limits
 
 LOG = logging.getLogger("rayllm.gateway")
 

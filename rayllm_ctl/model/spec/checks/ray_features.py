@@ -56,7 +56,7 @@ INGRESS: Final = RayFeature(
 """What has our ingress in front of its models. Without that name it cannot tell errors of vLLM that a client caused."""
 
 TRANSFORMERS: Final = RayFeature(
-    least=INGRESS.least, lacking=INGRESS.lacking, loaded=("ingress", "proxy", "model", "transformersengine")
+    least=INGRESS.least, lacking=INGRESS.lacking, loaded=("ingress", "proxy", "model", "transformers_engine")
 )
 """The Transformers engine, whose models are always behind our ingress."""
 
