@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     import dataclasses
+    import inspect
     from operator import attrgetter
+
+    _MARKERS = ("ClassVar", "InitVar", "KW_ONLY")
 
     def dataclass(*, frozen, kw_only=False):
         """`dataclasses.dataclass(frozen=True)`, except that assigning to a field raises nothing at run time."""
@@ -24,7 +27,12 @@ else:
         def decorate(cls):
             # Where there is no text, dataclasses would write the signature, which takes longer than all the rest.
             cls.__doc__ = cls.__doc__ or cls.__name__
+            annotations = inspect.get_annotations(cls)
+            cls.__annotations__ = {name: _without_text(text) for name, text in annotations.items()}
             dataclasses.dataclass(init=False, eq=False, repr=False, kw_only=kw_only)(cls)
+            cls.__annotations__ = annotations
+            for name, text in annotations.items():
+                cls.__dataclass_fields__[name].type = text
             fields = dataclasses.fields(cls)
             compared = attrgetter(*(field.name for field in fields if field.compare))
             shown = tuple(field.name for field in fields if field.repr)
@@ -50,6 +58,10 @@ else:
             return cls
 
         return decorate
+
+    def _without_text(annotation):
+        """An annotation for dataclasses, which would search a text three times for its own markers."""
+        return annotation if any(marker in annotation for marker in _MARKERS) else object
 
     def _compiled_init(cls, fields):
         """The `__init__` that dataclasses would have made: a default factory is called for what is not given."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from hypothesis import settings
 
 from tests.bases import BASE_OF, store, stored
@@ -77,6 +78,17 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folders that do not exist yet: most tests need no home, and a `tmp_path` for each would take seconds in all."""
     base = tmp_path_factory.mktemp("home")
     return (base / str(number) for number in itertools.count())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_hub_environment() -> Iterator[None]:
+    """Of these variables, huggingface-hub keeps what they are when it is imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+        patch.setattr(constants, "HF_TOKEN_PATH", os.devnull)
+        patch.setattr(constants, "HF_STORED_TOKENS_PATH", os.devnull)
+        yield
 
 
 @pytest.fixture(autouse=True)

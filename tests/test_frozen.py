@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -46,7 +46,20 @@ def test_the_hash_and_the_text_are_those_of_the_standard_library() -> None:
 
 def test_fields_are_known_to_the_standard_library() -> None:
     assert dataclasses.is_dataclass(OURS)
-    assert [part.name for part in dataclasses.fields(OURS)] == ["rows", "names", "cache"]
+    assert [(part.name, part.type) for part in dataclasses.fields(OURS)] == [
+        (part.name, part.type) for part in dataclasses.fields(THEIRS)
+    ]
+    assert OURS.__annotations__ == THEIRS.__annotations__
+
+
+def test_a_class_variable_is_no_field() -> None:
+    @dataclass(frozen=True)
+    class Counted:
+        limit: ClassVar[int] = 3
+        count: int = 0
+
+    assert [part.name for part in dataclasses.fields(Counted)] == ["count"]
+    assert Counted(2) == Counted(count=2)
 
 
 def test_arguments_are_those_of_the_standard_library() -> None:

@@ -44,8 +44,14 @@ OF_IMAGES = {
 HEALTH = "the rules of status and diff (37 ms), which render, chat and delete do without"
 SERVE_FILES = "the reader of Serve files and applications, which services of a model do without"
 
+BATCH_FILES = "the reader of batch jobs (4 ms), which spec files of services do without"
+
 LATE_MODULES = {
-    ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "urllib.request (28 ms), when the hub is asked",
+    ("specfile/load.py", "rayllm_ctl.model.spec.batch"): BATCH_FILES,
+    ("specfile/load.py", "rayllm_ctl.model.spec.checks.batch"): BATCH_FILES,
+    ("model/spec/checks/access.py", "ipaddress"): "0.8 ms, for services that restrict addresses",
+    ("model/kube/names.py", "difflib"): "0.7 ms, for a word that is not known",
+    ("catalog/sources/find.py", "rayllm_ctl.catalog.sources"): "huggingface_hub (75 ms), when the hub is asked",
     ("kinds/raycluster.py", "rayllm_ctl.changes.raycluster"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health"): HEALTH,
     ("kinds/raycluster.py", "rayllm_ctl.health.clustercontext"): HEALTH,
@@ -66,7 +72,7 @@ LATE_MODULES = {
     ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.loading"): "torch, where an engine starts",
     ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.model"): "torch, where an engine starts",
 }
-"""Modules of the package's own that are imported late, and what they need that takes long or is not in every pod."""
+"""Modules of the package's own, and of the standard library, that are imported late, and what they cost or need."""
 
 
 def imports_inside_functions() -> Iterator[tuple[str, str]]:

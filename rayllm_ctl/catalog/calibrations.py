@@ -18,7 +18,6 @@ calibrations:
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -28,8 +27,7 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.calibration import Calibration
-from rayllm_ctl.model.text.json_form import camel, to_json
-from rayllm_ctl.model.text.yaml_text import dump
+from rayllm_ctl.model.text.json_form import camel
 
 _MAX_BYTES = 1_000_000
 _NAMES = {camel(one.name): one.name for one in fields(Calibration)}
@@ -69,18 +67,6 @@ def merge_calibrations(before: Sequence[Calibration], new: Calibration) -> list[
     """`before` and `new`, which replaces one that holds for the same; in a stable order."""
     kept = [one for one in before if one.holds_for != new.holds_for]
     return sorted([*kept, new], key=lambda one: one.holds_for)
-
-
-def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write a file as a whole. UsageError if that cannot be done."""
-    data = {"calibrations": to_json(calibrations)}
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise UsageError(f"the calibration file {path} cannot be written: {error.strerror}") from error
 
 
 def _calibration(entry: Any, number: int, path: Path) -> Calibration:

@@ -75,7 +75,7 @@ def _note(
 
 
 def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFacts:
-    values = _data_of(version)
+    values = _data()[version]
     return EngineFacts(
         version=version,
         release=release,
@@ -102,13 +102,14 @@ def _facts(version: str, release: tuple[int, int, int], note: str) -> EngineFact
     )
 
 
-def _data_of(version: str) -> Mapping[str, Any]:
+@cache
+def _data() -> Mapping[str, Mapping[str, Any]]:
+    """The data of each version, each as the one before with its differences."""
+    found: dict[str, Mapping[str, Any]] = {}
     current: dict[str, Any] = {}
     for name, changes in _document().items():
-        current = changed(current, changes)
-        if name == version:
-            break
-    return current
+        found[name] = current = changed(current, changes)
+    return found
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,8 @@ def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         if key not in before or not (isinstance(change, dict) and change.keys() == {"add", "drop"}):
             after[key] = change
             continue
-        kept = [item for item in before[key] if item not in change["drop"]]
+        dropped = frozenset(change["drop"])
+        kept = [item for item in before[key] if item not in dropped] if dropped else before[key]
         if isinstance(before[key], dict):
             after[key] = {**{item: before[key][item] for item in kept}, **change["add"]}
         else:

@@ -7,7 +7,6 @@ usual build of such a server, not one machine.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog import prices as price_lists
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.names import similar
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
 
@@ -53,7 +53,7 @@ def canonical(name: str) -> str:
     found = names.get(_key(name))
     if found:
         return found
-    close = difflib.get_close_matches(_key(name), names, n=12, cutoff=0.5)
+    close = similar(_key(name), names, 12, 0.5)
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
     meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""
     raise UsageError(f"unknown GPU {name!r}", hint=f"{meant}`rayllm-ctl gpus` lists all {len(_entries())}")

@@ -7,7 +7,6 @@ scripts/catalog_models.py. A look-up parses one or two lines, never the file.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ from typing import Any
 
 from rayllm_ctl.catalog import data
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.names import similar
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ def is_gated(model_id: str) -> bool:
 
     Data: data/gated.json, names with wildcards. What it does not list may be gated as well.
     """
-    return any(fnmatchcase(model_id.lower(), pattern) for pattern in _gated())
+    wanted = model_id.lower()
+    organization = wanted.partition("/")[0]  # which no pattern has a wildcard in
+    return any(fnmatchcase(wanted, one) for one in _gated() if one.partition("/")[0] == organization)
 
 
 @cache
@@ -65,7 +67,7 @@ def nearest_models(model_id: str, count: int = 3) -> tuple[str, ...]:
     by_name: dict[str, str] = {}
     for name in known:
         by_name.setdefault(name.rpartition("/")[2].lower(), name)
-    close = difflib.get_close_matches(wanted, by_name, n=count, cutoff=0.75)
+    close = similar(wanted, by_name, count, 0.75)
     return tuple(by_name[name] for name in close)
 
 

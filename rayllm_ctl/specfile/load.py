@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.spec.batch import BatchJob
-from rayllm_ctl.model.spec.checks.batch import validate_batch
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import API_VERSION, KIND, LLMService, Load
 from rayllm_ctl.model.text.problems import Problem
@@ -119,6 +117,9 @@ def load_any(text: str, *, source: str) -> LLMService | BatchJob:
     root = _tree(text, source, MAX_BATCH_BYTES if _BATCH in text else MAX_BYTES)
     if _require_kind(root, source, (KIND, _BATCH)) == KIND:
         return _document(root, source, LLMService, validate)
+    from rayllm_ctl.model.spec.batch import BatchJob
+    from rayllm_ctl.model.spec.checks.batch import validate_batch
+
     return _document(root, source, BatchJob, validate_batch)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
+
+from huggingface_hub import close_session
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONFIG: dict[str, Any] = {
@@ -111,8 +114,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def redirect(self, target: str) -> None:
             self.refuse(302, Location=target)
 
-        def endless(self, piece: bytes, pause: float) -> None:
-            self.send_response(200)
+        def endless_body(self, piece: bytes = b" " * 200_000, pause: float = 0.0) -> None:
             self.end_headers()
             self.close_connection = True
             try:
@@ -148,11 +150,13 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             return True
 
         def mode_drip(self, repo: str, file: str) -> bool:
-            self.endless(b"{", 0.05)
+            self.send_response(200)
+            self.endless_body(b"{", 0.05)
             return True
 
         def mode_endless(self, repo: str, file: str) -> bool:
-            self.endless(b" " * 200_000, 0.0)
+            self.send_response(200)
+            self.endless_body()
             return True
 
         def mode_gigantic(self, repo: str, file: str) -> bool:
@@ -182,6 +186,19 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.redirect("ftp://127.0.0.1/config.json")
             return True
 
+        def mode_endless_error(self, repo: str, file: str) -> bool:
+            self.send_response(403)
+            self.send_header("X-Error-Code", "GatedRepo")
+            self.send_header("X-HF-Warning", "a message of the server")
+            self.endless_body()
+            return True
+
+        def mode_endless_redirect(self, repo: str, file: str) -> bool:
+            self.send_response(302)
+            self.send_header("Location", f"{hub.other_address}/cdn/{repo}//{file}")
+            self.endless_body()
+            return True
+
         def mode_only_config(self, repo: str, file: str) -> bool:
             """Answers for config.json; every other file hangs."""
             return file != "config.json" and self.mode_silent_extras()
@@ -196,14 +213,20 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def running(hub: Hub) -> Iterator[Hub]:
-    """Serve `hub` on two ports: the second stands for a host of its own, as a CDN is."""
+def running(hub: Hub, certificates: ssl.SSLContext | None = None) -> Iterator[Hub]:
+    """Serve `hub` on two ports: the second stands for a host of its own, as a CDN is. With certificates, by https.
+
+    huggingface-hub keeps a session, with the proxies and certificates of its first request; none outlives the server.
+    """
+    close_session()
     servers = [ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub)) for _ in range(2)]
     for server in servers:
         server.daemon_threads = True
+        if certificates is not None:
+            server.socket = certificates.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    hub.address = f"http://127.0.0.1:{servers[0].server_address[1]}"
-    hub.other_address = f"http://127.0.0.1:{servers[1].server_address[1]}"
+    scheme = "https" if certificates else "http"
+    hub.address, hub.other_address = (f"{scheme}://127.0.0.1:{server.server_address[1]}" for server in servers)
     try:
         yield hub
     finally:
@@ -211,3 +234,4 @@ def running(hub: Hub) -> Iterator[Hub]:
         for server in servers:
             server.shutdown()
             server.server_close()
+        close_session()

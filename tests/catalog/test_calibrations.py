@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations, write_calibrations
+from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.workflows.bench.calibrate import write_calibrations
 
 FIRST = Calibration(
     "Qwen/Qwen3-32B", "H100-80GB", 2, 1, "0.29.0", 0.83, 1.2, 1.1, "2026-11-23", 16, 256, 128, 640

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,23 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import close_session, constants
 
-from rayllm_ctl.catalog.sources import FoundModel, hfenv, hub
+from rayllm_ctl.catalog.sources import FoundModel, hub
 from rayllm_ctl.catalog.sources import find as find_in
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import Model
 from tests.catalog.hubserver import COMMIT, CONFIG, Hub, running, safetensors
+from tests.cluster.api.test_transport import Keys
 
 KNOWN = "Qwen/Qwen3-0.6B"
 """A model that the catalog has."""
 LONG = 60.0
 """Seconds that no test waits."""
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "HTTP_PROXY", "http_proxy"):
+    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_HUB_CACHE", *PROXIES, *map(str.lower, PROXIES)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.chdir(tmp_path)
@@ -214,9 +219,9 @@ def test_the_token_goes_to_the_hub_and_not_to_another_host(server: Hub, monkeypa
     assert sent == {False: "Bearer hf_secret", True: None}
 
 
-def test_a_stored_token_is_used(server: Hub, tmp_path: Path) -> None:
-    write(tmp_path / "hf", **{"token.": b"hf_stored\n"})
-    (tmp_path / "hf" / "token.").rename(tmp_path / "hf" / "token")
+def test_a_stored_token_is_used(server: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("hf_stored\n")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     server.token = "hf_stored"
     server.add("a/b", config=CONFIG)
     assert find(Model("a/b")).facts.hidden_size == 256
@@ -229,12 +234,76 @@ def test_a_token_that_is_none_is_refused_without_showing_it(server: Hub, monkeyp
     assert "hf_sec" not in error.message + "".join(error.hints)
 
 
+def test_a_token_file_that_cannot_be_read_is_not_used(
+    server: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path))
+    server.add("a/b", config=CONFIG)
+    find(Model("a/b"))
+    assert {headers.get("authorization") for _, headers in server.seen} == {None}
+
+
+def test_a_token_that_a_job_cannot_exchange_is_an_error(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", server.address)
+    monkeypatch.setenv("HF_OIDC_RESOURCE", "a/b")
+    assert "HF_OIDC_ID_TOKEN is not set" in refused("a/b").message
+    monkeypatch.setenv("HF_OIDC_ID_TOKEN", "id_secret")
+    error = refused("a/b")
+    assert error.message == "no token for HF_OIDC_RESOURCE: the hub did not exchange the token of the CI job"
+    assert server.seen == []
+
+
 def test_no_error_shows_the_token(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     for mode in ("gated", "broken", "truncated", "malformed", "loop"):
         server.mode = mode
         error = refused("a/b")
         assert "hf_secret" not in error.message + "".join(error.hints)
+
+
+# Proxies and certificates
+
+
+def test_a_proxy_is_asked(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.add("http://hub.invalid/a/b", config=CONFIG)
+    monkeypatch.setenv("HTTP_PROXY", server.address)
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.invalid")
+    assert find(Model("a/b")).source == f"hub hub.invalid, commit {COMMIT[:7]}"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("socks5://user:secret@127.0.0.1:1", "the proxy or SSL_CERT_FILE cannot be used .*socks"),
+        ("gopher://user:secret@127.0.0.1:1", "the address of the proxy is invalid"),
+        ("http://user:sec:ret/@127.0.0.1:1", "the address of the proxy is invalid"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(
+    server: Hub, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(UserError, match=said) as caught:
+        find(Model("a/b"))
+    assert "sec" not in caught.value.message.replace("SSL_CERT_FILE", "")
+    assert server.seen == []
+
+
+def test_the_certificates_of_ssl_cert_file_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys.path("server.crt"), keys.path("server.key"))
+    with running(Hub(), context) as secured:
+        secured.add("a/b", config=CONFIG)
+        monkeypatch.setenv("HF_ENDPOINT", secured.address)
+        assert "CERTIFICATE_VERIFY_FAILED" in refused("a/b").message
+        close_session()
+        monkeypatch.setenv("SSL_CERT_FILE", str(keys.path("ca.crt")))
+        assert find(Model("a/b")).facts.hidden_size == 256
+        close_session()
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
+        assert "SSL_CERT_FILE cannot be used (" in refused("a/b").message
 
 
 # A hub that misbehaves
@@ -249,6 +318,7 @@ MODES = {
     "malformed": ("config.json is not valid JSON", 1),
     "loop": ("redirected too often", 6),
     "downgrade": ("redirected from http to ftp", 1),
+    "endless-error": ("gated or private", 1),
 }
 """What is said of each, and how many requests it takes."""
 
@@ -268,6 +338,20 @@ def test_a_model_that_only_the_hub_has_is_refused_with_the_reason(
 def test_a_hub_that_was_asked_for_is_not_replaced_by_the_catalog(server: Hub, mode: str) -> None:
     server.mode = mode
     assert "leave out --from-hub: the catalog has the model" in refused(KNOWN, from_hub=True).hints
+
+
+def test_a_redirect_is_followed_before_its_body_ends(server: Hub, capfd: pytest.CaptureFixture[str]) -> None:
+    server.mode = "endless-redirect"
+    server.add("a/b", config=CONFIG)
+    server.files["a/b"] |= dict.fromkeys(("hf_quant_config.json", "tokenizer_config.json"), b"{}")
+    server.files["a/b"]["model.safetensors.index.json"] = b'{"metadata": {"total_size": 5}}'
+    assert find(Model("a/b")).exact_bytes == 5
+
+
+def test_what_a_server_wants_to_be_printed_is_not(server: Hub, capfd: pytest.CaptureFixture[str]) -> None:
+    server.mode = "endless-error"
+    refused("a/b")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_hub_that_sends_nothing_is_given_up_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,25 +431,43 @@ def test_offline_by_environment(name: str, value: str, server: Hub, monkeypatch:
     assert server.seen == []
 
 
-def test_the_names_of_hugging_face_for_token_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUGGING_FACE_HUB_TOKEN", "old")
-    assert hfenv.token() == "old"
-    monkeypatch.setenv("HF_TOKEN", "new")
-    assert hfenv.token() == "new"
-    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
-    assert hfenv.token() == ""
-    monkeypatch.setenv("HUGGINGFACE_HUB_CACHE", str(tmp_path))
-    assert hfenv.hub_cache() == tmp_path
+@pytest.mark.parametrize(
+    ("environment", "sent"),
+    [
+        ({}, None),
+        ({"HUGGING_FACE_HUB_TOKEN": "old"}, "Bearer old"),
+        ({"HUGGING_FACE_HUB_TOKEN": "old", "HF_TOKEN": "new"}, "Bearer new"),
+        ({"HF_TOKEN": "new", "HF_HUB_ENABLE_HF_TRANSFER": "1"}, "Bearer new"),
+        ({"HF_TOKEN": "new", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, None),
+        ({"HF_HOME": "{tmp}/home"}, "Bearer stored-in-home"),
+        ({"HF_HOME": "{tmp}/home", "HF_TOKEN_PATH": "{tmp}/token"}, "Bearer stored-elsewhere"),
+        ({"HF_HOME": "{tmp}/home", "HF_TOKEN": "new"}, "Bearer new"),
+    ],
+)
+def test_the_names_of_hugging_face_for_the_token(
+    server: Hub, tmp_path: Path, environment: dict[str, str], sent: str | None
+) -> None:
+    """In a process of its own, since huggingface-hub reads the environment when it is imported."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "token").write_text("stored-in-home\n")
+    (tmp_path / "token").write_text("stored-elsewhere")
+    server.add("a/b", config=CONFIG)
+    environment = {name: value.format(tmp=tmp_path) for name, value in environment.items()}
+    command = [sys.executable, "-m", "rayllm_ctl", "plan", "--model", "a/b", "--gpu", "L4", "-o", "json"]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {headers.get("authorization") for _, headers in server.seen} == {sent}
 
 
 def test_offline_needs_no_http() -> None:
     code = (
         "import sys; from rayllm_ctl.catalog.sources import find; from rayllm_ctl.model.spec.service import Model; "
         "from rayllm_ctl.model.spec.fact_sources import FactSources; "
-        f"find(Model({KNOWN!r}), FactSources()); print('urllib.request' in sys.modules)"
+        f"find(Model({KNOWN!r}), FactSources()); "
+        "print({'huggingface_hub', 'httpx2', 'urllib.request'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert done.stdout == "set()\n"
 
 
 def test_what_is_not_there_is_said(server: Hub) -> None:
@@ -380,11 +482,22 @@ def test_a_name_that_no_hub_can_have_is_not_asked_for(server: Hub, name: str) ->
     assert server.seen == []
 
 
-@pytest.mark.parametrize("address", ["file:///etc", "ftp://x", "hub.example"])
+@pytest.mark.parametrize("address", ["file:///etc", "ftp://x", "hub.example", "http://x:y", "http://[::1"])
 def test_an_endpoint_that_is_no_web_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", address)
     with pytest.raises(UsageError, match="HF_ENDPOINT"):
         find(Model("a/b"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("HF_ENDPOINT", "http://x:y"), ("HF_HUB_DOWNLOAD_TIMEOUT", "10s"), ("HF_HUB_ETAG_TIMEOUT", "")]
+)
+def test_a_variable_with_which_the_package_cannot_be_imported_is_an_error(name: str, value: str) -> None:
+    command = [sys.executable, "-m", "rayllm_ctl", "plan", "--model", "a/b", "--gpu", "L4"]
+    done = subprocess.run(command, env={**os.environ, name: value}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert name in done.stderr
+    assert "internal error" not in done.stderr
 
 
 def test_an_architecture_that_cannot_be_planned_is_named_with_its_source(server: Hub) -> None:

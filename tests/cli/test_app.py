@@ -15,7 +15,7 @@ from rayllm_ctl import __version__
 from rayllm_ctl.cli import app
 from rayllm_ctl.errors import EXIT_CODES, UserError
 
-HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "jsonschema_rs", "urllib3"}
+HEAVY = {"kubernetes", "pydantic", "jinja2", "rich", "yaml", "huggingface_hub", "httpx2", "jsonschema_rs", "urllib3"}
 
 
 NAMES = [name for section in app.COMMANDS.values() for name in section]
@@ -52,7 +52,23 @@ def test_what_asks_no_cluster_imports_no_client(tmp_path: Path) -> None:
     ]  # fmt: skip
     loaded = modules_after(*commands)
     assert len(loaded) == len(commands)
-    assert {command for command, names in loaded.items() if names & {"kubernetes", "urllib3"}} == set()
+    clients = {"kubernetes", "urllib3", "huggingface_hub", "httpx2"}
+    assert {command for command, names in loaded.items() if names & clients} == set()
+
+
+def test_what_asks_a_cluster_imports_no_client_of_the_hub(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}], "
+        "contexts: [{name: c, context: {cluster: c}}], current-context: c}"
+    )
+    code = (
+        "import sys; from rayllm_ctl.cli.app import run; run(['status', 'qwen', '--kubeconfig', sys.argv[1]])\n"
+        "print(*{'kubernetes', 'huggingface_hub', 'httpx2'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(kubeconfig)], capture_output=True, text=True, check=True)
+    assert "127.0.0.1:9" in done.stderr
+    assert done.stdout.split() == ["kubernetes"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ Where facts must not depend on the machine (render), what the catalog lacks is l
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.sources import cache, folder, hfenv
 from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import Model
 from rayllm_ctl.model.text.problems import quoted
@@ -73,8 +74,13 @@ def _by_name(
             f"model {model_id} is not in {where}, and the Hugging Face Hub is not asked when offline",
             hint=(instead, _CONFIG_HINT),
         )
-    from rayllm_ctl.catalog.sources import hub
-
+    hfenv.endpoint()  # the package cannot even be imported with an invalid one
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of variables for downloads
+            from rayllm_ctl.catalog.sources import hub
+    except ValueError as error:
+        hint = "HF_HUB_DOWNLOAD_TIMEOUT and HF_HUB_ETAG_TIMEOUT are whole numbers of seconds, or not set"
+        raise UsageError(f"huggingface-hub rejects a variable of the environment: {error}", hint=hint) from error
     try:
         return read(hub.read(model_id, revision))
     except hub.HubError as error:
@@ -94,6 +100,7 @@ def _refused(error: HubError, model_id: str, *, known: bool) -> UserError:
         "rate-limited": "wait, or set HF_TOKEN: the limit is higher with a token",
         "offline": "check the network and HF_ENDPOINT",
         "broken": "try again later",
+        "token": "set HF_TOKEN to a token from https://huggingface.co/settings/tokens, or unset it",
     }
     without = ("leave out --from-hub: the catalog has the model",) if known else ()
     return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), *without, _CONFIG_HINT))

@@ -1,108 +1,121 @@
-"""One bounded HTTP GET: limited in time, size and redirects, with a token that leaves only to the host it is for."""
+"""One bounded answer over the session of huggingface-hub: limited in time, size and redirects.
+
+The package itself sets none of these limits. Its session waits without a limit and follows twenty redirects, also from
+https to http, whose bodies it reads to the end; so each request is sent by itself here, and its answer read in pieces.
+An error is made of the headers alone, since `hf_raise_for_status` reads the whole body. The retries of the package
+(`http_backoff`) sleep for as long as the server asks.
+"""
 
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPMessage
-from typing import IO
+from contextlib import closing
+
+import httpx2
+from huggingface_hub import get_session
+from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils import hf_raise_for_status
 
 from rayllm_ctl.frozen import dataclass
 
 MAX_REDIRECTS = 5
-_CHUNK = 65536
+_OF_ERRORS = ("X-Error-Code", "X-Error-Message", "Retry-After")
 
 
 class FetchError(Exception):
-    """A request that failed: `status` is the HTTP status, None if there was no usable answer.
+    """There is no usable answer. kind: offline (none, or one beyond the limits) or broken."""
 
-    code: the hub's X-Error-Code (RepoNotFound, GatedRepo, RevisionNotFound, EntryNotFound); retry_after: seconds.
-    """
-
-    def __init__(self, message: str, *, status: int | None = None, code: str = "", retry_after: str = "") -> None:
+    def __init__(self, message: str, *, kind: str = "offline") -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.retry_after = retry_after
+        self.kind = kind
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`headers` have lower-case names."""
+    """The names of `headers` may be written in lower or upper case."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows few redirects, never from https to http, and drops the token when the host changes."""
+def open_session() -> httpx2.Client:
+    """The session of the process, with the proxies and certificates of the environment.
 
-    max_redirections = MAX_REDIRECTS
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> urllib.request.Request | None:
-        new = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if new is None:
-            return None
-        old_parts, new_parts = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
-        if new_parts.scheme not in ("https", old_parts.scheme):
-            raise FetchError(f"redirected from {old_parts.scheme} to {new_parts.scheme}")
-        if old_parts.netloc != new_parts.netloc:
-            new.remove_header("Authorization")
-        return new
+    FetchError if these cannot be used.
+    """
+    try:
+        return get_session()
+    except (ImportError, OSError) as error:
+        raise FetchError(f"cannot be reached: the proxy or SSL_CERT_FILE cannot be used ({error})") from error
+    except (ValueError, httpx2.InvalidURL) as error:  # whose text may contain the password of the proxy
+        raise FetchError("cannot be reached: the address of the proxy is invalid") from error
 
 
 def get(
-    url: str, *, headers: Mapping[str, str], limit: int, deadline: float, connect_timeout: float, whole: bool = True
+    session: httpx2.Client,
+    url: str,
+    headers: Mapping[str, str],
+    limit: int,
+    *,
+    deadline: float,
+    timeout: float,
+    whole: bool = True,
 ) -> Answer:
     """The answer to GET `url`, before `deadline` (time.monotonic) and of at most `limit` bytes.
 
-    whole=False: the first `limit` bytes of a longer answer are enough. FetchError for anything else than success.
+    timeout: of connecting and of each read. whole=False: the first `limit` bytes of a longer answer are enough.
+    HfHubHTTPError for a status of failure, FetchError if there is no usable answer.
     """
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310  hub.endpoint() checks the scheme
-    opener = urllib.request.build_opener(_Redirects)
     try:
-        with opener.open(request, timeout=connect_timeout) as response:
-            body = _body(response, limit, deadline, whole)
-            return Answer(body, {name.lower(): value for name, value in response.headers.items()})
-    except urllib.error.HTTPError as error:
-        with error:
-            code, retry = error.headers.get("X-Error-Code", ""), error.headers.get("Retry-After", "")
-        redirected = error.code in (301, 302, 303, 307, 308)
-        message = "redirected too often" if redirected else f"returned HTTP {error.code}"
-        raise FetchError(message, status=error.code, code=code, retry_after=retry) from None
-    except TimeoutError as error:
+        request = session.build_request("GET", url, headers=headers, timeout=timeout)
+        for _ in range(MAX_REDIRECTS + 1):
+            with closing(session.send(request, stream=True, follow_redirects=False)) as response:
+                if not response.has_redirect_location:
+                    _raise_for_status(response)
+                    return Answer(_body(response, limit, deadline, whole), response.headers)
+                request = _redirected(response)
+    except HfHubHTTPError:  # which may be a ValueError as well
+        raise
+    except httpx2.TimeoutException as error:
         raise FetchError("timed out") from error
-    except urllib.error.URLError as error:
-        timed_out = isinstance(error.reason, TimeoutError)
-        raise FetchError("timed out" if timed_out else f"cannot be reached ({error.reason})") from error
-    except (OSError, HTTPException, ValueError) as error:
+    except (httpx2.ConnectError, httpx2.ProxyError) as error:
+        raise FetchError(f"cannot be reached ({error})") from error
+    except (httpx2.RequestError, httpx2.InvalidURL, ValueError) as error:
         raise FetchError(f"broke off ({type(error).__name__})") from error
+    raise FetchError("redirected too often", kind="broken")
 
 
-def _body(response: IO[bytes], limit: int, deadline: float, whole: bool) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    expected = getattr(response, "length", None)
-    if whole and expected is not None and expected > limit:
-        raise FetchError(f"sends {expected / 1e6:.0f} MB where at most {limit / 1e6:.0f} MB are expected")
-    while True:
+def _redirected(response: httpx2.Response) -> httpx2.Request:
+    """The next request; httpx2 leaves out the token if it goes to another host."""
+    request = response.next_request
+    if request is None:
+        raise FetchError("redirected to an invalid address", kind="broken")
+    before, after = response.request.url.scheme, request.url.scheme
+    if after not in ("https", before):
+        raise FetchError(f"redirected from {before} to {after}")
+    return request
+
+
+def _raise_for_status(response: httpx2.Response) -> None:
+    if response.is_success:
+        return
+    headers = {name: response.headers[name] for name in _OF_ERRORS if name in response.headers}
+    hf_raise_for_status(httpx2.Response(response.status_code, headers=headers, request=response.request))
+    raise FetchError(f"returned HTTP {response.status_code}", kind="broken")
+
+
+def _body(response: httpx2.Response, limit: int, deadline: float, whole: bool) -> bytes:
+    expected = response.headers.get("Content-Length", "")
+    if whole and expected.isdigit() and int(expected) > limit:
+        raise FetchError(f"sends {int(expected) / 1e6:.0f} MB where at most {limit / 1e6:.0f} MB are expected")
+    body = bytearray()
+    for part in response.iter_raw():
+        body += part
         if time.monotonic() > deadline:
             raise FetchError("timed out")
-        read = getattr(response, "read1", response.read)
-        part = read(min(_CHUNK, limit + 1 - size))
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-        if size > limit:
+        if len(body) > limit:
             if whole:
                 raise FetchError(f"sends more than {limit / 1e6:.0f} MB")
             break
-    if whole and expected is not None and size < expected:
-        raise FetchError(f"broke off after {size} of {expected} bytes")
-    return b"".join(parts)[:limit]
+    return bytes(body[:limit])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -65,9 +64,16 @@ def deployment_suffix(model_id: str) -> str:
     return model_id.replace("/", "--").replace(".", "_")
 
 
+def similar(word: str, known: Iterable[str], count: int, cutoff: float) -> list[str]:
+    """The known words that are most similar to `word`, at most `count`. cutoff: how similar at least, from 0 to 1."""
+    import difflib
+
+    return difflib.get_close_matches(word, list(known), n=count, cutoff=cutoff)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, or None."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=_CUTOFF)
+    close = similar(word, known, 1, _CUTOFF)
     return close[0] if close else None
 
 
@@ -79,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     Nearest are those with the fewest typing errors: "modle" is one away from "mode", and one from "model".
     """
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=_CUTOFF)
+    close = similar(word, known, 3, _CUTOFF)
     errors = {one: _typing_errors(word, one) for one in close}
     near = [one for one in close if errors[one] == min(errors.values())]
     return f"did you mean {' or '.join(near)}?" if near else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@+~-]|:(?=[A-Za-z0-9_/]))*")
@@ -169,6 +168,14 @@ def _float(value: float) -> str:
     with an exponent but without a dot for text."""
     mantissa, separator, exponent = repr(value).partition("e")
     if separator and 1e-6 <= abs(value) < 1e21:
-        mantissa, separator = f"{Decimal(repr(value)):f}", ""
+        mantissa, separator = _without_exponent(value, mantissa, int(exponent)), ""
     dotted = mantissa if "." in mantissa else f"{mantissa}.0"
     return f"{dotted}e{int(exponent):+d}" if separator else dotted
+
+
+def _without_exponent(value: float, mantissa: str, exponent: int) -> str:
+    """The shortest digits of `value`, whose repr has an exponent, without one."""
+    whole, _, fraction = mantissa.partition(".")
+    if exponent < 0:
+        return f"{value:.{len(fraction) - exponent}f}"
+    return whole + fraction + "0" * (exponent - len(fraction))

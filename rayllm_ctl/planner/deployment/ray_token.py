@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.releases import TOKEN_KUBERAY, is_older
-from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.ray_options import Authentication, AuthenticationMode, RayOptions
 from rayllm_ctl.model.spec.service import LLMService
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.spec.batch import BatchJob
 
 _FIELD = "authOptions"
 
@@ -67,7 +69,7 @@ def depends_on_cluster(source: LLMService | BatchJob) -> bool:
     """Whether the decision is the cluster's: not where the spec states it, in its field or in a patch, nor for a job on
     a RayCluster that exists.
     """
-    if isinstance(source, BatchJob) and source.cluster is not None:
+    if not isinstance(source, LLMService) and source.cluster is not None:
         return False
     patched = any(_names(one.patch, _FIELD) for one in source.patches)
     return source.ray.authentication == Authentication() and not patched

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations, write_calibrations
+from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.model.text.json_form import to_json
+from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.workflows.bench.flags import Flags
 
 LEAST_REQUESTS = 50
@@ -106,3 +109,15 @@ def _calibration(result: Mapping[str, Any]) -> Calibration:
         quantization=plan.get("quantization"),
         kv_cache_dtype=plan.get("kvCacheDtype"),
     )
+
+
+def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
+    """Write a file as a whole. UsageError where that cannot be done."""
+    data = {"calibrations": to_json(calibrations)}
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise UsageError(f"the calibration file {path} cannot be written: {error.strerror}") from error

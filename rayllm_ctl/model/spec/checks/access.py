@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -237,6 +236,8 @@ def _object_name(at: Path, name: str) -> Iterator[Problem]:
 
 
 def _cidr(at: Path, block: str) -> Iterator[Problem]:
+    import ipaddress
+
     try:
         network = ipaddress.ip_network(block) if "/" in block else None
     except ValueError:
