@@ -100,12 +100,12 @@ class WebSocket:
                 if self._ended:
                     break
                 self._flush()
-                room = self._is_open and len(incoming) < _HELD
+                may_read = self._is_open and len(incoming) < _HELD
                 listening = reading and len(self._outgoing) < _HELD
-                _watch(selector, self._socket, read=room, write=self._is_open and bool(self._outgoing))
+                _watch(selector, self._socket, read=may_read, write=self._is_open and bool(self._outgoing))
                 _watch(selector, local, read=listening, write=bool(incoming))
                 # The end of `local` is noticed while it is read.
-                wait = 0 if room and self._more else None if listening else _LOOK
+                wait = 0 if may_read and self._more else None if listening else _LOOK
                 ready = {key.fileobj for key, _ in selector.select(wait)}
                 self._more = self._more or self._socket in ready
         self._close()
@@ -123,11 +123,11 @@ class WebSocket:
 
         return self._protocol.state is State.OPEN
 
-    def _messages(self, room: bool) -> Iterator[bytes]:
+    def _messages(self, may_read: bool) -> Iterator[bytes]:
         """The complete messages received, from at most one read."""
         early, self._early = self._early, []
         yield from early
-        if not room or not self._more or not self._is_open:
+        if not may_read or not self._more or not self._is_open:
             return
         try:
             yield from self._received(self._socket.recv(_PIECE))

@@ -34,24 +34,24 @@ def delete_job(
         for applied_entry in inventory.entries
         if job is None or applied_entry.uid != job["metadata"]["uid"]
     ]
-    doomed = [*([entry(job)] if job is not None else []), *others]
-    if not doomed and not _JobLeftovers(cluster, name, namespace).parts():
+    entries = [*([entry(job)] if job is not None else []), *others]
+    if not entries and not _JobLeftovers(cluster, name, namespace).parts():
         if ignore_not_found:
             return
         raise no_such_job(cluster, name, namespace)
-    yield from remove_job(cluster, name, namespace, doomed, wait=wait, timeout=timeout)
+    yield from remove_job(cluster, name, namespace, entries, wait=wait, timeout=timeout)
 
 
 def remove_job(
-    cluster: Cluster, name: str, namespace: str, doomed: Sequence[Entry], *, wait: bool, timeout: float
+    cluster: Cluster, name: str, namespace: str, entries: Sequence[Entry], *, wait: bool, timeout: float
 ) -> Iterator[Applied | Noted]:
     """Delete these objects of the batch job `name`; with `wait`, wait until its pods are gone as well."""
     deadline = time.monotonic() + timeout
-    for applied in delete_all(cluster, doomed):
+    for applied in delete_all(cluster, entries):
         if not wait:
             yield applied
     if wait:
-        yield from _JobLeftovers(cluster, name, namespace).wait(doomed, deadline, timeout)
+        yield from _JobLeftovers(cluster, name, namespace).wait(entries, deadline, timeout)
 
 
 class _JobLeftovers(Leftovers):

@@ -112,7 +112,7 @@ def _calibration(result: Mapping[str, Any]) -> Calibration:
 
 
 def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write a file as a whole. UsageError where that cannot be done."""
+    """Write a file as a whole. UsageError if that cannot be done."""
     data = {"calibrations": to_json(calibrations)}
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
     beside = path.with_name(f".{path.name}.new")

@@ -288,8 +288,8 @@ def _workers(
     if with_ingress:
         unit = _ingress(model, config)
         shared = unit.resources.get("CPU", 0.0) * math.ceil(unit.high / group.max_workers)
-        room = max(float(group.cpus), parse_quantity(group.pod_cpu))
-        if own + shared > room and unit.high > group.max_workers:
+        capacity = max(float(group.cpus), parse_quantity(group.pod_cpu))
+        if own + shared > capacity and unit.high > group.max_workers:
             units, shared = [unit], 0.0
     asked = [actor, *each]
     custom = {

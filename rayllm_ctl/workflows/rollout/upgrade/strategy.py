@@ -131,13 +131,13 @@ def _surge(
     if not options.wait:
         _refuse(diff, service, options, hint="--wait    # an extra replica keeps answering")
         return Upgrade()
-    room = place(cluster, first, pods)
-    if not room.ok and not asked:
-        why = f"; no capacity for an extra replica: {room.detail}"
+    capacity = place(cluster, first, pods)
+    if not capacity.ok and not asked:
+        why = f"; no capacity for an extra replica: {capacity.detail}"
         _refuse(diff, service, options, why, "--upgrade surge to wait for capacity, if nodes are added or become free")
         return Upgrade()
     replicas = ", ".join(f"{model}: {SURGE}" for model in pods)
-    yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {room.detail}")
+    yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {capacity.detail}")
     return Upgrade(first)
 
 
