@@ -25,7 +25,7 @@ _WITHOUT_PLACEMENT = (1, 6)
 
 
 def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], kuberay: str) -> HashPart:
-    """What a difference between two specs (its path starts there) is to KubeRay of version `kuberay` (empty: 1.6)."""
+    """The meaning of a difference between two specs for KubeRay of version `kuberay` (empty: 1.6)."""
     path = found.path
     if path[0] == "suspend":
         return "suspend"
@@ -67,6 +67,6 @@ def _is_placement(path: FieldPath) -> bool:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """Major and minor version of KubeRay; where it is unknown, the one that these rules were read in."""
+    """Major and minor version of KubeRay; if unknown, the one that these rules are from."""
     numbers = re.findall(r"\d+", text)
     return tuple(int(number) for number in numbers[:2]) if len(numbers) > 1 else _WITHOUT_PLACEMENT

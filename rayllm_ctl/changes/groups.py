@@ -1,4 +1,4 @@
-"""Pods of a RayCluster that a change stops: all, where it is suspended, or those of a worker group without replicas."""
+"""Pods of a RayCluster that a change stops: all if it is suspended, or those of a worker group without replicas."""
 
 from __future__ import annotations
 

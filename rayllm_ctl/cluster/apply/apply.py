@@ -1,6 +1,6 @@
 """Server-side apply: its result for each object, and conflicts with other field managers.
 
-Conflicts are forced only where the user opted in, and unknown fields are rejected rather than dropped.
+Conflicts are forced only if the user opted in, and unknown fields are rejected rather than dropped.
 """
 
 from __future__ import annotations

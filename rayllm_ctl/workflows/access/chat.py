@@ -68,7 +68,7 @@ class NoModelsError(UserError):
 
 def endpoint_url(kind: str, name: str, namespace: str, routes: ServeRoutes | None = None) -> str:
     """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object. routes:
-    of its applications, where they are known."""
+    of its applications, if known."""
     known = routes or ServeRoutes(())
     return f"{known.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{known.port}{known.api}"
 

@@ -52,8 +52,7 @@ def applications(service: Object) -> Applications:
 
 
 def external(cluster: Cluster, address: Endpoint) -> tuple[Endpoint, External]:
-    """`address` at the port that the service's object says, and what exposes the service, as the cluster's objects say
-    now."""
+    """`address` with the port of the service's object, and the objects that expose the service now."""
     kind = WORKLOADS[address.kind]
     try:
         workload = cluster.get(kind.name, address.name, address.namespace)

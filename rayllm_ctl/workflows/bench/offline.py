@@ -43,7 +43,7 @@ _REPEATS, _WARMUP = 10, 2
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineOptions:
-    """requests: for the throughput. start_seconds: for the pod to start, where a node may have to be made first."""
+    """requests: for the throughput. start_seconds: for the pod to start, as a node may have to be created first."""
 
     requests: int
     start_seconds: float
@@ -58,7 +58,7 @@ def measure_offline(
     service: LLMService, options: OfflineOptions, connect: Callable[[], Cluster], report: Report
 ) -> OfflineResults:
     """Measure the engine of one replica of `service`. Raises UserError if it cannot run in one pod, before anything
-    is applied, or where the Job ends without a result.
+    is applied, or if the Job ends without a result.
     """
     reduced = _one_replica(service)
     plan, pod = _planned(reduced, options.render)

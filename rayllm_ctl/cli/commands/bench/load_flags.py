@@ -103,8 +103,7 @@ _PLACE: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--api-key-secret",
         type=SecretReference(),
-        help="Secret with the API key for the Job, where the service requires one; several, one on each line, "
-        "take turns.",
+        help="Secret with the API key for the Job, if the service requires one; several, one per line, take turns.",
     ),
     api_keys_option,
 )

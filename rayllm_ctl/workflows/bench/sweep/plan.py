@@ -58,7 +58,7 @@ def prepare_sweep(
     load: with the name of the service, whose variants are measured. output_dir None: NAME-sweep.
 
     Raises UsageError for flags, fields and values that cannot be used, and for the folder of another sweep; UserError
-    where no variant can be deployed. A variant that the planner rejects is not an error but a record.
+    if no variant can be deployed. A variant that the planner rejects is not an error but a record.
     """
     if not axes:
         raise UsageError(

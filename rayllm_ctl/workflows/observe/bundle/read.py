@@ -61,7 +61,7 @@ def namespace_of(path: Path) -> str | None:
 def read_bundle(path: Path) -> Snapshot:
     """The Snapshot of a bundle.
 
-    A bundle is a folder with objects.json (a v1 List), and, where there were any, serve/<raycluster>.json (Serve's
+    A bundle is a folder with objects.json (a v1 List), and, if there were any, serve/<raycluster>.json (Serve's
     answers), logs/<pod>/<file>.log and meta.json ({"time": RFC 3339, from which ages count; "unread", "notes", "queue":
     as in Snapshot}). Other files are for people. Raises UsageError when the folder is not a bundle.
     """
