@@ -91,7 +91,7 @@ def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
         return {name: _owned(value[name], inner) for name, inner in names if name in value}
     if isinstance(value, list):
         members = [(index, inner) for key, inner in below.items() for index in _positions(value, key)]
-        return [_owned(value[index], inner) for index, inner in sorted(members, key=lambda one: one[0])]
+        return [_owned(value[index], inner) for index, inner in sorted(members, key=lambda member: member[0])]
     return value
 
 

@@ -25,7 +25,7 @@ _TRIES = 3
 def revisions(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     """The revisions of service `name`, the oldest first. Raises ForbiddenError."""
     stored = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
-    return sorted(map(revision_of, stored), key=lambda one: one.number)
+    return sorted(map(revision_of, stored), key=lambda revision: revision.number)
 
 
 def add_revision(

@@ -30,16 +30,16 @@ def find_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | No
 
 def require_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:
     """The RayJob of a batch job. NotFoundError, with the nearest name, if there is none."""
-    found = find_job(cluster, name, namespace)
-    if found is None:
+    job = find_job(cluster, name, namespace)
+    if job is None:
         raise no_such_job(cluster, name, namespace)
-    return found
+    return job
 
 
 def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
     """The error for a name that no batch job of the namespace has."""
     try:
-        known = [item["metadata"]["name"] for item in cluster.list(KIND, namespace, label_selector=BATCH)]
+        known = [job["metadata"]["name"] for job in cluster.list(KIND, namespace, label_selector=BATCH)]
     except ForbiddenError:
         known = []
     close = nearest(name, known)
@@ -53,18 +53,18 @@ def pod_templates(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     spec = job.get("spec") or {}
     head = (cluster_spec(job).get("headGroupSpec") or {}).get("template") or {}
     submitter = spec.get("submitterPodTemplate") or {}
-    yield from (part["spec"] for part in (head, submitter) if part.get("spec"))
+    yield from (template["spec"] for template in (head, submitter) if template.get("spec"))
 
 
 def settings_map(cluster: Cluster, job: Mapping[str, Any]) -> dict[str, Any] | None:
     """The ConfigMap with the settings of a job; None if it is gone."""
     for name in config_maps(job):
         try:
-            found = cluster.get("ConfigMap", name, job["metadata"]["namespace"])
+            config_map = cluster.get("ConfigMap", name, job["metadata"]["namespace"])
         except NotFoundError:
             continue
-        if SETTINGS in (found.get("data") or {}):
-            return found
+        if SETTINGS in (config_map.get("data") or {}):
+            return config_map
     return None
 
 
@@ -73,5 +73,5 @@ def config_maps(job: Mapping[str, Any]) -> list[str]:
     volumes = [volume for spec in pod_templates(job) for volume in spec.get("volumes") or ()]
     mounted = [volume.get("configMap") or {} for volume in volumes]
     for volume in volumes:
-        mounted += [part.get("configMap") or {} for part in (volume.get("projected") or {}).get("sources") or ()]
-    return list(dict.fromkeys(one["name"] for one in mounted if one.get("name")))
+        mounted += [source.get("configMap") or {} for source in (volume.get("projected") or {}).get("sources") or ()]
+    return list(dict.fromkeys(config_map["name"] for config_map in mounted if config_map.get("name")))

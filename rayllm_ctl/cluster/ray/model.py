@@ -28,33 +28,33 @@ class LiveModel:
     accelerator_type: str | None = None
 
 
-def live_model(item: Object, model: str) -> LiveModel | None:
+def live_model(workload: Object, model: str) -> LiveModel | None:
     """The model called `model` of a RayService or RayCluster; None if the object does not describe how it is served."""
-    described = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
+    described = _of_serve(workload, model) if FIELD in workload["spec"] else _of_server(workload, model)
     if described is None:
         return None
     engine, accelerator = described
-    pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
+    pods = [pod for pod in _worker_pods(workload) if has_gpus(pod)]
     return LiveModel(
         id=model,
         engine=engine,
-        vllm_version=own_vllm(item),
+        vllm_version=own_vllm(workload),
         on_gpus=bool(pods),
         gpu_nodes=frozenset(label for pod in pods for label in _node_labels(pod)),
         accelerator_type=accelerator,
     )
 
 
-def own_vllm(item: Object) -> str | None:
+def own_vllm(workload: Object) -> str | None:
     """The version of vLLM of a service that rayllm-ctl applied; None for others."""
-    labels = item["metadata"].get("labels") or {}
+    labels = workload["metadata"].get("labels") or {}
     version = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
     return None if version is None else str(version)
 
 
-def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
+def _of_serve(rayservice: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
     """Engine arguments and Ray's name of the GPU, from the applications of a RayService."""
-    config = applied_config_if_readable(item) or {}
+    config = applied_config_if_readable(rayservice) or {}
     for application in config.get("applications") or ():
         for entry in described_models(application):
             if entry.model_id == model:
@@ -62,11 +62,11 @@ def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] 
     return None
 
 
-def _of_server(item: Object, model: str) -> tuple[Mapping[str, Any], None] | None:
+def _of_server(ray_cluster: Object, model: str) -> tuple[Mapping[str, Any], None] | None:
     """The same from the command line of vLLM's own server."""
-    if (item["metadata"].get("annotations") or {}).get(MODEL) != model:
+    if (ray_cluster["metadata"].get("annotations") or {}).get(MODEL) != model:
         return None
-    servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(item))
+    servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(ray_cluster))
     return dict(entry for arguments in servers for entry in _arguments([str(argument) for argument in arguments])), None
 
 
@@ -89,8 +89,8 @@ def _decoded(value: str) -> Any:
         return value
 
 
-def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
-    spec = cluster_spec(item)
+def _worker_pods(workload: Object) -> Iterator[Mapping[str, Any]]:
+    spec = cluster_spec(workload)
     for group in spec.get("workerGroupSpecs") or ():
         yield group["template"]["spec"]
 

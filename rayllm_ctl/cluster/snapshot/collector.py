@@ -55,14 +55,14 @@ class SnapshotCollector:
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
         around, self._around = self._around, {}  # as old as this collector
-        found: Objects = []
+        objects: Objects = []
         for kind in ("Deployment", "Pod"):
             read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
             known = around.get(kind)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
-        found += self._list("ResourceQuota") + self._list("LimitRange")
+            objects += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
+        objects += self._list("ResourceQuota") + self._list("LimitRange")
         own = around.get("Namespace")
-        return [*found, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
+        return [*objects, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
 
     def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
         """The nodes of `pods`; all nodes and the pods on them while a pod is pending."""
@@ -81,7 +81,7 @@ class SnapshotCollector:
             nodes = [short_node(node) for node in self._reader.list("Node")]
             return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
 
-        return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
+        return [pod for pod in self._keep("nodes", read) if pod["metadata"].get("uid") not in known]
 
     def _claims(self, tasks: Tasks, names: Iterable[str]) -> list[Future[Objects]]:
         """The PersistentVolumeClaims of these names."""

@@ -32,19 +32,19 @@ def collect_exposure(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
 def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
     """Ingress and HTTPRoute of one service, with the IngressClass and the Gateways that they name."""
     namespace = workload["metadata"]["namespace"]
-    found: Objects = []
+    objects: Objects = []
     if name := _named(workload, INGRESS):
-        found += get("Ingress", name, namespace)
-        for item in found[:1]:
+        objects += get("Ingress", name, namespace)
+        for item in objects[:1]:
             class_name = (item.get("spec") or {}).get("ingressClassName")
             if class_name and not ((item.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
-                found += get("IngressClass", class_name, None)
+                objects += get("IngressClass", class_name, None)
     if name := _named(workload, HTTP_ROUTE):
         routes = get("HTTPRoute", name, namespace)
-        found += routes
+        objects += routes
         for gateway_namespace, gateway in sorted(_gateways(routes)):
-            found += get("Gateway", gateway, gateway_namespace)
-    return found
+            objects += get("Gateway", gateway, gateway_namespace)
+    return objects
 
 
 def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
@@ -52,17 +52,17 @@ def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namesp
 
     IngressClasses are read only for a single service.
     """
-    found: Objects = []
+    objects: Objects = []
     if any(_named(workload, INGRESS) for workload in workloads):
-        found += reader.list("Ingress", namespace, _OURS)
+        objects += reader.list("Ingress", namespace, _OURS)
         reader.unread.add("IngressClass")
     if any(_named(workload, HTTP_ROUTE) for workload in workloads):
         routes = reader.list("HTTPRoute", namespace, _OURS)
         places = {where for where, _ in _gateways(routes)}
-        found += routes
+        objects += routes
         if places:
-            found += reader.list("Gateway", places.pop() if len(places) == 1 else None)
-    known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in found}
+            objects += reader.list("Gateway", places.pop() if len(places) == 1 else None)
+    known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in objects}
 
     def get(kind_name: str, name: str, place: str | None) -> Objects:
         item = known.get((kind_name, name, place))

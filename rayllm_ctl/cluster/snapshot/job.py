@@ -61,7 +61,7 @@ class JobCollector(SnapshotCollector):
             claims = {name for pod in pods for name in claims_of(pod)}
             around_pods = self._nodes(tasks, pods) + self._claims(tasks, claims)
             parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
-            parts += [*settings.result(), *(item for part in around_pods for item in part.result())]
+            parts += [*settings.result(), *(item for future in around_pods for item in future.result())]
             return self._snapshot([job, *pods, *parts], {}, logs)
 
     def subscriptions(self) -> list[Subscription]:
@@ -117,7 +117,7 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
         ]
         jobs = [job for job in list_objects(cluster, KIND, namespace, BATCH) if is_batch(job)]
         parts: dict[tuple[str, str], Objects] = {_key(job): [job] for job in jobs}
-        for item in (item for part in listed for item in part.result()):
+        for item in (item for future in listed for item in future.result()):
             owner = item["metadata"]["namespace"], item["metadata"]["labels"][BATCH]
             parts.get(owner, []).append(item)
         for event in warnings.result():
@@ -125,9 +125,9 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
             for (where, name), own in parts.items():
                 if event["metadata"]["namespace"] == where and (about == name or about.startswith(f"{name}-")):
                     own.append(event)
-        pods = [item for own in parts.values() for item in own if item["kind"] == "Pod"]
+        pods = [pod for own in parts.values() for pod in own if pod["kind"] == "Pod"]
         logs = _submitter_logs(reader, pods, tasks, LOG_LINES)
-        shared = [item for part in operator for item in part.result()]
+        shared = [item for future in operator for item in future.result()]
     now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
         (name, where, Snapshot((*own, *shared), now, {}, _own(logs, own), notes, unread))
@@ -143,11 +143,11 @@ def _submitter_logs(reader: Reader, pods: Objects, tasks: Tasks, lines: int) -> 
         began = (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
         if job and began:
             newest.setdefault((pod["metadata"]["namespace"], job), []).append(pod)
-    return tails(reader, [pod for found in newest.values() for pod in found[:SUBMITTERS]], tasks, lines)
+    return tails(reader, [pod for newest_pods in newest.values() for pod in newest_pods[:SUBMITTERS]], tasks, lines)
 
 
 def _own(logs: Mapping[str, str], objects: Objects) -> dict[str, str]:
-    names = {item["metadata"]["name"] for item in objects}
+    names = {ray_cluster["metadata"]["name"] for ray_cluster in objects}
     return {key: text for key, text in logs.items() if key.partition("/")[0] in names}
 
 

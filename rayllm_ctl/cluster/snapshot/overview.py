@@ -50,18 +50,18 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
         operator = [
             tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
         ]
-        found = [(first, list_objects(cluster, first.name, namespace))]
-        found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
-        owners = _Owners(found)
+        services = [(first, list_objects(cluster, first.name, namespace))]
+        services += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
+        owners = _Owners(services)
         exposure = tasks.submit(list_exposure, reader, [item for _, item in owners.services.values()], namespace)
         for item in clusters.result():
             owners.add_cluster(item)
-        for part in parts:
-            for item in part.result():
+        for future in parts:
+            for item in future.result():
                 owners.add(item)
         for service, (_, item) in owners.services.items():
             owners.parts[service] += in_front_of(exposure.result(), item)
-        shared = [item for part in operator for item in part.result()]
+        shared = [item for operator_objects in operator for item in operator_objects.result()]
     now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
         (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, {}, {}, notes, unread))
@@ -107,7 +107,7 @@ class _Owners:
             name = self._services.get((where, item["metadata"]["name"]))
         else:
             subject = str((item.get("involvedObject") or {}).get("name", ""))
-            name = next((part for part in _prefixes(subject) if self._concerns(where, part, subject)), None)
+            name = next((prefix for prefix in _prefixes(subject) if self._concerns(where, prefix, subject)), None)
         if name is not None:
             self.parts[where, name].append(item)
 

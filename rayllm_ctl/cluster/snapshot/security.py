@@ -38,11 +38,15 @@ def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
             clusters = [*cluster.list(kuberay.RAY_CLUSTER, namespace, label_selector=kind.made_for(name))]
         selector = kuberay.part_of(ray_cluster["metadata"]["name"] for ray_cluster in clusters)
         pods = cluster.list("Pod", namespace, label_selector=selector) if selector else []
-        found = [item for part in beside for item in part.result()]
+        around = [item for future in beside for item in future.result()]
         accounts = {str((pod.get("spec") or {}).get("serviceAccountName") or "default") for pod in pods}
-        bindings = [item for item in found if _concerns(item, accounts, namespace)]
-        roles = [item for part in tasks.map(lambda one: reader.get(*one), _roles(bindings)) for item in part]
-    kept = [item for item in found if not item["kind"].endswith("RoleBinding")]
+        bindings = [binding for binding in around if _concerns(binding, accounts, namespace)]
+        roles = [
+            role
+            for read_roles in tasks.map(lambda reference: reader.get(*reference), _roles(bindings))
+            for role in read_roles
+        ]
+    kept = [item for item in around if not item["kind"].endswith("RoleBinding")]
     objects: Objects = [dict(workload), *map(dict, clusters), *pods, *kept, *bindings, *roles]
     return Snapshot(
         tuple(tidy(objects)), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)

@@ -86,7 +86,7 @@ class Collector(SnapshotCollector):
             if answers is None:
                 answers = self._serve_states(tasks, owned, pods)
             rest = [*others, *around.result()]
-            rest += [item for part in nodes for item in part.result()]
+            rest += [item for future in nodes for item in future.result()]
             rest += exposure.result() if exposure else []
             waiting = tasks.submit(self._queue, owned, answers)
             logs = self._logs(tasks, owned, pods, answers, around.result())
@@ -107,16 +107,16 @@ class Collector(SnapshotCollector):
             return None
         _, last, rest = self._last
         watched = {subscription.kind: self._watch.objects(subscription) for subscription in self.subscriptions()}
-        found = {kind: items for kind, items in watched.items() if items is not None}
-        if len(found) < len(watched) or "Pod" not in found:
+        current = {kind: items for kind, items in watched.items() if items is not None}
+        if len(current) < len(watched) or "Pod" not in current:
             return None
-        workload = next(iter(found[self.kind.name]), None)
-        owned = self._owned_by(workload, found[kuberay.RAY_CLUSTER])
+        workload = next(iter(current[self.kind.name]), None)
+        owned = self._owned_by(workload, current[kuberay.RAY_CLUSTER])
         if owned.cluster_names != self._seen_clusters:
             return None
         with Tasks() as tasks:
-            answers = self._serve_states(tasks, owned, found["Pod"])
-        objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
+            answers = self._serve_states(tasks, owned, current["Pod"])
+        objects = [*_workload_and_clusters(owned), *current["Pod"], *current["EndpointSlice"], *rest]
         return self._snapshot(objects, answers, last.logs, last.queue)
 
     def _namesakes(self) -> Objects:
@@ -125,14 +125,14 @@ class Collector(SnapshotCollector):
 
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions for changes of this service only, as far as its parts are known."""
-        found = [
+        subscriptions = [
             Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
         if not self.kind.is_cluster:
-            found.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
+            subscriptions.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
-        return [*found, Subscription("Pod", label_selector=pods)] if pods else found
+        return [*subscriptions, Subscription("Pod", label_selector=pods)] if pods else subscriptions
 
     def _follow(self) -> None:
         if self._watch is not None:
@@ -176,8 +176,8 @@ class Collector(SnapshotCollector):
             events = self._events.ask(tasks, named, pods)
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
-        found = [item for future in listed for item in future.result()]
-        return pods, endpoints.result(), [*found, *(item for part in events for item in part)]
+        around = [item for future in listed for item in future.result()]
+        return pods, endpoints.result(), [*around, *(item for listed_events in events for item in listed_events)]
 
     def _pods(self, owned: OwnedResources) -> Objects:
         if owned.alive or self._seen_clusters:
@@ -188,12 +188,12 @@ class Collector(SnapshotCollector):
 
     def _events_of_namespace(self, owned: OwnedResources) -> Objects:
         """Events as the core API shows them: it has those written through events.k8s.io as well."""
-        found = []
+        events = []
         for event in self._list("Event"):
             about = event.get("involvedObject") or {}
             if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
-                found.append(event)
-        return found
+                events.append(event)
+        return events
 
     def _events_of(self, subject: str) -> Objects:
         return self._list("Event", "", f"involvedObject.name={subject}")
@@ -214,8 +214,8 @@ class Collector(SnapshotCollector):
         if source is None:
             return {}
         look = partial(self._reader.attempt, source.read, "the queue")
-        found = self._keep("queue", look) if source.slow else look()
-        return next(iter(found), {})
+        figures = self._keep("queue", look) if source.slow else look()
+        return next(iter(figures), {})
 
     def _logs(
         self,
@@ -236,7 +236,7 @@ class Collector(SnapshotCollector):
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
             # The operator may not have had time yet. Few users may read its log, in another namespace.
-            operator = [item for item in surroundings if item["kind"] == "Pod"]
+            operator = [pod for pod in surroundings if pod["kind"] == "Pod"]
             found |= whole_logs(self._reader, operator, tasks, whose="")
         return found
 
